@@ -1,0 +1,1 @@
+"""Measurements: each prints ratios taken in one run beside what a user would use instead."""

@@ -1,0 +1,1 @@
+"""The door for other programs: control and status over HTTP."""

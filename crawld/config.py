@@ -1,0 +1,1 @@
+"""The settings: every name, type and default in one place."""

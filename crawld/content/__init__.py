@@ -1,0 +1,1 @@
+"""Bytes to facts, pure: digests of pages, headers, robots.txt, sitemaps, feeds."""

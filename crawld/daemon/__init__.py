@@ -1,0 +1,1 @@
+"""The driver that crawls: slots, fetches, learning, and a clean stop."""

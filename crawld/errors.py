@@ -1,0 +1,21 @@
+"""What crawld raises on purpose: each sentence says what was wrong, where, and what to do."""
+
+
+class CrawldError(Exception):
+    """A mistake or a broken machine that a person has to know of; its text is shown as it is."""
+
+
+class ConfigError(CrawldError):
+    """The settings cannot be used; the text lists every error with its path."""
+
+
+class InputError(CrawldError):
+    """Something given by a person (a URL, a rate, a list) cannot be read."""
+
+
+class StoreError(CrawldError):
+    """The database cannot be used: newer than this program, in use, broken, or not reachable."""
+
+
+class ParseError(CrawldError):
+    """A sitemap, feed or robots.txt that cannot be read; the text names the reason."""

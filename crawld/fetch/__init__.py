@@ -1,0 +1,1 @@
+"""The door to the web: one guarded HTTP request at a time."""

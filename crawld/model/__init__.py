@@ -1,0 +1,1 @@
+"""Nouns: frozen values that every other package speaks of."""

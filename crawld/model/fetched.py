@@ -1,0 +1,90 @@
+"""What one HTTP request brought: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Purpose(StrEnum):
+    """Why a request is sent; every purpose spends a slot and passes the same gate."""
+
+    PAGE = "page"
+    ROBOTS = "robots"
+    SITEMAP = "sitemap"
+    FEED = "feed"
+    WEBSUB = "websub"
+
+
+class Trouble(StrEnum):
+    """Every named way in which a request can go wrong."""
+
+    DNS = "dns"
+    REFUSED = "refused"  # connection refused or reset before an answer
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    PROTOCOL = "protocol"  # not HTTP, broken chunks, headers too large, body cut short
+    FORBIDDEN_ADDRESS = "forbidden_address"  # the guard said no
+    TOO_MANY_REDIRECTS = "too_many_redirects"
+    BAD_REDIRECT = "bad_redirect"
+    TOO_LARGE = "too_large"
+    ENCODING = "encoding"  # a body that does not decompress
+    STATUS = "status"  # an HTTP status that brings no page
+    ROBOTS = "robots"  # forbidden by robots.txt
+    WRONG_TYPE = "wrong_type"
+
+
+class Scope(StrEnum):
+    """Whom trouble speaks of: the page alone, or everything its host serves."""
+
+    PAGE = "page"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request about to be sent."""
+
+    url: str
+    host: str
+    purpose: Purpose = Purpose.PAGE
+    etag: str | None = None
+    last_modified: str | None = None
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A complete answer: 2xx with its body, 304 without, or a 404/410 that says the page is gone."""
+
+    url: str
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names
+    wire_bytes: int = 0
+    duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Redirected:
+    """A redirect to follow with a request of its own; `location` is absolute and normalised."""
+
+    url: str
+    status: int
+    location: str
+    duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFailed:
+    """Trouble, whom it concerns, and when the server asked us to come back (seconds from now)."""
+
+    url: str
+    trouble: Trouble
+    scope: Scope
+    detail: str = ""
+    status: int | None = None
+    retry_after: float | None = None
+    duration: float = 0.0
+
+
+Outcome = Fetched | Redirected | FetchFailed

@@ -1,0 +1,33 @@
+"""A page: a URL kept fresh, with its importance."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PageState(StrEnum):
+    """Where a page stands. Only `retired` pages are never asked."""
+
+    WAITING = "waiting"  # on the list, never crawled with success
+    LIVE = "live"  # we hold a copy
+    FAILING = "failing"  # the last attempts failed; the copy, if any, is kept
+    DISALLOWED = "disallowed"  # robots.txt forbids it
+    GONE = "gone"  # 404 or 410 after content; asked again now and then
+    RETIRED = "retired"  # taken off the list; its history is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A URL kept fresh. `url` is normalised, `host` is who is asked, `importance` is μ."""
+
+    id: int
+    url: str
+    host: str
+    importance: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One line of a URL list: a normalised URL and its importance."""
+
+    url: str
+    importance: float = 1.0

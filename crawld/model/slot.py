@@ -1,0 +1,85 @@
+"""A slot is permission for one request; bandwidth is how many slots there are."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from crawld.errors import InputError
+
+SECONDS_OF = {
+    "s": 1.0, "sec": 1.0, "second": 1.0,
+    "m": 60.0, "min": 60.0, "minute": 60.0,
+    "h": 3600.0, "hour": 3600.0,
+    "d": 86400.0, "day": 86400.0,
+    "w": 604800.0, "week": 604800.0,
+}  # fmt: skip
+_RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:/\s*|per\s+)([a-z]+)\s*", re.IGNORECASE)
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The right to send one request at `at` (monotonic seconds)."""
+
+    index: int
+    at: float
+
+
+def _unit(word: str) -> float | None:
+    word = word.lower()
+    return SECONDS_OF.get(word) or (SECONDS_OF.get(word[:-1]) if word.endswith("s") and len(word) > 2 else None)
+
+
+def parse_rate(text: str | float) -> float:
+    """Requests per second from `2/s`, `90/min` or `5000/day`; `0` stands still."""
+    if isinstance(text, str):
+        if text.strip() == "0":
+            return 0.0
+        match = _RATE.fullmatch(text)
+        seconds = _unit(match[2]) if match else None
+        if match is None or seconds is None:
+            raise InputError(f"{text!r} is not a rate: write it like 2/s, 90/min, 400/hour or 5000/day")
+        rate = float(match[1]) / seconds
+    else:
+        rate = float(text)
+    if not math.isfinite(rate) or rate < 0:
+        raise InputError(f"{text!r} is not a rate: it must be finite and not negative")
+    return rate
+
+
+def format_rate(rate: float) -> str:
+    """A rate as a person writes it: `2/s`, `90/min`, `5000/day`."""
+    if rate == 0:
+        return "0/s"
+    for unit, seconds in (("s", 1.0), ("min", 60.0), ("hour", 3600.0), ("day", 86400.0)):
+        if rate * seconds >= 1.0 or unit == "day":
+            return f"{rate * seconds:.4g}/{unit}"
+    raise AssertionError("unreachable")
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds from `90s`, `5 min`, `12h`, `30 days`, or from a bare number of seconds."""
+    if isinstance(text, str):
+        match = _DURATION.fullmatch(text)
+        if match is None and re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", text):
+            seconds = float(text)
+        else:
+            unit = _unit(match[2]) if match else None
+            if match is None or unit is None:
+                raise InputError(f"{text!r} is not a duration: write it like 90s, 5min, 12h or 30d")
+            seconds = float(match[1]) * unit
+    else:
+        seconds = float(text)
+    if not math.isfinite(seconds) or seconds < 0:
+        raise InputError(f"{text!r} is not a duration: it must be finite and not negative")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as a person reads it: `45 s`, `12 min`, `3.2 h`, `9 d`."""
+    if not math.isfinite(seconds):
+        return "never"
+    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,57 @@
+"""What a page's URL must look like, and who is asked for it."""
+
+from yarl import URL
+
+from crawld.errors import InputError
+
+LONGEST_URL = 8_000
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def normalise(text: str) -> str:
+    """One spelling per page: scheme and host in lower case, no default port, no fragment, a path.
+
+    The parser is the HTTP client's own, so what was checked here is what is asked for later.
+    The query is never sorted or trimmed: servers may tell its spellings apart.
+    """
+    text = text.strip()
+    if len(text) > LONGEST_URL:
+        raise InputError(f"URL of {len(text):,} characters (at most {LONGEST_URL:,})")
+    if any(ord(c) <= 0x20 or ord(c) == 0x7F for c in text):
+        raise InputError("URL with a space or a control character inside")
+    try:
+        url = URL(text)
+        host, port = url.host, url.port
+    except ValueError as error:
+        raise InputError(f"not a URL: {error}") from None
+    if not url.scheme:
+        raise InputError("no http:// or https:// in front")
+    if url.scheme not in DEFAULT_PORTS:
+        raise InputError(f"scheme {url.scheme!r}: only http and https are crawled")
+    if not host or host == ".":
+        raise InputError("URL without a host")
+    if url.user is not None or url.password is not None:
+        raise InputError("URL with a user name or password inside")
+    if port is None or not 0 < port < 65536:
+        raise InputError("URL with an impossible port")
+    url = url.with_fragment(None)
+    if not url.raw_path:
+        url = url.with_path("/")
+    return str(url)
+
+
+def host_of(url: str) -> str:
+    """The host that is asked for a normalised URL: its name, with the port where it is not the scheme's own."""
+    parsed = URL(url)
+    name = parsed.raw_host or ""
+    if ":" in name:
+        name = f"[{name}]"
+    if parsed.port == DEFAULT_PORTS.get(parsed.scheme):
+        return name
+    return f"{name}:{parsed.port}"
+
+
+def origin_of(url: str) -> str:
+    """Scheme and authority of a normalised URL: where its robots.txt lies."""
+    parsed = URL(url)
+    return f"{parsed.scheme}://{host_of(url)}"

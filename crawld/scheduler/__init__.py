@@ -1,0 +1,1 @@
+"""Decisions, pure numpy: crawl values, allocations, estimates, the frontier and the host gate."""

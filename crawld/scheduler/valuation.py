@@ -1,0 +1,38 @@
+"""The contract between crawl values and whoever picks by them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """What is believed of each page, as columns of equal length.
+
+    α has mean `alpha` and a Gamma posterior of shape `shape` (inf: α is known). `kappa` is the log-staleness one
+    signal adds, `gamma` the rate of signals, `mu` the importance.
+    """
+
+    mu: Floats
+    alpha: Floats
+    shape: Floats
+    kappa: Floats
+    gamma: Floats
+
+
+class Valuation(Protocol):
+    """A crawl value: it never falls as time passes nor as signals arrive.
+
+    `tau` is the time since the last successful crawl, `boost` the log-staleness that signals have added since
+    (κn for one source, Σκn for several; may be inf), so that log-staleness is x = ατ + boost.
+    """
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """The value of crawling each page now."""
+
+    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
+        """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""

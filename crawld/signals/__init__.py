@@ -1,0 +1,1 @@
+"""Hints that pages changed: sitemaps, feeds, pings."""

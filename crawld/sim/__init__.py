@@ -1,0 +1,1 @@
+"""The driver that simulates: the daemon's own scheduler in simulated time."""

@@ -1,0 +1,1 @@
+"""The door to the database: the only package that knows SQL."""

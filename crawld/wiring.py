@@ -1,0 +1,1 @@
+"""The only builder of concrete things: reads the configuration and puts the parts together."""

@@ -1,1 +1,226 @@
-"""The settings: every name, type and default in one place."""
+"""The settings: every name, type and default in one place.
+
+`config.yaml` at the top of the project shows the same names at the same defaults, with a comment each; a test keeps
+the two equal. Only `wiring` and `cli` read this module.
+"""
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from crawld.errors import ConfigError, InputError
+from crawld.model.slot import parse_duration, parse_rate
+from crawld.model.url import normalise
+
+POLICIES = (
+    "greedy-ncis", "greedy", "greedy-cis", "greedy-cis-plus", "greedy-ncis-1", "greedy-ncis-2", "greedy-harmonic",
+    "greedy-age", "lds", "freshness-optimal", "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "uniform",
+    "proportional",
+)  # fmt: skip
+
+
+def _rate(value: object) -> object:
+    return _read(parse_rate, value, "a rate like 2/s, 90/min or 5000/day")
+
+
+def _duration(value: object) -> object:
+    return _read(parse_duration, value, "a duration like 90s, 5min, 12h or 30d")
+
+
+def _read(parse: Any, value: object, wanted: str) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"give {wanted}")  # noqa: TRY004 - pydantic collects ValueErrors with their paths
+    try:
+        return parse(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def _network(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value, strict=False))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a network: write it like 127.0.0.0/8 or fd00::/8") from None
+
+
+def _database(value: str) -> str:
+    if not re.match(r"(sqlite:///.+|postgres(ql)?://.+)", value):
+        raise ValueError(f"{value!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    return value
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    return value
+
+
+def _url(value: str) -> str:
+    try:
+        return normalise(value)
+    except InputError as error:
+        raise ValueError(f"{value!r}: {error}") from None
+
+
+def _listen(value: str) -> str:
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})", value, re.IGNORECASE)
+    if not match or int(match[2]) > 65535:
+        raise ValueError(f"{value!r} is not an address: write it like 127.0.0.1:8080")
+    return value
+
+
+Rate = Annotated[float, BeforeValidator(_rate)]
+Duration = Annotated[float, BeforeValidator(_duration)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Network = Annotated[str, AfterValidator(_network)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Url = Annotated[str, AfterValidator(_url)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    """A group of settings: unknown names are errors, values cannot change afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Politeness(_Section):
+    """How one host is asked."""
+
+    delay: Duration = 1.0
+    max_delay: Duration = 60.0
+    per_host: Count = 1
+
+
+class Fetching(_Section):
+    """How one request is made."""
+
+    connect_timeout: Duration = 10.0
+    first_byte_timeout: Duration = 20.0
+    timeout: Duration = 60.0
+    max_bytes: Count = 10_000_000
+    unconditional_share: Share = 0.02
+
+
+class Signals(_Section):
+    """Where hints of change come from and what they may cost."""
+
+    share: Share = 0.05
+    delay: Duration = 0.0
+    sitemaps: Literal["auto", "off"] | list[Url] = "auto"
+    feeds: Literal["auto", "off"] | list[Url] = "auto"
+
+
+class DigestRule(_Section):
+    """What counts as a change on the pages whose URL the pattern matches."""
+
+    pattern: Pattern = ""
+    mode: Literal["text", "raw"] = "text"
+    only: str | None = None
+    ignore: list[str] = []
+    ignore_text: list[Pattern] = []
+    min_change: Share = 0.0
+
+
+class Retention(_Section):
+    """How much history is kept."""
+
+    days: Annotated[float, Field(gt=0)] = 400
+    crawls_per_page: Count = 300
+    crawls: Count = 20_000_000
+    signals: Count = 5_000_000
+
+
+class Audit(_Section):
+    """Measuring freshness by random draws."""
+
+    share: Share = 0.01
+
+
+class Api(_Section):
+    """How the running daemon is reached."""
+
+    socket: str | None = None
+    listen: Annotated[str, AfterValidator(_listen)] | None = None
+
+
+class Log(_Section):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class Settings(_Section):
+    """Every setting of crawld at its default."""
+
+    bandwidth: Rate = 1.0
+    urls: str | None = None
+    database: Annotated[str, AfterValidator(_database)] = "sqlite:///crawld.db"
+    user_agent: str | None = None
+    policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
+    allow_private: list[Network] = []
+    politeness: Politeness = Politeness()
+    min_interval: Duration = 60.0
+    max_interval: Duration = 30 * 86400.0
+    fetch: Fetching = Fetching()
+    signals: Signals = Signals()
+    digest: list[DigestRule] = []
+    keep_bodies: Literal["latest", "changes", "none"] = "latest"
+    retention: Retention = Retention()
+    audit: Audit = Audit()
+    api: Api = Api()
+    log: Log = Log()
+
+
+def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Settings from a YAML file, then from the command line, which wins; every error at once with its path."""
+    given: Any = {}
+    if path is not None:
+        given = _read_yaml(path)
+    given = given | {name: value for name, value in (overrides or {}).items() if value is not None}
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        where = f"{path}: " if path else ""
+        lines = [f"  {_place(e['loc'])}: {_sentence(e)}" for e in error.errors(include_url=False)]
+        raise ConfigError(f"{where}{len(lines)} setting(s) cannot be used:\n" + "\n".join(lines)) from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from None
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: settings are written as `name: value`, this is a {type(given).__name__}")
+    return {str(name): value for name, value in given.items()}
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    parts = [p for p in loc if not (isinstance(p, str) and (p.startswith(("literal[", "list[", "function-"))))]
+    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
+    return text.lstrip(".")
+
+
+def _sentence(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "no such setting"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    given = error.get("input")
+    if error["type"] == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
+        message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
+    shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__
+    return f"{message} (given: {shown})" if shown not in message else message

@@ -1,0 +1,70 @@
+"""Slots: when the next request may leave.
+
+Slots lie on a grid of one every T seconds, so that timers that wake late cause no drift. Two numbers make the
+promise "in any window of w ≥ 1 s at most R·w + 1 requests leave" hold for the requests themselves and not only
+for the grid: a slot may be used at most `TOLERANCE` seconds late (else the grid moves, and what was lost is
+counted), and T is longer than 1/R by that same share of a second. See docs/decisions/pacing.md.
+"""
+
+import math
+
+from crawld.model.slot import Slot
+
+TOLERANCE = 0.005
+"""Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
+
+
+class Pacer:
+    """The grid of slots on the monotonic clock. It decides; waiting is the driver's business."""
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._anchor = now  # the time of slot `_index`
+        self._index = 0
+        self._rate = rate
+        self._used_at = -math.inf
+        self._lost = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self._rate
+
+    @property
+    def spacing(self) -> float:
+        """Seconds between slots; inf at rate 0."""
+        return (1.0 + TOLERANCE) / self._rate if self._rate > 0 else math.inf
+
+    @property
+    def skipped(self) -> int:
+        """Whole slots lost so far because the driver came late."""
+        return int(self._lost)
+
+    def next_at(self) -> float:
+        """When the next slot begins; inf at rate 0."""
+        return self._anchor if self._rate > 0 else math.inf
+
+    def take(self, now: float) -> Slot | None:
+        """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
+        if self._rate <= 0 or now < self._anchor:
+            return None
+        late = now - self._anchor
+        if late > TOLERANCE:
+            shift = late - TOLERANCE
+            self._lost += shift / self.spacing
+            self._anchor += shift
+        slot = Slot(self._index, self._anchor)
+        self._used_at = now
+        self._index += 1
+        self._anchor += self.spacing
+        return slot
+
+    def change_rate(self, rate: float, now: float) -> None:
+        """From now on slots follow the new rate: the next one a new spacing after the last one used, never earlier.
+
+        Raising the rate brings the next slot nearer at once, lowering it puts it off; from rate 0 there is no
+        burst for the time that stood still.
+        """
+        if rate == self._rate:
+            return
+        self._rate = rate
+        self._anchor = max(now, self._used_at + self.spacing) if rate > 0 else now

@@ -1,0 +1,71 @@
+"""Slots follow the rate: no drift, no burst, nothing saved up."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.scheduler.pacer import TOLERANCE, Pacer
+
+
+def test_slots_do_not_drift_when_timers_wake_late() -> None:
+    """The k-th slot's time follows from the rate, however late within tolerance each was used."""
+    pacer = Pacer(10.0, now=100.0)
+    for k in range(1000):
+        slot = pacer.take(pacer.next_at() + TOLERANCE * 0.9)
+        assert slot is not None
+        assert slot.index == k
+        assert math.isclose(slot.at, 100.0 + k * pacer.spacing, rel_tol=1e-12)
+    assert pacer.skipped == 0
+
+
+def test_a_late_driver_loses_the_slots_it_missed() -> None:
+    """After a pause the next slots keep their spacing, and the missed ones are counted."""
+    pacer = Pacer(10.0, now=0.0)
+    assert pacer.take(0.0) is not None
+    assert pacer.take(5.0) is not None
+    assert pacer.take(5.0) is None
+    assert 48 <= pacer.skipped <= 49
+    assert pacer.next_at() > 5.0 + 0.09
+
+
+def test_rate_zero_has_no_slots_and_its_end_no_burst() -> None:
+    """At rate 0 nothing leaves; afterwards slots start one at a time."""
+    pacer = Pacer(5.0, now=0.0)
+    assert pacer.take(0.0)
+    pacer.change_rate(0.0, now=0.1)
+    assert pacer.next_at() == math.inf
+    assert pacer.take(1000.0) is None
+    pacer.change_rate(5.0, now=1000.0)
+    assert pacer.take(1000.0)
+    assert pacer.take(1000.0) is None
+    assert pacer.skipped == 0
+
+
+def test_a_raised_rate_counts_from_the_next_slot() -> None:
+    """Raising the rate brings the next slot to one new spacing after the last one used."""
+    pacer = Pacer(0.01, now=0.0)
+    assert pacer.take(0.0)
+    pacer.change_rate(50.0, now=10.0)
+    assert pacer.next_at() == 10.0
+    assert pacer.take(10.0)
+    assert math.isclose(pacer.next_at(), 10.0 + pacer.spacing)
+
+
+@given(
+    rate=st.floats(0.2, 300),
+    delays=st.lists(st.floats(0, 0.03) | st.floats(0, 2), min_size=5, max_size=200),
+)
+def test_no_window_holds_more_than_its_share(rate: float, delays: list[float]) -> None:
+    """In any window of w ≥ 1 s at most R·w + 1 requests leave, however late the driver wakes."""
+    pacer, sent = Pacer(rate, now=0.0), []
+    now = 0.0
+    for delay in delays:
+        now = max(now, pacer.next_at() + delay)
+        if pacer.take(now):
+            sent.append(now)
+    for i, start in enumerate(sent):
+        for j in range(i + 1, len(sent)):
+            window = sent[j] - start
+            if window >= 1.0:
+                assert j - i + 1 <= rate * window + 1 + 1e-6

@@ -34,21 +34,19 @@ def normalise(text: str) -> str:
         raise InputError("URL with a user name or password inside")
     if port is None or not 0 < port < 65536:
         raise InputError("URL with an impossible port")
-    url = url.with_fragment(None)
-    if not url.raw_path:
-        url = url.with_path("/")
-    return str(url)
+    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs or '/'}"
+
+
+def _authority(url: URL) -> str:
+    name = url.raw_host or ""
+    if ":" in name:
+        name = f"[{name}]"
+    return name if url.port == DEFAULT_PORTS[url.scheme] else f"{name}:{url.port}"
 
 
 def host_of(url: str) -> str:
     """The host that is asked for a normalised URL: its name, with the port where it is not the scheme's own."""
-    parsed = URL(url)
-    name = parsed.raw_host or ""
-    if ":" in name:
-        name = f"[{name}]"
-    if parsed.port == DEFAULT_PORTS.get(parsed.scheme):
-        return name
-    return f"{name}:{parsed.port}"
+    return _authority(URL(url))
 
 
 def origin_of(url: str) -> str:

@@ -167,3 +167,53 @@ class Store(Protocol):
 
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """robots.txt lets us ask for the URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disallowed:
+    """robots.txt forbids the URL (`by_rule`), or could not be had, which forbids everything for a while."""
+
+    reason: str
+    until: float  # UTC seconds: no use in asking again before
+    by_rule: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsFetch:
+    """robots.txt is not known, or too old: fetch it from `url` first."""
+
+    url: str
+
+
+class Robots(Protocol):
+    """What each site's robots.txt says, as far as it is known. Fetching is the driver's business."""
+
+    def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
+        """Whether the URL may be asked for now."""
+
+    def learn(self, robots_url: str, outcome: Outcome, now: float) -> None:
+        """Take over what fetching that robots.txt (redirects followed) brought."""
+
+    def crawl_delay(self, url: str) -> float | None:
+        """The Crawl-delay for us at the URL's site, where its robots.txt names one."""
+
+    def sitemaps(self, url: str) -> Sequence[str]:
+        """The Sitemap lines of the robots.txt at the URL's site."""
+
+
+class Listener(Protocol):
+    """Signal sources: what to poll next, and what the answers mean."""
+
+    def due(self, now: float) -> Request | None:
+        """The poll most worth its slot now; asked again until `finish`, so it does not go by."""
+
+    def finish(self, request: Request, outcome: Outcome, now: float) -> Sequence[tuple[int, int]]:
+        """Take over a poll's answer: the (page id, source index) of every signal that counts."""
+
+    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> None:
+        """robots.txt of a site was read; these are its Sitemap lines."""

@@ -33,7 +33,7 @@ class Crawl:
     """A finished attempt. `tau` and `signals` count from the previous successful crawl (none before the first)."""
 
     page_id: int
-    at: float  # when the answer was complete, UTC seconds
+    at: float  # when the request left, UTC seconds: our copy is the page as of then
     verdict: Verdict
     status: int | None = None
     trouble: str | None = None  # the name of a Trouble, where it failed

@@ -14,7 +14,8 @@ def test_good_lines_are_taken_and_bad_ones_named() -> None:
     body = (
         b"\xef\xbb\xbfhttps://a.example/\n\n# a comment\n  https://b.example/x 2.5 \nhttps://A.example:443/#top\n"
         b"ftp://c.example/\nhttp:///nohost\n\xff\xfe\nhttps://d.example/" + b"x" * 10_000 + b"\n"
-        b"https://e.example/ heavy\nhttps://u:p@f.example/\nexample.org\nhttps://g.example/ 1 2\nhttps://h.example/ -1\n"
+        b"https://e.example/ heavy\nhttps://u:p@f.example/\nexample.org\n"
+        b"https://g.example/ 1 2\nhttps://h.example/ -1\n"
     )
     got = read_url_list(body)
     assert [(w.url, w.importance) for w in got.wanted] == [("https://a.example/", 1.0), ("https://b.example/x", 2.5)]

@@ -1,0 +1,22 @@
+"""Shares of the slots: polls and audits may take so much and no more."""
+
+
+class Share:
+    """Grants at most `share` of all slots, spread evenly; what is not used is not saved up beyond one slot."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self._credit = 0.0
+
+    def tick(self) -> None:
+        """A slot came."""
+        self._credit = min(self._credit + self.share, 1.0)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next slot may be spent."""
+        return self._credit >= 1.0 - 1e-9
+
+    def spend(self) -> None:
+        """The slot was spent."""
+        self._credit -= 1.0

@@ -1,0 +1,21 @@
+"""What the daemon is doing, in numbers that anyone may read."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Status:
+    """Counters since the start. Slots are used, idle (nothing could be asked) or skipped (the loop came late)."""
+
+    started_at: float
+    bandwidth: float = 0.0
+    requests: int = 0
+    by_purpose: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    troubles: Counter[str] = field(default_factory=Counter)
+    idle_slots: int = 0
+    skipped_slots: int = 0
+    in_flight: int = 0
+    bytes: int = 0
+    last_slot_at: float = 0.0  # monotonic: for the watchdog

@@ -1,0 +1,120 @@
+"""The plain scan: the order in which pages are chosen, and the life of a row."""
+
+import numpy as np
+import pytest
+
+from crawld.scheduler.chooser import Chooser
+from crawld.scheduler.columns import Intervals
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scan import Scan
+from crawld.scheduler.valuation import Beliefs, Floats
+
+
+class Linear:
+    """A crawl value simple enough to follow by eye: μ(ατ + boost)."""
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """The value of crawling each page now."""
+        return beliefs.mu * (beliefs.alpha * tau + boost)
+
+    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
+        """When the value reaches the level."""
+        return np.maximum(level / beliefs.mu - boost, 0.0) / beliefs.alpha
+
+
+def believe(mu: list[float]) -> Beliefs:
+    """Pages that differ in importance alone."""
+    ones = np.ones(len(mu))
+    return Beliefs(np.array(mu, dtype=float), ones, np.inf * ones, ones, ones)
+
+
+def scan(mu: list[float], last: list[float], gate: HostGate | None = None) -> Scan:
+    """A scan over pages of one host each, crawled at the given times."""
+    chooser = Scan(Linear(), gate, Intervals(longest=1000.0, shortest=0.0))
+    chooser.add(np.arange(len(mu)), believe(mu), np.array(last), np.zeros(len(mu)))
+    return chooser
+
+
+def test_the_highest_value_is_picked_and_ties_go_to_the_lower_row() -> None:
+    """Value first, then row; a held page is absent."""
+    chooser: Chooser = scan([1.0, 3.0, 3.0, 2.0], [0.0] * 4)
+    assert [chooser.pick(10.0) for _ in range(5)] == [1, 2, 3, 0, None]
+    assert chooser.held(1)
+    chooser.release(1)
+    assert not chooser.held(1)
+    assert chooser.pick(10.0) == 1
+    assert chooser.level == 30.0
+
+
+def test_pages_never_crawled_come_first_by_importance_then_the_longest_overdue() -> None:
+    """No value outranks a page that was never crawled or is overdue."""
+    chooser = scan([1.0, 2.0, 9.0, 1.0, 1.0], [np.nan, np.nan, 1000.0, 10.0, 5.0])
+    assert [chooser.pick(1500.0) for _ in range(6)] == [1, 0, 4, 3, 2, None]
+
+
+def test_a_page_without_value_is_not_picked() -> None:
+    """Nothing is gained by crawling a page twice at one instant."""
+    chooser = scan([1.0], [0.0])
+    assert chooser.pick(0.0) is None
+    chooser.notice(0, 0.5)
+    assert chooser.pick(0.0) == 0
+    chooser.settle(0, 0.0)
+    assert chooser.pick(0.0) is None
+    assert chooser.value_of(np.array([0]), 4.0)[0] == 4.0
+
+
+def test_a_page_is_not_asked_before_its_time() -> None:
+    """After an attempt the shortest interval counts, or a later time that was asked for."""
+    chooser = Scan(Linear(), None, Intervals(shortest=60.0))
+    chooser.add(np.array([0]), believe([1.0]), np.array([0.0]), np.zeros(1))
+    assert chooser.pick(59.0) is None
+    assert chooser.pick(60.0) == 0
+    chooser.release(0, 70.0)
+    assert chooser.pick(119.0) is None
+    assert chooser.pick(120.0) == 0
+    chooser.release(0)
+    assert chooser.pick(120.0) == 0
+    chooser.release(0, 500.0)
+    assert chooser.pick(499.0) is None
+    assert chooser.pick(500.0) == 0
+
+
+def test_hosts_that_may_not_be_asked_are_passed_over() -> None:
+    """The best page of a ready host is picked."""
+    gate = HostGate(Manners(spacing=5.0))
+    for name in ("a", "b"):
+        gate.host(name)
+    chooser = scan([2.0, 1.0], [0.0, 0.0], gate)
+    gate.acquire(0, 1.0)
+    gate.finish(0, 1.0)
+    assert chooser.pick(2.0) == 1
+    assert chooser.pick(5.9) is None
+    assert chooser.pick(6.0) == 0
+
+
+def test_rows_of_retired_pages_are_reused_once_they_are_back() -> None:
+    """A page retired while held keeps its row until it is given back."""
+    chooser = scan([1.0, 2.0], [0.0, 0.0])
+    assert chooser.pick(1.0) == 1
+    chooser.retire(np.array([0, 1]))
+    assert chooser.pick(1.0) is None
+    assert chooser.add(np.array([0]), believe([1.0]), np.zeros(1), np.zeros(1)).tolist() == [0]
+    chooser.settle(1, 2.0)
+    assert chooser.add(np.array([0]), believe([1.0]), np.zeros(1), np.zeros(1)).tolist() == [1]
+    with pytest.raises(KeyError):
+        chooser.settle(1, 2.0)
+
+
+def test_new_beliefs_and_importance_count_at_once() -> None:
+    """Learning and re-weighting change the next pick; a virtual last crawl moves the value, not the deadline."""
+    chooser = scan([1.0, 1.0], [0.0, 0.0])
+    chooser.reweight(np.array([1]), np.array([2.0]))
+    assert chooser.pick(1.0) == 1
+    chooser.release(1)
+    chooser.learn(np.array([0]), believe([1.0]), np.array([5.0]))
+    assert chooser.pick(1.0) == 0
+    chooser.release(0)
+    chooser.learn(np.array([1]), believe([2.0]), np.array([0.0]), np.array([-100.0]))
+    assert chooser.pick(1.0) == 1
+    chooser.release(1)
+    assert chooser.pick(1000.0) == 0

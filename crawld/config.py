@@ -120,7 +120,7 @@ class Signals(_Section):
 class DigestRule(_Section):
     """What counts as a change on the pages whose URL the pattern matches."""
 
-    pattern: Pattern = ""
+    pattern: str = "*"
     mode: Literal["text", "raw"] = "text"
     only: str | None = None
     ignore: list[str] = []

@@ -1,5 +1,6 @@
 """The pages the daemon holds in memory: a cache of the store with what deciding needs at once."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from crawld.model.page import Page, PageState
@@ -7,7 +8,6 @@ from crawld.model.page import Page, PageState
 FIRST_WAIT = 600.0
 LONGEST_WAIT = 7 * 86400.0
 GONE_WAIT = 3600.0
-DISTRUST_304 = 30 * 86400.0
 
 
 class Pages:
@@ -17,7 +17,6 @@ class Pages:
         self._pages: dict[int, Page] = {}
         self._states: dict[int, PageState] = {}
         self._failures: dict[int, int] = {}
-        self._distrusted: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -58,20 +57,19 @@ class Pages:
         A page that fails on its own account waits twice as long each time; trouble of the whole host (`spared`) is
         the host gate's business. A page that is gone is asked again now and then.
         """
+        if spared:
+            return -math.inf
         self.change_state(page_id, state)
-        if state is PageState.LIVE or spared:
-            if state is PageState.LIVE:
-                self._failures.pop(page_id, None)
-            return -float("inf")
+        if state is PageState.LIVE:
+            self._failures.pop(page_id, None)
+        else:
+            self._failures[page_id] = self._failures.get(page_id, 0) + 1
+        return self.wait_after(page_id, state, at)
+
+    def wait_after(self, page_id: int, state: PageState, at: float) -> float:
+        """The time before which a page is not asked again, given its last attempt."""
         count = self._failures.get(page_id, 0)
-        self._failures[page_id] = count + 1
+        if count == 0 or state not in {PageState.FAILING, PageState.GONE}:
+            return -math.inf
         first = GONE_WAIT if state is PageState.GONE else FIRST_WAIT
-        return at + min(first * 2.0**count, LONGEST_WAIT)
-
-    def distrust_304(self, host: str, now: float) -> None:
-        """The host answered 304 for a page that had changed: ask it without conditions for a time."""
-        self._distrusted[host] = now + DISTRUST_304
-
-    def distrusts_304(self, host: str, now: float) -> bool:
-        """Whether the host lost our trust in its 304s."""
-        return self._distrusted.get(host, 0.0) > now
+        return at + min(first * 2.0 ** min(count - 1, 30), LONGEST_WAIT)

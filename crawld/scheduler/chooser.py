@@ -31,6 +31,9 @@ class Chooser(Protocol):
     def pick(self, now: float) -> int | None:
         """Hold and return the best page that may be asked now, None if there is none."""
 
+    def hold(self, row: int, now: float) -> bool:
+        """Hold this very page, whatever its value (an audit, a second look); False if it is held already."""
+
     def settle(self, row: int, now: float) -> None:
         """Give back a held page that was crawled with success: its copy is as of now, its boost 0."""
 

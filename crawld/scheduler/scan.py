@@ -68,6 +68,13 @@ class Scan:
         at = int(values.argmax())  # the first of equals: the lowest row
         return (int(rows[at]), float(values[at])) if values[at] > 0 else (None, 0.0)
 
+    def hold(self, row: int, now: float) -> bool:
+        """Hold this very page; False if it is held already."""
+        if self.pages.held(row):
+            return False
+        self.pages.hold(row, now)
+        return True
+
     def settle(self, row: int, now: float) -> None:
         """Give back a page crawled with success."""
         self.pages.settle(row, now)

@@ -32,14 +32,15 @@ def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> Non
     file = tmp_path / "bad.yaml"
     file.write_text(
         "bandwith: 2/s\nbandwidth: fast\npolicy: best\nallow_private: [nonsense]\npoliteness: {delay: 3 parsecs}\n"
-        "signals: {share: 2, sitemaps: ['ftp://x/']}\ndigest: [{pattern: '('}]\nretention: {crawls: 1e6}\nurls: [a]\n"
+        "signals: {share: 2, sitemaps: ['ftp://x/']}\ndigest: [{ignore_text: ['(']}]\nretention: {crawls: 1e6}\n"
+        "urls: [a]\n"
     )
     with pytest.raises(ConfigError) as caught:
         config.load(file)
     text = str(caught.value)
     for place in (
         "bandwith: no such setting", "bandwidth: 'fast' is not a rate", "policy:", "allow_private[0]:",
-        "politeness.delay:", "signals.share:", "signals.sitemaps[0]", "digest[0].pattern:", "1000000", "urls:",
+        "politeness.delay:", "signals.share:", "signals.sitemaps[0]", "digest[0].ignore_text[0]:", "1000000", "urls:",
     ):  # fmt: skip
         assert place in text, text
 

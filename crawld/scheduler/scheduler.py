@@ -1,0 +1,274 @@
+"""The facade: what the drivers say to the scheduler, in pages and sources rather than rows and boosts.
+
+The life of a page: `add` puts it in; `pick` holds it; `settle` (we know what it is now) or `release` (we don't) gives
+it back; `notice` counts a signal; `learn` takes over new estimates; `retire` takes it out. No verb awaits, so one
+event loop needs no locks, and a page can never be fetched twice at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.model.estimate import Estimate
+from crawld.model.signal import SOURCES
+from crawld.scheduler.chooser import Chooser
+from crawld.scheduler.valuation import Beliefs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NEVER = float("nan")
+_S = len(SOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Pages to put in, as columns. Missing estimates are nan and are filled from `Scheduler.assumed`."""
+
+    ids: Ints
+    hosts: Ints
+    importance: Floats
+    last: Floats  # time of the last successful crawl, nan: never
+    signals: Ints | None = None  # (pages, sources), counted since then
+    alpha: Floats | None = None  # mean of the posterior of α
+    shape: Floats | None = None  # its shape; inf: α is known
+    kappa: Floats | None = None  # (pages, sources)
+    gamma: Floats | None = None  # (pages, sources)
+    not_before: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the scheduler holds of one page."""
+
+    last: float
+    signals: tuple[int, ...]
+    alpha: float
+    shape: float
+    kappa: tuple[float, ...]
+    gamma: tuple[float, ...]
+    importance: float
+
+
+class Scheduler:
+    """Pages by id over a chooser's rows. `assumed` is (α, shape) of a page nothing is known of yet."""
+
+    def __init__(self, chooser: Chooser, *, assumed: tuple[float, float] = (1.0 / 604800.0, 1.0)) -> None:
+        self.chooser = chooser
+        self.assumed = assumed
+        self._row_of: dict[int, int] = {}
+        self._id = np.empty(0, dtype=np.int64)
+        self._live = np.empty(0, dtype=bool)
+        self._last = np.empty(0)
+        self._mu = np.empty(0)
+        self._alpha = np.empty(0)
+        self._shape = np.empty(0)
+        self._count = np.empty((0, _S), dtype=np.int64)
+        self._kappa = np.empty((0, _S))
+        self._gamma = np.empty((0, _S))
+        self._held: dict[int, tuple[int, ...]] = {}  # row -> signals counted when it was picked
+        self._leaving: dict[int, int] = {}  # pages retired while held, with their rows
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __contains__(self, page_id: int) -> bool:
+        return page_id in self._row_of
+
+    # -- what drivers say -------------------------------------------------------------------------------------------
+
+    def add(self, new: Arrivals) -> None:
+        """Put pages in; those never crawled come first, by importance."""
+        size = len(new.ids)
+        if size == 0:
+            return
+        alpha = np.full(size, np.nan) if new.alpha is None else new.alpha
+        shape = np.full(size, np.nan) if new.shape is None else new.shape
+        unknown = np.isnan(alpha)
+        alpha = np.where(unknown, self.assumed[0], alpha)
+        shape = np.where(unknown, self.assumed[1], shape)
+        count = np.zeros((size, _S), dtype=np.int64) if new.signals is None else new.signals
+        kappa = np.zeros((size, _S)) if new.kappa is None else np.nan_to_num(new.kappa, nan=0.0, posinf=np.inf)
+        gamma = np.zeros((size, _S)) if new.gamma is None else np.nan_to_num(new.gamma, nan=0.0)
+        beliefs = _beliefs(new.importance, alpha, shape, kappa, gamma)
+        rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
+        self._grow(int(rows.max()) + 1)
+        self._id[rows], self._live[rows], self._last[rows], self._mu[rows] = new.ids, True, new.last, new.importance
+        self._alpha[rows], self._shape[rows] = alpha, shape
+        self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
+        self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
+
+    def retire(self, page_ids: Sequence[int]) -> None:
+        """Take pages out; one that is being fetched leaves for good when it is given back."""
+        here = [page_id for page_id in page_ids if page_id in self._row_of]
+        rows = self._rows(here)
+        self._live[rows] = False
+        for page_id in here:
+            row = self._row_of.pop(page_id)
+            if self._held.pop(row, None) is not None:
+                self._leaving[page_id] = row
+        self.chooser.retire(rows)
+
+    def reweight(self, page_ids: Sequence[int], importance: Floats) -> None:
+        """Give pages a new importance."""
+        rows = self._rows(page_ids)
+        self._mu[rows] = importance
+        self.chooser.reweight(rows, importance)
+
+    def pick(self, now: float) -> int | None:
+        """The page most worth crawling now among those whose host may be asked, held until it is given back."""
+        row = self.chooser.pick(now)
+        if row is None:
+            return None
+        self._held[row] = tuple(self._count[row].tolist())
+        return int(self._id[row])
+
+    def hold(self, page_id: int, now: float) -> bool:
+        """Hold this very page, whatever its value (audits, second looks); False if it is held already."""
+        row = self._row_of.get(page_id)
+        if row is None or not self.chooser.hold(row, now):
+            return False
+        self._held[row] = tuple(self._count[row].tolist())
+        return True
+
+    def settle(self, page_id: int, at: float, not_before: float = -np.inf) -> None:
+        """Give back a page whose content as of `at` is known. Signals seen since it was picked still count."""
+        row = self._row_of.get(page_id)
+        if row is None:
+            self.chooser.settle(self._leaving.pop(page_id), at)
+            return
+        self._count[row] -= np.array(self._held.pop(row), dtype=np.int64)
+        self._last[row] = at
+        self.chooser.settle(row, at)
+        if self._count[row].any():
+            self.chooser.notice(row, float(_boost(self._count[row], self._kappa[row])))
+        if not_before > -np.inf:
+            self.chooser.hold(row, at)
+            self.chooser.release(row, not_before)
+
+    def release(self, page_id: int, not_before: float = -np.inf) -> None:
+        """Give back a page of which nothing new is known, not to be picked before that time."""
+        row = self._row_of.get(page_id)
+        if row is None:
+            row = self._leaving.pop(page_id)
+        else:
+            self._held.pop(row)
+        self.chooser.release(row, not_before)
+
+    def notice(self, page_id: int, source: int = 0) -> None:
+        """Count a signal of that source (an index into SOURCES)."""
+        row = self._row_of.get(page_id)
+        if row is None:
+            return
+        self._count[row, source] += 1
+        if row not in self._held:
+            self.chooser.notice(row, float(_boost(self._count[row], self._kappa[row])))
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates of pages that are still here."""
+        known = [e for e in estimates if e.page_id in self._row_of]
+        if known:
+            self.teach(
+                [e.page_id for e in known],
+                alpha=np.array([e.alpha for e in known]),
+                shape=np.array([e.shape for e in known]),
+                kappa=np.array([e.kappa for e in known]),
+                gamma=np.array([e.gamma for e in known]),
+            )
+
+    def teach(self, page_ids: Sequence[int], *, alpha: Floats, shape: Floats, kappa: Floats, gamma: Floats) -> None:
+        """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources)."""
+        rows = self._rows(page_ids)
+        self._alpha[rows], self._shape[rows], self._kappa[rows], self._gamma[rows] = alpha, shape, kappa, gamma
+        beliefs = _beliefs(self._mu[rows], alpha, shape, kappa, gamma)
+        self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
+
+    def change_bandwidth(self, rate: float, now: float) -> None:
+        """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
+        allot = getattr(self.chooser, "change_bandwidth", None)
+        if allot is not None:
+            allot(rate, now)
+
+    # -- what drivers ask -------------------------------------------------------------------------------------------
+
+    def standing(self, page_id: int) -> Standing | None:
+        """What is held of a page, or None if it is not here."""
+        row = self._row_of.get(page_id)
+        if row is None:
+            return None
+        return Standing(
+            last=float(self._last[row]),
+            signals=self._held.get(row, tuple(self._count[row].tolist())),
+            alpha=float(self._alpha[row]),
+            shape=float(self._shape[row]),
+            kappa=tuple(self._kappa[row].tolist()),
+            gamma=tuple(self._gamma[row].tolist()),
+            importance=float(self._mu[row]),
+        )
+
+    def freshness_of(self, page_id: int, now: float) -> float:
+        """The probability that our copy of the page is what the page is now; 0 without a copy."""
+        rows = self._rows([page_id])
+        return float(self._freshness(rows, now)[0])
+
+    def value_of(self, page_id: int, now: float) -> float:
+        """The crawl value of a page now."""
+        return float(self.chooser.value_of(self._rows([page_id]), now)[0])
+
+    def predicted_freshness(self, now: float) -> float | None:
+        """The importance-weighted mean freshness of all pages now; None without pages."""
+        rows = np.flatnonzero(self._live)
+        if len(rows) == 0:
+            return None
+        weights = self._mu[rows]
+        return float(np.sum(weights * self._freshness(rows, now)) / np.sum(weights))
+
+    def draw(self, uniform: float) -> int | None:
+        """A page that has a copy, drawn by importance with a uniform number: for audits."""
+        rows = np.flatnonzero(self._live & ~np.isnan(self._last))
+        if len(rows) == 0:
+            return None
+        cumulative = np.cumsum(self._mu[rows])
+        return int(self._id[rows[np.searchsorted(cumulative, uniform * cumulative[-1], side="right")]])
+
+    # -- within -----------------------------------------------------------------------------------------------------
+
+    def _rows(self, page_ids: Sequence[int]) -> Ints:
+        return np.fromiter((self._row_of[i] for i in page_ids), dtype=np.int64, count=len(page_ids))
+
+    def _freshness(self, rows: Ints, now: float) -> Floats:
+        last, alpha, shape = self._last[rows], self._alpha[rows], self._shape[rows]
+        tau = np.maximum(now - np.where(np.isnan(last), now, last), 0.0)
+        known = np.isinf(shape)
+        spread = np.where(known, 1.0, shape)
+        quiet = np.where(known, np.exp(-alpha * tau), np.exp(-spread * np.log1p(alpha * tau / spread)))
+        fresh = quiet * np.exp(-_boost(self._count[rows], self._kappa[rows]))
+        return np.asarray(np.where(np.isnan(last), 0.0, fresh), dtype=np.float64)
+
+    def _grow(self, size: int) -> None:
+        have = len(self._id)
+        if size <= have:
+            return
+        more = max(size, have + have // 2) - have
+        for name in ("_id", "_live", "_last", "_mu", "_alpha", "_shape", "_count", "_kappa", "_gamma"):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
+
+
+def _boost(count: Ints, kappa: Floats) -> Floats:
+    """Σκn over the sources, with inf where a signal that never lies was seen (and 0·inf = 0)."""
+    boost: Floats = (np.where(count > 0, kappa, 0.0) * count).sum(axis=-1)
+    return boost
+
+
+def _beliefs(mu: Floats, alpha: Floats, shape: Floats, kappa: Floats, gamma: Floats) -> Beliefs:
+    """One κ and γ a page: those of its only useful source, or the pair that keeps Δ and the drift of several."""
+    useful = (kappa > 0) & (gamma > 0)
+    rate = np.where(useful, gamma, 0.0).sum(axis=-1)
+    worth = np.where(useful, -np.expm1(-kappa) * gamma, 0.0).sum(axis=-1)
+    only = useful.sum(axis=-1) <= 1
+    single = np.where(useful, kappa, 0.0).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        merged = np.where(rate > 0, -np.log1p(-np.minimum(worth / rate, 1.0)), 0.0)
+    return Beliefs(mu=mu, alpha=alpha, shape=shape, kappa=np.where(only, single, merged), gamma=rate)

@@ -1,0 +1,111 @@
+"""The facade: pages by id, held while they are out, signals counted once."""
+
+import numpy as np
+import pytest
+
+from crawld.model.estimate import Estimate
+from crawld.model.signal import SOURCES
+from crawld.scheduler.columns import Intervals
+from crawld.scheduler.scan import Scan
+from crawld.scheduler.scheduler import Arrivals, Scheduler
+from crawld.scheduler.valuation import Beliefs, Floats
+
+
+class Staleness:
+    """A value anyone can check by hand: importance times log-staleness."""
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """μ(ατ + boost)."""
+        return np.asarray(beliefs.mu * (beliefs.alpha * tau + boost))
+
+    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
+        """Where that reaches the level."""
+        return np.asarray(np.maximum(level / beliefs.mu - boost, 0) / beliefs.alpha)
+
+
+def scheduler(pages: int, *, last: float = np.nan, kappa: float = 0.0) -> Scheduler:
+    """Pages 100, 101, … with importance 1, 2, … on host 0."""
+    made = Scheduler(Scan(Staleness(), intervals=Intervals(longest=1e9, shortest=0.0)), assumed=(0.1, 1.0))
+    made.add(
+        Arrivals(
+            ids=np.arange(100, 100 + pages),
+            hosts=np.zeros(pages, dtype=np.int64),
+            importance=np.arange(1.0, 1.0 + pages),
+            last=np.full(pages, last),
+            kappa=np.full((pages, len(SOURCES)), kappa),
+        )
+    )
+    return made
+
+
+def test_pages_never_crawled_come_first_by_importance_and_a_picked_page_is_held() -> None:
+    """Each page is picked once until it is given back."""
+    made = scheduler(3)
+    assert [made.pick(0.0) for _ in range(4)] == [102, 101, 100, None]
+    made.release(101)
+    assert made.pick(0.0) == 101
+
+
+def test_settling_makes_a_page_fresh() -> None:
+    """A crawled page is fresh at that moment and less so later; one never crawled is not fresh at all."""
+    made = scheduler(2)
+    assert made.predicted_freshness(0.0) == 0.0
+    page = made.pick(5.0)
+    assert page == 101
+    made.settle(page, 5.0)
+    assert made.freshness_of(101, 5.0) == 1.0
+    assert made.freshness_of(101, 15.0) == pytest.approx(0.5)
+    assert made.predicted_freshness(5.0) == pytest.approx(2 / 3)
+
+
+def test_signals_raise_staleness_and_are_used_up_by_a_crawl() -> None:
+    """A signal adds κ; those seen before the pick are gone after it, those seen since still count."""
+    made = scheduler(2, last=0.0, kappa=2.0)
+    made.notice(100)
+    assert made.freshness_of(100, 0.0) == pytest.approx(np.exp(-2))
+    assert made.pick(0.1) == 100
+    made.notice(100)
+    made.settle(100, 0.1)
+    standing = made.standing(100)
+    assert standing is not None
+    assert standing.signals == (1, 0, 0, 0)
+    assert made.value_of(100, 0.1) == pytest.approx(2.0)
+
+
+def test_new_estimates_count_the_signals_anew() -> None:
+    """A signal seen while κ was 0 counts with the κ learnt since."""
+    made = scheduler(1, last=0.0)
+    made.notice(100)
+    assert made.value_of(100, 0.0) == 0.0
+    made.learn([Estimate(100, 1.0, shape=2.0, rate=10.0, kappa=(3.0, 0.0, 0.0, 0.0), gamma=(0.1, 0.0, 0.0, 0.0))])
+    assert made.value_of(100, 0.0) == pytest.approx(3.0)
+    assert made.value_of(100, 10.0) == pytest.approx(5.0)
+
+
+def test_a_page_retired_while_it_is_out_leaves_when_it_is_given_back() -> None:
+    """Its row serves another page afterwards."""
+    made = scheduler(1)
+    page = made.pick(0.0)
+    assert page == 100
+    made.retire([100])
+    assert len(made) == 0
+    made.settle(100, 1.0)
+    assert made.pick(1e6) is None
+    made.add(Arrivals(np.array([7]), np.array([0]), np.array([1.0]), np.array([np.nan])))
+    assert made.pick(1e6) == 7
+
+
+def test_a_page_may_be_told_to_wait_after_it_was_settled() -> None:
+    """A page that is gone is known, and yet not asked again before its time."""
+    made = scheduler(1)
+    assert made.pick(0.0) == 100
+    made.settle(100, 0.0, not_before=50.0)
+    assert made.pick(49.0) is None
+    assert made.pick(50.0) == 100
+
+
+def test_audits_draw_pages_by_importance() -> None:
+    """Page i is drawn as often as its share of the importance."""
+    made = scheduler(3, last=0.0)
+    drawn = [made.draw(u) for u in np.linspace(0, 1, 601)[:-1]]
+    assert [drawn.count(page) for page in (100, 101, 102)] == [100, 200, 300]

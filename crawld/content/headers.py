@@ -1,0 +1,56 @@
+"""What HTTP header values say: when to come back, how long to keep, which type and charset."""
+
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+LONGEST_WAIT = 30 * 86400.0
+"""No server makes us wait longer than this; what it asks beyond is cut."""
+
+_SECONDS = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,18})", re.IGNORECASE)
+_NO_STORE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
+
+
+def http_date(text: str) -> float | None:
+    """UTC seconds of an HTTP date in any of its three spellings; None where it is not one."""
+    try:
+        parsed = parsedate_to_datetime(text.strip()[:100])
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Seconds from `now` that a Retry-After value asks for, cut to 0 … LONGEST_WAIT; None where it says nothing."""
+    if value is None:
+        return None
+    value = value.strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), LONGEST_WAIT)
+    moment = http_date(value)
+    return None if moment is None else min(max(0.0, moment - now), LONGEST_WAIT)
+
+
+def max_age(cache_control: str | None) -> float | None:
+    """Seconds a copy may be kept by Cache-Control; 0 for no-store and no-cache, None where it says nothing."""
+    if not cache_control:
+        return None
+    cache_control = cache_control[:1000]
+    if _NO_STORE.search(cache_control):
+        return 0.0
+    match = _MAX_AGE.search(cache_control)
+    return float(match[1]) if match else None
+
+
+def media_type(content_type: str | None) -> str | None:
+    """The bare type in lower case, such as `text/html`; None where the header is missing or empty."""
+    bare = (content_type or "").partition(";")[0].strip().lower()
+    return bare or None
+
+
+def charset(content_type: str | None) -> str | None:
+    """The charset a Content-Type declares, in lower case, whether or not anybody knows it."""
+    match = _CHARSET.search((content_type or "")[:1000])
+    return match[1].lower() if match else None

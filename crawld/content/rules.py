@@ -1,0 +1,80 @@
+"""Rules for what counts as a change, chosen by URL."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from lxml.cssselect import CSSSelector
+
+from crawld.content.patterns import compile_safely
+from crawld.errors import InputError
+
+Mode = Literal["text", "raw"]
+
+
+@dataclass(frozen=True)
+class DigestRule:
+    """What of a page counts: all bytes, or its visible text with parts left out.
+
+    `pattern` is a URL in which `*` stands for anything; without `://` it fits both schemes.
+    `only` keeps what a CSS selector finds (the whole page where it finds nothing, lest a redesign freeze the page),
+    `ignore` leaves elements out, `ignore_text` leaves out what regular expressions find inside a block of text,
+    and changes smaller than `min_change` (0–1) do not count.
+    """
+
+    pattern: str = "*"
+    mode: Mode = "text"
+    only: str | None = None
+    ignore: Sequence[str] = ()
+    ignore_text: Sequence[str] = ()
+    min_change: float = 0.0
+    _selectors: tuple[CSSSelector, ...] = field(init=False, repr=False, compare=False)
+    _only: CSSSelector | None = field(init=False, repr=False, compare=False)
+    _texts: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_change <= 1.0:
+            raise InputError(f"rule {self.pattern!r}: min_change {self.min_change} is not between 0 and 1")
+        if self.mode == "raw" and (self.only or self.ignore or self.ignore_text):
+            raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode text")
+        object.__setattr__(self, "_only", None if self.only is None else self._selector(self.only))
+        object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
+        object.__setattr__(self, "_texts", tuple(compile_safely(text) for text in self.ignore_text))
+
+    def _selector(self, text: str) -> CSSSelector:
+        try:
+            return CSSSelector(text, translator="html")
+        except Exception as error:  # noqa: BLE001  (cssselect and lxml each raise families of their own)
+            raise InputError(f"rule {self.pattern!r}: {text!r} is not a CSS selector: {error}") from None
+
+    @cached_property
+    def _parts(self) -> list[str]:
+        return self.pattern.split("*")
+
+    def fits(self, url: str) -> bool:
+        """Whether the rule is for that URL."""
+        if "://" not in self.pattern and not self.pattern.startswith("*"):
+            url = url.partition("://")[2]
+        first, *rest = self._parts
+        if not rest:
+            return url == first
+        *middle, last = rest
+        if not url.startswith(first) or not url.endswith(last) or len(url) < len(first) + len(last):
+            return False
+        at, end = len(first), len(url) - len(last)
+        for part in middle:
+            at = url.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+
+DEFAULT_RULE = DigestRule()
+
+
+def rule_for(rules: Sequence[DigestRule], url: str) -> DigestRule:
+    """The first rule that fits a URL; visible text where none does."""
+    return next((rule for rule in rules if rule.fits(url)), DEFAULT_RULE)

@@ -1,0 +1,71 @@
+"""Blocks that differ at every fetch, learnt from two fetches seconds apart, and left out from then on.
+
+Such a block is never the same twice, so it cannot be known by its own hash. It is known by its place: so many blocks
+after, or before, a block that stays. A place is one number, mixed of that neighbour, the distance and the side.
+Only neighbours that occur once on the page mark places, lest one repeated line ("Read more") hide real changes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from crawld.model.crawl import Digest
+
+REACH = 8
+"""How far from a steady neighbour a place may be."""
+_START, _END = 1, 2  # stand for the edges of the page, which always stay
+
+
+def volatile_places(first: Digest, second: Digest) -> tuple[int, ...]:
+    """The places where two digests taken seconds apart differ; empty where nothing differs or nothing can be told."""
+    markers = _single(first.blocks) & _single(second.blocks) | {_START, _END}
+    places: set[int] = set()
+    matcher = SequenceMatcher(None, first.blocks, second.blocks, autojunk=False)
+    for what, first_from, first_to, second_from, second_to in matcher.get_opcodes():
+        if what != "equal":
+            places |= _places(first.blocks, range(first_from, first_to), markers)
+            places |= _places(second.blocks, range(second_from, second_to), markers)
+    return tuple(sorted(places))
+
+
+def steady_blocks(blocks: Sequence[int], volatile: Sequence[int]) -> Sequence[int]:
+    """The blocks that lie in no volatile place."""
+    if not volatile:
+        return blocks
+    known = set(volatile)
+    edged = _edged(blocks)
+    return tuple(
+        block for at, block in enumerate(blocks, REACH) if not any(place in known for place in _around(edged, at))
+    )
+
+
+def _single(blocks: Sequence[int]) -> set[int]:
+    return {block for block, count in Counter(blocks).items() if count == 1}
+
+
+def _edged(blocks: Sequence[int]) -> list[int]:
+    return [*[0] * (REACH - 1), _START, *blocks, _END, *[0] * (REACH - 1)]
+
+
+def _around(edged: Sequence[int], at: int) -> Iterator[int]:
+    """Every name of a place: by each neighbour within reach that could mark it."""
+    for distance in range(1, REACH + 1):
+        yield _name(edged[at - distance], -distance)
+        yield _name(edged[at + distance], distance)
+
+
+def _places(blocks: Sequence[int], differing: range, markers: set[int]) -> set[int]:
+    """The names of the places that differ, by the nearest marker on each side within reach."""
+    edged = _edged(blocks)
+    names = set()
+    for at in (place + REACH for place in differing):
+        for side in (-1, 1):
+            reach = (side * distance for distance in range(1, REACH + 1))
+            found = next((step for step in reach if edged[at + step] in markers), None)
+            if found is not None:
+                names.add(_name(edged[at + found], found))
+    return names
+
+
+def _name(neighbour: int, distance: int) -> int:
+    return (neighbour ^ distance * 0x9E3779B97F4A7C15) & 0x7FFFFFFFFFFFFFFF

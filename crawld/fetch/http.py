@@ -1,0 +1,224 @@
+"""One HTTP request, sent once and read to its end or its limit. What goes wrong is an answer too."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from crawld.content.headers import media_type, retry_after
+from crawld.errors import InputError
+from crawld.fetch.faults import FAULTS, classify
+from crawld.fetch.guard import AddressGuard, Network
+from crawld.fetch.identity import ACCEPT, check_user_agent
+from crawld.interfaces import Clock
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
+from crawld.model.url import normalise
+
+REDIRECTS = {301, 302, 303, 307, 308}
+GONE = {404, 410}
+BUSY = {429, 503}
+DRAINED = 65_536
+"""Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
+DRAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds for reaching a server, for its next bytes, and for the whole answer."""
+
+    connect: float = 10.0
+    first_byte: float = 20.0
+    whole: float = 60.0
+
+
+class HttpFetcher:
+    """Sends requests over one session; implements `interfaces.Fetcher`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        user_agent: str,
+        *,
+        allow_private: Iterable[str | Network] = (),
+        timeouts: Timeouts = Timeouts(),  # noqa: B008  (frozen)
+        max_bytes: int = 10_000_000,
+        refused_types: tuple[str, ...] = ("audio/", "video/"),
+        resolver: AbstractResolver | None = None,
+    ) -> None:
+        self._clock = clock
+        self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
+        self._guard = AddressGuard(allow_private)
+        self._timeouts = timeouts
+        self._max_bytes = max_bytes
+        self._refused_types = refused_types
+        self._resolver = resolver
+        self._session: aiohttp.ClientSession | None = None
+
+    async def fetch(self, request: Request) -> Outcome:
+        """Send the request and read its answer to the end or to its limit."""
+        began = self._clock.monotonic()
+        try:
+            url = URL(normalise(request.url), encoded=True)
+        except InputError as error:
+            return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
+        try:
+            async with self._open().get(url, headers=_validators(request), allow_redirects=False) as response:
+                return await self._read(request, response, began)
+        except FAULTS as error:
+            return self._failed(request, began, *classify(error))
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, made at the first request because it belongs to the running loop."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
+                ttl_dns_cache=300,
+                keepalive_timeout=15,
+                socket_factory=self._guard.open_socket,
+                resolver=self._resolver,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(
+                    total=self._timeouts.whole,
+                    connect=self._timeouts.connect,
+                    sock_connect=self._timeouts.connect,
+                    sock_read=self._timeouts.first_byte,
+                ),
+                max_line_size=32_768,
+                max_field_size=32_768,
+                max_headers=256,
+            )
+            # aiohttp would quietly ask a second time where a connection breaks: a request nobody paid a slot for.
+            self._session._retry_connection = False
+        return self._session
+
+    async def _read(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+        status = response.status
+        if status in REDIRECTS:
+            return await self._redirected(request, response, began)
+        if status == 304:
+            if request.etag is None and request.last_modified is None:
+                detail = "304 to a request without conditions"
+                return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
+            return self._fetched(request, response, b"", began)
+        if status in GONE:
+            await _drain(response)
+            return self._fetched(request, response, b"", began)
+        if not 200 <= status < 300 or status == 206:
+            await _drain(response)
+            wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
+            scope = Scope.HOST if status in BUSY else Scope.PAGE
+            detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
+            return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
+        return await self._read_body(request, response, began)
+
+    async def _read_body(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+        kind = media_type(response.headers.get("Content-Type"))
+        if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
+            response.close()
+            detail = f"type {kind} is not kept"
+            return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)
+        limit = self._max_bytes if request.max_bytes is None else request.max_bytes
+        too_large = f"more than {limit:,} bytes"
+        body = bytearray()
+        if (response.content_length or 0) <= limit:
+            while chunk := await response.content.readany():
+                body += chunk
+                if len(body) > limit or response.content.total_raw_bytes > limit:
+                    break
+            else:
+                return self._fetched(request, response, bytes(body), began)
+        response.close()
+        return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, too_large, status=response.status)
+
+    async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+        await _drain(response)
+        location = response.headers.get("Location", "")
+        try:
+            target = _absolute(response.url, location)
+        except (InputError, ValueError) as error:
+            detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
+            return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
+        return Redirected(request.url, response.status, target, self._clock.monotonic() - began)
+
+    def _fetched(self, request: Request, response: aiohttp.ClientResponse, body: bytes, began: float) -> Fetched:
+        return Fetched(
+            url=request.url,
+            status=response.status,
+            body=body,
+            headers=_plain(response),
+            wire_bytes=response.content.total_raw_bytes if body else 0,
+            duration=self._clock.monotonic() - began,
+        )
+
+    def _failed(
+        self,
+        request: Request,
+        began: float,
+        trouble: Trouble,
+        scope: Scope,
+        detail: str,
+        *,
+        status: int | None = None,
+        wait: float | None = None,
+    ) -> FetchFailed:
+        duration = self._clock.monotonic() - began
+        return FetchFailed(request.url, trouble, scope, detail, status=status, retry_after=wait, duration=duration)
+
+
+def _validators(request: Request) -> dict[str, str]:
+    """The conditions of a request, each exactly as the server sent it."""
+    headers = {"If-None-Match": request.etag, "If-Modified-Since": request.last_modified}
+    return {name: value for name, value in headers.items() if value}
+
+
+def _plain(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """Headers by lower-case name, repeated ones joined, and only text that can be stored."""
+    plain: dict[str, str] = {}
+    for name, value in response.headers.items():
+        key = name.lower()
+        text = value if value.isascii() else _storable(value)
+        plain[key] = f"{plain[key]}, {text}" if key in plain else text
+    return plain
+
+
+def _storable(value: str) -> str:
+    """Header bytes that were not UTF-8 come as lone surrogates; they are Latin-1 by tradition."""
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _absolute(base: URL, location: str) -> str:
+    """Where a redirect leads, spelled as every URL is; spaces and stray bytes are quoted as browsers do."""
+    location = _storable(location.strip())
+    if not location:
+        raise InputError("no target")
+    return normalise(str(base.join(URL(location.replace(" ", "%20")))))
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Read a short body nobody wants, so that its connection can serve again; give up on a long, slow or broken one."""
+    seen = 0
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while chunk := await response.content.readany():
+                seen += len(chunk)
+                if seen > DRAINED:
+                    response.close()
+                    return
+    except FAULTS:
+        response.close()  # the status has been told; the body was not wanted

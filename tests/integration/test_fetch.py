@@ -1,0 +1,146 @@
+"""The fetcher against a real server: what comes back, and what every fault is called."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from crawld.clock import SystemClock
+from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
+from crawld.model.url import host_of
+from tests.behaviours import BEHAVIOURS
+from tests.site import LOOPBACK, Site
+
+AGENT = "crawld-test/1.0 (+https://example.org/bot)"
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """A site with two hosts."""
+    async with Site(hosts=2) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[HttpFetcher]:
+    """A fetcher that may talk to loopback, with short patience and a small limit."""
+    opened = HttpFetcher(
+        SystemClock(),
+        AGENT,
+        allow_private=[LOOPBACK],
+        timeouts=Timeouts(connect=1.0, first_byte=0.5, whole=1.5),
+        max_bytes=1_000_000,
+    )
+    yield opened
+    await opened.close()
+
+
+def ask(url: str, **more: str) -> Request:
+    """A request as the daemon would send it."""
+    return Request(url, host_of(url), **more)  # type: ignore[arg-type]
+
+
+async def test_a_page_comes_back_whole(site: Site, fetcher: HttpFetcher) -> None:
+    """A page is answered with its status, body, headers by lower-case name, and our one set of headers was sent."""
+    outcome = await fetcher.fetch(ask(site.url("/ok/1")))
+    assert isinstance(outcome, Fetched)
+    assert (outcome.status, outcome.headers["etag"]) == (200, '"1"')
+    assert b"Page /ok/1" in outcome.body
+    assert outcome.wire_bytes == len(outcome.body)
+    [seen] = site.visits()
+    assert seen.headers["user-agent"] == AGENT
+    assert seen.headers["accept-encoding"] == "gzip, deflate, br, zstd"
+
+
+async def test_conditions_are_echoed_exactly(site: Site, fetcher: HttpFetcher) -> None:
+    """Validators go back to the server as it sent them, and its 304 is an answer without a body."""
+    date = "Mon,  01 Jan 2024 00:00:00 GMT"
+    outcome = await fetcher.fetch(ask(site.url("/ok/1"), etag='"1"', last_modified=date))
+    assert isinstance(outcome, Fetched)
+    assert (outcome.status, outcome.body) == (304, b"")
+    [seen] = site.visits()
+    assert (seen.headers["if-none-match"], seen.headers["if-modified-since"]) == ('"1"', date)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate"])
+async def test_compressed_bodies_are_read(encoding: str, site: Site, fetcher: HttpFetcher) -> None:
+    """Every encoding we accept is decompressed, and fewer bytes came over the wire than the body has."""
+    outcome = await fetcher.fetch(ask(site.url(f"/encoded/{encoding}")))
+    assert isinstance(outcome, Fetched)
+    assert b"<h1>Encoded</h1>" in outcome.body
+    assert 0 < outcome.wire_bytes < len(outcome.body)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirects_are_answers(status: int, site: Site, fetcher: HttpFetcher) -> None:
+    """A redirect is not followed: its target comes back absolute and normalised."""
+    outcome = await fetcher.fetch(ask(site.url(f"/redirect?status={status}&to=../a%20b%23part")))
+    assert isinstance(outcome, Redirected)
+    assert (outcome.status, outcome.location) == (status, site.url("/a%20b"))
+    assert len(site.visits()) == 1
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_gone_is_an_answer(status: int, site: Site, fetcher: HttpFetcher) -> None:
+    """404 and 410 are answers; whether the page is gone is not for the fetcher to say."""
+    outcome = await fetcher.fetch(ask(site.url(f"/status/{status}")))
+    assert isinstance(outcome, Fetched)
+    assert outcome.status == status
+
+
+FAULTS = [
+    ("/status/429?after=120", Trouble.STATUS, Scope.HOST),
+    ("/status/503", Trouble.STATUS, Scope.HOST),
+    ("/status/500", Trouble.STATUS, Scope.PAGE),
+    ("/status/403", Trouble.STATUS, Scope.PAGE),
+    ("/status/206", Trouble.STATUS, Scope.PAGE),
+    ("/always_304", Trouble.PROTOCOL, Scope.PAGE),
+    ("/redirect", Trouble.BAD_REDIRECT, Scope.PAGE),
+    ("/redirect?to=ftp://example.org/", Trouble.BAD_REDIRECT, Scope.PAGE),
+    ("/redirect?to=http://me:secret@example.org/", Trouble.BAD_REDIRECT, Scope.PAGE),
+    ("/redirect?to=http://[broken/", Trouble.BAD_REDIRECT, Scope.PAGE),
+    ("/silent", Trouble.TIMEOUT, Scope.HOST),
+    ("/slow?seconds=30", Trouble.TIMEOUT, Scope.HOST),
+    ("/slow_loris", Trouble.TIMEOUT, Scope.HOST),
+    ("/slow_headers", Trouble.TIMEOUT, Scope.HOST),
+    ("/hang_up", Trouble.REFUSED, Scope.HOST),
+    ("/reset", Trouble.REFUSED, Scope.HOST),
+    ("/drop", Trouble.PROTOCOL, Scope.PAGE),
+    ("/long_length", Trouble.PROTOCOL, Scope.PAGE),
+    ("/bad_length", Trouble.PROTOCOL, Scope.PAGE),
+    ("/broken_chunks", Trouble.PROTOCOL, Scope.PAGE),
+    ("/missing_chunk", Trouble.PROTOCOL, Scope.PAGE),
+    ("/http09", Trouble.PROTOCOL, Scope.PAGE),
+    ("/junk", Trouble.PROTOCOL, Scope.PAGE),
+    ("/huge_headers", Trouble.PROTOCOL, Scope.PAGE),
+    ("/many_headers", Trouble.PROTOCOL, Scope.PAGE),
+    ("/endless", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/gigabyte", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/bomb/gzip", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/bomb/br", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/bomb/zstd", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/bad_encoding/gzip", Trouble.ENCODING, Scope.PAGE),
+    ("/bad_encoding/br", Trouble.ENCODING, Scope.PAGE),
+    ("/bad_encoding/zstd", Trouble.ENCODING, Scope.PAGE),
+    ("/video", Trouble.WRONG_TYPE, Scope.PAGE),
+]
+
+
+@pytest.mark.parametrize(("path", "trouble", "scope"), FAULTS, ids=[path for path, *_ in FAULTS])
+async def test_every_fault_has_a_name(
+    path: str, trouble: Trouble, scope: Scope, site: Site, fetcher: HttpFetcher
+) -> None:
+    """What a server does wrong is a value with a name, a scope and a sentence, after exactly one request."""
+    outcome = await fetcher.fetch(ask(site.url(path)))
+    assert isinstance(outcome, FetchFailed), outcome
+    assert (outcome.trouble, outcome.scope) == (trouble, scope), outcome
+    assert outcome.detail
+    assert len(site.visits()) == 1
+
+
+async def test_no_behaviour_raises(site: Site, fetcher: HttpFetcher) -> None:
+    """Whatever the site can do, a fetch ends with an outcome."""
+    skipped = {"bomb", "encoded", "bad_encoding", "cut_encoding", "status"}  # these need a second segment
+    for name in BEHAVIOURS.keys() - skipped:
+        outcome = await fetcher.fetch(ask(site.url(f"/{name}?text=x&to=/ok")))
+        assert isinstance(outcome, Outcome)

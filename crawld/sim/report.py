@@ -1,0 +1,110 @@
+"""What an experiment found, as JSON, as tables and as a chart."""
+
+import json
+import math
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from crawld.sim.chart import Point, draw_lines
+from crawld.sim.trial import Experiment, Outcome, Row
+
+SERIES = "@"
+"""A measure called `accuracy@40` is the accuracy in the span of time that ends at 40: a point of a curve."""
+
+
+def as_json(outcome: Outcome) -> str:
+    """The outcome as one JSON object; a standard error that one repeat cannot give is null."""
+    document = {
+        "experiment": outcome.experiment.name,
+        "settings": outcome.settings,
+        "rows": [_row_document(row) for row in outcome.rows],
+        "paired": [
+            {
+                "a": pair.a,
+                "b": pair.b,
+                "pages": pair.pages,
+                "difference": pair.difference,
+                "stderr": _finite(pair.stderr),
+            }
+            for pair in outcome.paired
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _row_document(row: Row) -> dict[str, object]:
+    document: dict[str, object] = {
+        "policy": row.policy,
+        "pages": row.pages,
+        "accuracy": row.means["accuracy"],
+        "stderr": _finite(row.errors["accuracy"]),
+        "repeats": row.repeats,
+    }
+    for name in _plain(row.means):
+        if name != "accuracy":
+            document[name] = _finite(row.means[name])
+    series = sorted((float(name.split(SERIES)[1]), row.means[name]) for name in row.means if SERIES in name)
+    if series:
+        document["series"] = [[at, _finite(value)] for at, value in series]
+    return document
+
+
+def _plain(names: Iterable[str]) -> list[str]:
+    return [name for name in names if SERIES not in name]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def print_tables(outcome: Outcome, console: Console) -> None:
+    """A table of what was reached, one of the paired differences, and under which settings."""
+    console.print(f"[bold]{outcome.experiment.name}[/bold]: {outcome.experiment.shows}")
+    extra = list(dict.fromkeys(n for row in outcome.rows for n in _plain(row.means) if n != "accuracy"))
+    table = Table("policy", "pages", "accuracy", "± stderr", *extra)
+    for row in outcome.rows:
+        cells = [f"{row.means[name]:.4g}" if name in row.means else "" for name in extra]
+        table.add_row(
+            row.policy, str(row.pages), f"{row.means['accuracy']:.4f}", _error(row.errors["accuracy"]), *cells
+        )
+    console.print(table)
+    if outcome.paired:
+        differences = Table("a", "b", "pages", "a − b, same worlds", "± stderr")
+        for pair in outcome.paired:
+            differences.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
+        console.print(differences)
+    console.print("; ".join(f"{name}: {value}" for name, value in outcome.settings.items()), style="dim")
+
+
+def _error(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "–"
+
+
+def print_list(experiments: Iterable[Experiment], console: Console) -> None:
+    """Every experiment with what it shows and its usual size."""
+    table = Table("experiment", "shows", "pages", "repeats")
+    for one in experiments:
+        table.add_row(one.name, one.shows, ",".join(map(str, one.pages)), str(one.repeats))
+    console.print(table)
+
+
+def as_chart(outcome: Outcome) -> str:
+    """The figure as SVG: accuracy over time where that was measured, else over the number of pages."""
+    timed = any(SERIES in name for row in outcome.rows for name in row.means)
+    several = len({row.pages for row in outcome.rows}) > 1
+    lines: dict[str, list[Point]] = {}
+    for row in outcome.rows:
+        if timed:
+            line = lines.setdefault(f"{row.policy} ({row.pages})" if several else row.policy, [])
+            line += [
+                Point(float(name.split(SERIES)[1]), row.means[name], row.errors[name])
+                for name in row.means
+                if SERIES in name
+            ]
+        else:
+            point = Point(row.pages, row.means["accuracy"], row.errors["accuracy"])
+            lines.setdefault(row.policy, []).append(point)
+    title = f"{outcome.experiment.name}: {outcome.settings['repeats']} repeats, seed {outcome.settings['seed']}"
+    return draw_lines(title, "time" if timed else outcome.experiment.x_axis, "accuracy", lines)

@@ -1,0 +1,77 @@
+"""Accounts: freshness, age and harmonic cost, exact."""
+
+import numpy as np
+import pytest
+
+from crawld.sim.ledger import settle_accounts
+from crawld.sim.population import Population
+from crawld.sim.world import World, draw_world
+
+
+def _world(changes: list[list[float]], horizon: float, mu: list[float]) -> World:
+    pages = len(mu)
+    population = Population(np.array(mu), np.ones(pages), np.zeros(pages), np.zeros(pages))
+    return World(
+        population=population,
+        horizon=horizon,
+        changes=np.concatenate([np.array(one, dtype=float) for one in changes]),
+        change_offsets=np.cumsum([0] + [len(one) for one in changes]),
+        signal_times=np.empty(0),
+        signal_pages=np.empty(0, dtype=np.int64),
+    )
+
+
+def test_one_page_by_hand() -> None:
+    """A page crawled at 4 that changed at 1, 2 and 7 is fresh in [0,1) and [4,7), and its costs add up by hand."""
+    world = _world([[1.0, 2.0, 7.0]], 10.0, [3.0])
+    ledger = settle_accounts(world, np.array([4.0]), np.array([0]))
+    assert ledger.accuracy(0.0, 10.0) == pytest.approx(0.4)
+    assert ledger.accuracy(2.0, 8.0) == pytest.approx(3 / 6)
+    assert ledger.harmonic(0.0, 10.0) == pytest.approx((3 + 2 / 2 + 3) / 10)
+    assert ledger.age(0.0, 10.0) == pytest.approx((3**2 / 2 + 3**2 / 2) / 10)
+    assert ledger.age(2.0, 8.0) == pytest.approx(((3**2 - 1**2) / 2 + 1 / 2) / 6)
+    assert ledger.longest_wait(0.0) == pytest.approx(3.0)
+
+
+def test_a_copy_that_was_never_taken_is_not_fresh() -> None:
+    """Without a copy at the start a page is fresh only from its first crawl on."""
+    world = _world([[9.0]], 10.0, [1.0])
+    ledger = settle_accounts(world, np.array([5.0]), np.array([0]), fresh_at_start=False)
+    assert ledger.accuracy(0.0, 10.0) == pytest.approx(0.4)
+
+
+def test_importance_weighs() -> None:
+    """A page three times as important counts three times as much."""
+    world = _world([[], [0.0]], 10.0, [3.0, 1.0])
+    nothing = settle_accounts(world, np.empty(0), np.empty(0, dtype=np.int64), fresh_at_start=False)
+    assert nothing.accuracy(0.0, 10.0) == 0.0
+    once = settle_accounts(world, np.array([0.0]), np.array([0]), fresh_at_start=False)
+    assert once.accuracy(0.0, 10.0) == pytest.approx(0.75)
+
+
+def test_accounts_agree_with_looking_often() -> None:
+    """On a random world the integrals are what a fine grid of looks gives."""
+    rng = np.random.default_rng(5)
+    pages = 6
+    population = Population(rng.random(pages), rng.uniform(0.2, 2.0, pages), np.zeros(pages), np.zeros(pages))
+    world = draw_world(population, 30.0, 5)
+    times = np.sort(rng.uniform(0.0, 30.0, 80))
+    who = rng.integers(0, pages, 80)
+    ledger = settle_accounts(world, times, who)
+    looks = np.arange(5.0, 30.0, 0.01) + 0.005
+    fresh, age, harmonic = (np.zeros(len(looks)) for _ in range(3))
+    weight = population.mu / population.mu.sum()
+    for page in range(pages):
+        crawls = np.concatenate([[0.0], times[who == page]])
+        for index, look in enumerate(looks):
+            last = crawls[crawls <= look].max()
+            unseen = world.changes_by_page[page]
+            unseen = unseen[(unseen > last) & (unseen <= look)]
+            fresh[index] += weight[page] * (len(unseen) == 0)
+            age[index] += weight[page] * (look - unseen[0] if len(unseen) else 0.0)
+            harmonic[index] += weight[page] * (1.0 / np.arange(1, len(unseen) + 1)).sum()
+    assert ledger.accuracy(5.0, 30.0) == pytest.approx(fresh.mean(), abs=2e-3)
+    assert ledger.age(5.0, 30.0) == pytest.approx(age.mean(), abs=5e-3)
+    assert ledger.harmonic(5.0, 30.0) == pytest.approx(harmonic.mean(), abs=5e-3)
+    series = ledger.accuracy_series(np.array([5.0, 10.0, 30.0]))
+    assert (5 * series[0] + 20 * series[1]) / 25 == pytest.approx(ledger.accuracy(5.0, 30.0))

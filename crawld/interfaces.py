@@ -112,6 +112,7 @@ class Record:
 
     crawl: Crawl
     state: PageState
+    failures: int = 0  # the page's own successive failures, this one included
     memory: Memory | None = None  # None leaves what is remembered as it is
     body: bytes | None = None  # the new copy, where it is to be kept
     host: HostState | None = None  # where the attempt changed what is known of the host

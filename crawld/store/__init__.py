@@ -1,1 +1,9 @@
-"""The door to the database: the only package that knows SQL."""
+"""The door to the database: the only package that knows SQL.
+
+`SqlStore` is the daemon's: one process, one writer task. Queued things are folded into a `Batch`, written by a few
+bulk statements in one transaction, and forgotten; everything else reads committed rows over connections of its own.
+"""
+
+from crawld.store.sql import SqlStore
+
+__all__ = ["SqlStore"]

@@ -1,0 +1,160 @@
+"""What is queued, folded into the few bulk statements that one transaction runs. Pure: nothing here awaits."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawld.interfaces import FreshnessPoint, Record
+from crawld.model.crawl import Crawl, Memory, Verdict
+from crawld.model.host import HostState
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES, Signal
+from crawld.store.tables import by_source
+
+Item = Record | Signal | HostState | FreshnessPoint
+Row = Mapping[str, Any]
+CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
+SECONDS_PER_DAY = 86_400
+_INDEX = {source: i for i, source in enumerate(SOURCES)}
+_SIGNALS = by_source("signals")
+
+
+def storable(text: str | None) -> str | None:
+    """Text that both databases take: without NUL and without lone surrogates."""
+    if text is None:
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+@dataclass(slots=True)
+class PageChange:
+    """What a batch does to one page's row."""
+
+    state: PageState | None = None
+    attempt: float | None = None
+    success: float | None = None
+    first_success: float | None = None
+    change: float | None = None
+    failures: int = 0
+    crawls: int = 0
+    changes: int = 0
+    failed: int = 0
+    signals: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
+    since_first: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's first success
+    since_last: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's last success
+
+    def crawled(self, record: Record) -> None:
+        """Take in a finished attempt."""
+        crawl = record.crawl
+        self.state, self.attempt, self.failures = record.state, crawl.at, record.failures
+        self.crawls += 1
+        if not crawl.verdict.succeeded:
+            self.failed += 1
+            return
+        self.success = crawl.at
+        if self.first_success is None:
+            self.first_success = crawl.at
+        self.since_last = [0] * len(SOURCES)
+        if crawl.verdict in CHANGES:
+            self.changes += 1
+            self.change = crawl.at
+
+    def signalled(self, signal: Signal) -> None:
+        """Take in a signal; a stale one is not counted."""
+        if signal.stale:
+            return
+        i = _INDEX[signal.source]
+        self.signals[i] += 1
+        if self.first_success is not None:
+            self.since_first[i] += 1
+            self.since_last[i] += 1
+
+
+@dataclass(slots=True)
+class Batch:
+    """One transaction's worth of rows, in the order they were queued."""
+
+    pages: dict[int, PageChange] = field(default_factory=dict)
+    crawls: list[Row] = field(default_factory=list)
+    signals: list[Row] = field(default_factory=list)
+    memories: dict[int, Memory] = field(default_factory=dict)
+    bodies: list[tuple[int, float, str | None, bytes]] = field(default_factory=list)
+    hosts: dict[str, HostState] = field(default_factory=dict)
+    points: dict[float, FreshnessPoint] = field(default_factory=dict)
+    calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+
+    def add(self, item: Item) -> None:
+        """Fold in one queued thing."""
+        match item:
+            case Record():
+                self._add_record(item)
+            case Signal():
+                self.pages.setdefault(item.page_id, PageChange()).signalled(item)
+                self.signals.append(signal_row(item))
+            case HostState():
+                self.hosts[item.name] = item
+            case FreshnessPoint():
+                self.points[item.at] = item
+
+    def _add_record(self, record: Record) -> None:
+        crawl = record.crawl
+        self.pages.setdefault(crawl.page_id, PageChange()).crawled(record)
+        self.crawls.append(crawl_row(crawl))
+        self._calibrate(crawl)
+        if record.memory is not None:
+            self.memories[crawl.page_id] = record.memory
+        if record.body is not None:
+            content_type = record.memory.content_type if record.memory else None
+            self.bodies.append((crawl.page_id, crawl.at, storable(content_type), record.body))
+        if record.host is not None:
+            self.hosts[record.host.name] = record.host
+
+    def _calibrate(self, crawl: Crawl) -> None:
+        if crawl.predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
+            return
+        tenth = min(9, max(0, int(crawl.predicted * 10)))
+        sums = self.calibration.setdefault((int(crawl.at // SECONDS_PER_DAY), tenth), [0, 0, 0.0])
+        sums[0] += 1
+        sums[1] += crawl.verdict is Verdict.UNCHANGED
+        sums[2] += crawl.predicted
+
+
+def fold(items: Iterable[Item]) -> Batch:
+    """The batch that does what the items say, in their order."""
+    batch = Batch()
+    for item in items:
+        batch.add(item)
+    return batch
+
+
+def crawl_row(crawl: Crawl) -> Row:
+    """The row of `crawls`."""
+    row = {
+        "page_id": crawl.page_id,
+        "at": crawl.at,
+        "verdict": crawl.verdict.value,
+        "status": crawl.status,
+        "trouble": storable(crawl.trouble),
+        "detail": storable(crawl.detail),
+        "tau": crawl.tau,
+        "bytes": crawl.bytes,
+        "duration": crawl.duration,
+        "magnitude": crawl.magnitude,
+        "predicted": crawl.predicted,
+        "conditional": crawl.conditional,
+        "audit": crawl.audit,
+        "reverted": crawl.reverted,
+    }
+    row.update(zip(_SIGNALS, crawl.signals or (0,) * len(SOURCES), strict=True))
+    return row
+
+
+def signal_row(signal: Signal) -> Row:
+    """The row of `signals`."""
+    return {
+        "page_id": signal.page_id,
+        "source": signal.source.value,
+        "seen_at": signal.seen_at,
+        "claimed_at": signal.claimed_at,
+        "stale": signal.stale,
+    }

@@ -1,0 +1,55 @@
+"""The one connection that writes: transactions take turns on it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.store.lock import lock_postgres
+
+
+class WriteConnection:
+    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out."""
+
+    def __init__(self, engine: AsyncEngine, shown: str) -> None:
+        self._engine = engine
+        self._shown = shown
+        self._turn = asyncio.Lock()
+        self._connection: AsyncConnection | None = None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction: committed at the end, rolled back by an exception."""
+        async with self._turn:
+            connection = await self._open()
+            try:
+                async with connection.begin():
+                    yield connection
+            except BaseException:
+                if connection.invalidated:
+                    await self._drop()
+                raise
+
+    async def close(self) -> None:
+        """Close the connection and its engine."""
+        async with self._turn:
+            await self._drop()
+            await self._engine.dispose()
+
+    async def _open(self) -> AsyncConnection:
+        if self._connection is None:
+            connection = await self._engine.connect()
+            try:
+                if self._engine.dialect.name == "postgresql":
+                    await lock_postgres(connection, self._shown)
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    async def _drop(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()

@@ -1,0 +1,117 @@
+"""Engines for both databases, and what a driver's error means in a sentence."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from crawld.errors import StoreError
+from crawld.store.address import Address
+
+BUSY_TIMEOUT_MS = 5_000
+MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
+
+
+def writing_engine(address: Address) -> AsyncEngine:
+    """An engine of one connection, for the one writer."""
+    if address.file is None:
+        return _postgres(address, pool_size=1)
+    engine = create_async_engine(address.url, pool_size=1, max_overflow=0)
+    _prepare_sqlite(
+        engine,
+        begin="BEGIN IMMEDIATE",
+        pragmas=(
+            "auto_vacuum=INCREMENTAL",  # must come before the first page is written
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            "journal_size_limit=67108864",
+            "cache_size=-65536",
+        ),
+    )
+    return engine
+
+
+def reading_engine(address: Address) -> AsyncEngine:
+    """An engine that cannot write, and on SQLite neither creates the file nor leaves any beside it."""
+    if address.file is None:
+        engine = _postgres(address, pool_size=2)
+        event.listen(engine.sync_engine, "begin", _begin_read_only)
+        return engine
+    if not address.file.is_file():
+        raise StoreError(f"there is no database at {address.file}: start the daemon, or change `store`")
+    # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
+    quiet = not address.file.with_name(address.file.name + "-wal").exists()
+    query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
+    url = address.url.set(database=address.file.as_uri(), query=query)
+    engine = create_async_engine(url, pool_size=2, max_overflow=2)
+    _prepare_sqlite(
+        engine, begin="BEGIN", pragmas=("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", "cache_size=-32768")
+    )
+    return engine
+
+
+def _postgres(address: Address, *, pool_size: int) -> AsyncEngine:
+    try:
+        return create_async_engine(address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True)
+    except ModuleNotFoundError:
+        raise StoreError("PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'") from None
+
+
+def _begin_read_only(connection: Connection) -> None:
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+
+
+def _prepare_sqlite(engine: AsyncEngine, *, begin: str, pragmas: tuple[str, ...]) -> None:
+    def on_connect(dbapi_connection: Any, _record: object) -> None:
+        dbapi_connection.isolation_level = None  # transactions are ours, DDL included
+        cursor = dbapi_connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.execute("SELECT name FROM pragma_function_list WHERE name IN ('exp', 'ln')")
+        present = {name for (name,) in cursor.fetchall()}
+        cursor.close()
+        for name, function in MATHS:  # the views need them; some builds of SQLite come without
+            if name not in present:
+                dbapi_connection.create_function(name, 1, function, deterministic=True)
+
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine.sync_engine, "connect", on_connect)
+    event.listen(engine.sync_engine, "begin", on_begin)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same statement may succeed later: locked, full, or out of reach, rather than wrong."""
+    if isinstance(error, OSError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
+        return "no such" not in str(error.orig) and "has no column" not in str(error.orig)
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return state[:2] in {"08", "40", "53", "55", "57", "58"}
+
+
+def in_a_sentence(error: BaseException, shown: str) -> StoreError:
+    """What a driver's error means for whoever runs the daemon, and what to do."""
+    said = str(getattr(error, "orig", None) or error).strip()
+    known = (
+        ("not a database", f"{shown} is not a SQLite database: move it away, or change `store`"),
+        ("malformed", f"the database {shown} is damaged: restore it from a backup, or try sqlite3's .recover"),
+        ("is full", f"the disk of the database {shown} is full: free some space"),
+        ("No space left", f"the disk of the database {shown} is full: free some space"),
+        ("is locked", f"the database {shown} is locked by another program: close it"),
+        ("readonly database", f"the database {shown} is not writable: give crawld's user the right to write it"),
+        ("unable to open", f"the database {shown} cannot be opened: check the path and its rights"),
+        ("does not exist", f"{shown}: {said}; create it"),
+    )
+    for needle, sentence in known:
+        if needle in said:
+            return StoreError(sentence)
+    return StoreError(f"the database {shown} cannot be used: {type(error).__name__}: {said}")

@@ -1,0 +1,135 @@
+"""What is remembered of pages' copies: packed for its table, and the recent ones kept at hand."""
+
+import struct
+from collections import OrderedDict
+from typing import Any
+
+from sqlalchemy import Row
+
+from crawld.model.crawl import Digest, Memory
+from crawld.store.batch import storable
+
+HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
+
+
+def pack_hashes(hashes: tuple[int, ...]) -> bytes:
+    """Unsigned 64-bit numbers, little endian."""
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
+
+
+def unpack_hashes(packed: bytes) -> tuple[int, ...]:
+    """The inverse of `pack_hashes`."""
+    return struct.unpack(f"<{len(packed) // 8}Q", packed)
+
+
+def pack_digests(digests: tuple[bytes, ...]) -> bytes:
+    """Digests of up to 255 bytes, each behind its length."""
+    return b"".join(bytes([len(digest)]) + digest for digest in digests)
+
+
+def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
+    """The inverse of `pack_digests`."""
+    digests = []
+    at = 0
+    while at < len(packed):
+        end = at + 1 + packed[at]
+        digests.append(packed[at + 1 : end])
+        at = end
+    return tuple(digests)
+
+
+def version_row(memory: Memory) -> dict[str, Any]:
+    """The row of `versions`."""
+    return {
+        "page_id": memory.page_id,
+        "fetched_at": memory.fetched_at,
+        "raw": memory.digest.raw,
+        "text": memory.digest.text,
+        "blocks": pack_hashes(memory.digest.blocks),
+        "etag": _header_bytes(memory.etag),
+        "last_modified": _header_bytes(memory.last_modified),
+        "content_type": storable(memory.content_type),
+        "volatile": pack_hashes(memory.volatile),
+        "streak": memory.streak,
+        "seen": pack_digests(memory.seen),
+    }
+
+
+def memory_of(row: Row[Any]) -> Memory:
+    """What a row of `versions` says."""
+    return Memory(
+        page_id=row.page_id,
+        fetched_at=row.fetched_at,
+        digest=Digest(row.raw, row.text, unpack_hashes(row.blocks)),
+        etag=_header_text(row.etag),
+        last_modified=_header_text(row.last_modified),
+        content_type=row.content_type,
+        volatile=unpack_hashes(row.volatile),
+        streak=row.streak,
+        seen=unpack_digests(row.seen),
+    )
+
+
+def _header_bytes(header: str | None) -> bytes | None:
+    return None if header is None else header.encode("utf-8", "surrogateescape")
+
+
+def _header_text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("utf-8", "surrogateescape")
+
+
+class RecentMemories:
+    """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
+
+    def __init__(self, heaviest: int = HEAVIEST_CACHE) -> None:
+        self._heaviest = heaviest
+        self._weight = 0
+        self._recent: OrderedDict[int, Memory] = OrderedDict()
+        self._queued: dict[int, Memory] = {}
+        self._being_read: set[int] = set()
+
+    def get(self, page_id: int) -> Memory | None:
+        """The memory, where it is at hand."""
+        memory = self._queued.get(page_id)
+        if memory is not None:
+            return memory
+        memory = self._recent.get(page_id)
+        if memory is not None:
+            self._recent.move_to_end(page_id)
+        return memory
+
+    def queue(self, memory: Memory) -> None:
+        """A memory is about to be written: from now on it is what is remembered."""
+        self._being_read.discard(memory.page_id)
+        self._queued[memory.page_id] = memory
+
+    def committed(self, memory: Memory) -> None:
+        """A memory was written; a later one of the same page may be queued already."""
+        if self._queued.get(memory.page_id) is memory:
+            del self._queued[memory.page_id]
+            self._keep(memory)
+
+    def reading(self, page_id: int) -> None:
+        """The database is about to be asked for this page."""
+        self._being_read.add(page_id)
+
+    def read(self, page_id: int, memory: Memory | None) -> Memory | None:
+        """What the database answered, unless something newer was queued meanwhile."""
+        if page_id not in self._being_read:
+            return self.get(page_id) or memory
+        self._being_read.discard(page_id)
+        if memory is not None:
+            self._keep(memory)
+        return memory
+
+    def _keep(self, memory: Memory) -> None:
+        before = self._recent.pop(memory.page_id, None)
+        self._weight += _weight(memory) - (_weight(before) if before else 0)
+        self._recent[memory.page_id] = memory
+        while self._weight > self._heaviest and self._recent:
+            _, oldest = self._recent.popitem(last=False)
+            self._weight -= _weight(oldest)
+
+
+def _weight(memory: Memory) -> int:
+    return 25 + len(memory.digest.blocks) + len(memory.volatile) + 2 * len(memory.seen)

@@ -1,0 +1,234 @@
+"""Pages: taking over a URL list, and bringing all of them back at a start."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from sqlalchemy import BigInteger, Double, Text, bindparam, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.interfaces import Adoption, StoredPages
+from crawld.model.page import Page, PageState, Wanted
+from crawld.model.signal import SOURCES
+from crawld.model.url import host_of
+from crawld.store import tables
+from crawld.store.chosen import among
+from crawld.store.connection import WriteConnection
+from crawld.store.tables import by_source
+
+ADOPTED_AT_ONCE = 5_000  # lines a transaction: crawls waiting to be committed get in between
+RESTORED_AT_ONCE = 20_000
+RETIRED = PageState.RETIRED.value
+_STATES = {state.value: state for state in PageState}
+
+_page = tables.pages.c
+_REWEIGHT = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    importance=bindparam("b_importance", type_=Double)
+)  # fmt: skip
+_BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    importance=bindparam("b_importance", type_=Double),
+    state=bindparam("b_state", type_=Text),
+    origin=bindparam("b_origin", type_=Text),
+    retired_at=None,
+    failures=0,
+)  # fmt: skip
+_RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    state=RETIRED, retired_at=bindparam("b_now", type_=Double)
+)  # fmt: skip
+
+
+class PageList:
+    """Takes over URL lists, a few thousand lines a transaction.
+
+    A page belongs to the origin that listed it first; while that one lists it, others leave it as it is.
+    """
+
+    def __init__(self, connection: WriteConnection, reading: AsyncEngine) -> None:
+        self._connection = connection
+        self._reading = reading
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool) -> Adoption:
+        """Add, re-weight, bring back; with `complete`, retire what the origin no longer lists."""
+        lines = {line.url: line.importance for line in wanted}  # the last of equal lines counts
+        adoption = _Adoption(origin, now)
+        rest = iter(lines.items())
+        while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
+            async with self._connection.transaction() as connection:
+                await adoption.take(connection, chunk)
+        retired = await self._retire_others(origin, adoption.kept, now) if complete else []
+        return Adoption(adoption.added, adoption.returned, adoption.reweighted, retired)
+
+    async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages, whoever listed them; unknown and retired ones are passed over."""
+        retired: list[Page] = []
+        rest = iter(dict.fromkeys(urls))
+        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+            async with self._connection.transaction() as connection:
+                among_urls, parameters = among(connection.dialect.name, _page.url, chunk)
+                query = _select_pages().where(among_urls, _page.state != RETIRED)
+                found = [_page_of(row) for row in await connection.execute(query, parameters)]
+                await _retire(connection, found, now)
+                retired += found
+        return retired
+
+    async def _retire_others(self, origin: str, kept: set[int], now: float) -> list[Page]:
+        retired: list[Page] = []
+        last = 0
+        query = (
+            _select_pages().where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
+            .order_by(_page.id).limit(ADOPTED_AT_ONCE)
+        )  # fmt: skip
+        while True:
+            async with self._reading.begin() as connection:
+                rows = (await connection.execute(query, {"last": last})).all()
+            if not rows:
+                return retired
+            last = rows[-1].id
+            unlisted = [_page_of(row) for row in rows if row.id not in kept]
+            if unlisted:
+                async with self._connection.transaction() as connection:
+                    await _retire(connection, unlisted, now)
+                retired += unlisted
+
+
+class _Adoption:
+    """One list being taken over."""
+
+    def __init__(self, origin: str, now: float) -> None:
+        self._origin, self._now = origin, now
+        self.added: list[Page] = []
+        self.returned: list[Page] = []
+        self.reweighted: list[Page] = []
+        self.kept: set[int] = set()
+        self._hosts: dict[str, int] = {}
+
+    async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> None:
+        """Take over some lines in the connection's transaction."""
+        among_urls, parameters = among(connection.dialect.name, _page.url, list(lines))
+        query = _select_pages(_page.state, _page.origin, _page.last_success).where(among_urls)
+        known = {row.url: row for row in await connection.execute(query, parameters)}
+        new: list[Page] = []
+        returned: list[dict[str, Any]] = []
+        reweighted: list[dict[str, Any]] = []
+        hosts = {url: host_of(url) for url in lines if url not in known}
+        await self._know_hosts(connection, hosts.values())
+        next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
+        for url, importance in lines.items():
+            row = known.get(url)
+            if row is None:
+                new.append(Page(next_id + len(new), url, hosts[url], importance))
+            elif row.state == RETIRED:
+                state = PageState.WAITING if row.last_success is None else PageState.LIVE
+                self.returned.append(Page(row.id, url, row.host, importance))
+                returned.append(
+                    {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
+                )
+            elif row.origin == self._origin and row.importance != importance:
+                self.reweighted.append(Page(row.id, url, row.host, importance))
+                reweighted.append({"b_id": row.id, "b_importance": importance})
+        await self._insert(connection, new)
+        if returned:
+            await connection.execute(_BRING_BACK, returned)
+        if reweighted:
+            await connection.execute(_REWEIGHT, reweighted)
+        self.kept.update(row.id for row in known.values())
+        self.kept.update(page.id for page in new)
+
+    async def _insert(self, connection: AsyncConnection, new: list[Page]) -> None:
+        if not new:
+            return
+        rows = [
+            {
+                "id": page.id,
+                "url": page.url,
+                "host_id": self._hosts[page.host],
+                "importance": page.importance,
+                "state": PageState.WAITING.value,
+                "origin": self._origin,
+                "added_at": self._now,
+            }
+            for page in new
+        ]
+        await connection.execute(insert(tables.pages), rows)
+        self.added += new
+
+    async def _know_hosts(self, connection: AsyncConnection, names: Iterable[str]) -> None:
+        unknown = [name for name in dict.fromkeys(names) if name not in self._hosts]
+        if not unknown:
+            return
+        host = tables.hosts.c
+        among_names, parameters = among(connection.dialect.name, host.name, unknown)
+        found = await connection.execute(select(host.name, host.id).where(among_names), parameters)
+        self._hosts.update({row.name: row.id for row in found})
+        next_id = 1 + (await connection.scalar(select(host.id).order_by(host.id.desc()).limit(1)) or 0)
+        new = [name for name in unknown if name not in self._hosts]
+        if new:
+            given = {name: next_id + i for i, name in enumerate(new)}
+            await connection.execute(insert(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
+            self._hosts.update(given)
+
+
+def _select_pages(*more: Any) -> Any:
+    host = tables.hosts
+    columns = (_page.id, _page.url, host.c.name.label("host"), _page.importance, *more)
+    return select(*columns).join_from(tables.pages, host, host.c.id == _page.host_id)
+
+
+def _page_of(row: Any) -> Page:
+    return Page(row.id, row.url, row.host, row.importance)
+
+
+async def _retire(connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
+    if pages:
+        await connection.execute(_RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
+
+
+async def restore_pages(reading: AsyncEngine) -> StoredPages:
+    """Every page that is not retired, with its estimate, read in slices so that the event loop breathes."""
+    estimate = tables.estimates
+    numbers = ("importance", "last_success", "last_attempt", "failures", *by_source("pending"))
+    beliefs = ("shape", "rate", *by_source("kappa"), *by_source("gamma"))
+    query = (
+        select(_page.id, _page.url, _page.host_id, _page.state, *(_page[n] for n in numbers),
+               *(estimate.c[n] for n in beliefs))
+        .join_from(tables.pages, estimate, estimate.c.page_id == _page.id, isouter=True)
+        .where(_page.id > bindparam("last"), _page.state != RETIRED)
+        .order_by(_page.id).limit(RESTORED_AT_ONCE)
+    )  # fmt: skip
+    urls: list[str] = []
+    hosts: list[str] = []
+    states: list[PageState] = []
+    slices: list[np.ndarray[Any, Any]] = []
+    ids: list[int] = []
+    async with reading.begin() as connection:
+        host = tables.hosts.c
+        names = {row.id: row.name for row in await connection.execute(select(host.id, host.name))}
+        while True:
+            result = await connection.execute(query, {"last": ids[-1] if ids else 0})
+            columns = list(zip(*result.all(), strict=True))
+            if not columns:
+                break
+            ids.extend(columns[0])
+            urls.extend(columns[1])
+            hosts.extend(map(names.__getitem__, columns[2]))
+            states.extend(map(_STATES.__getitem__, columns[3]))
+            slices.append(np.array(columns[4:], dtype=np.float64))  # None becomes nan
+    table = np.concatenate(slices, axis=1) if slices else np.empty((len(numbers) + len(beliefs), 0))
+    sources = len(SOURCES)
+    kappa = 4 + sources + 2
+    return StoredPages(
+        ids=np.array(ids, dtype=np.int64),
+        urls=urls,
+        hosts=hosts,
+        states=states,
+        importance=table[0].copy(),
+        last_success=table[1].copy(),
+        last_attempt=table[2].copy(),
+        failures=table[3].astype(np.int64),
+        signals=np.ascontiguousarray(table[4 : 4 + sources].T).astype(np.int64),
+        shape=table[4 + sources].copy(),
+        rate=table[5 + sources].copy(),
+        kappa=np.ascontiguousarray(table[kappa : kappa + sources].T),
+        gamma=np.ascontiguousarray(table[kappa + sources :].T),
+    )

@@ -1,0 +1,61 @@
+"""Bringing a database to this version's tables with Alembic, and refusing what is not ours or newer."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect
+
+import crawld
+from crawld.errors import StoreError
+
+
+def migrations_directory() -> Path:
+    """Inside the package where it was installed, beside it in a checkout."""
+    package = Path(crawld.__file__).parent
+    for place in (package / "migrations", package.parent / "migrations"):
+        if (place / "env.py").is_file():
+            return place
+    raise StoreError(f"the migrations are missing beside {package}: install crawld again")
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Alembic told where the migrations lie and which connection to use; there is no ini file."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def latest_revision() -> str:
+    """The revision this version of crawld wants."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
+    head = ScriptDirectory.from_config(config).get_current_head()
+    if head is None:
+        raise StoreError("there are no migrations: install crawld again")
+    return head
+
+
+def check_revision(connection: Connection, shown: str) -> str | None:
+    """The database's revision, None where it is empty; StoreError where it is newer than this program or not ours."""
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current is None:
+        tables = inspect(connection).get_table_names()
+        if tables and tables != ["alembic_version"]:
+            raise StoreError(f"{shown} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own")
+        return None
+    scripts = ScriptDirectory.from_config(alembic_config(connection))
+    if current not in {script.revision for script in scripts.walk_revisions()}:
+        raise StoreError(
+            f"the database {shown} was written by a newer crawld (revision {current}): install that version again"
+        )
+    return current
+
+
+def migrate(connection: Connection, shown: str) -> None:
+    """Bring the database up to this version, all or nothing."""
+    if check_revision(connection, shown) != latest_revision():
+        command.upgrade(alembic_config(connection), "head")

@@ -1,0 +1,210 @@
+"""The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from crawld.clock import SystemClock
+from crawld.errors import StoreError
+from crawld.interfaces import Adoption, Clock, FreshnessPoint, Histories, Ints, Record, StoredPages
+from crawld.model.crawl import Memory
+from crawld.model.estimate import Estimate
+from crawld.model.host import HostState
+from crawld.model.page import Page, Wanted
+from crawld.model.signal import Signal
+from crawld.store import learning, settings, tables
+from crawld.store.address import check_place, parse_address
+from crawld.store.batch import Item, fold
+from crawld.store.bodies import body_rows
+from crawld.store.connection import WriteConnection
+from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.lock import FileLock
+from crawld.store.memories import RecentMemories, memory_of
+from crawld.store.pages import PageList, restore_pages
+from crawld.store.schema import migrate
+from crawld.store.statements import write
+from crawld.store.writer import Writer
+
+KeepBodies = Literal["latest", "changes", "none"]
+SAVED_AT_ONCE = 2_000
+
+
+class SqlStore:
+    """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
+
+    def __init__(
+        self, url: str, *, keep_bodies: KeepBodies = "latest", commit_interval: float = 0.2, clock: Clock | None = None
+    ) -> None:
+        self._address = parse_address(url)
+        self._keep_bodies = keep_bodies
+        self._clock = clock or SystemClock()
+        self._writer = Writer(self._commit, commit_interval)
+        self._memories = RecentMemories()
+        self._lock: FileLock | None = None
+        self._opened: tuple[WriteConnection, AsyncEngine] | None = None
+
+    async def start(self) -> None:
+        """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
+        address = self._address
+        if address.file is not None:
+            check_place(address.file)
+            self._lock = FileLock(address.file)
+            self._lock.acquire()
+        engine = writing_engine(address)
+        connection = WriteConnection(engine, address.shown)
+        try:
+            async with connection.transaction() as transaction:
+                await transaction.run_sync(migrate, address.shown)
+            self._opened = connection, reading_engine(address)
+        except BaseException as error:
+            await connection.close()
+            self._unlock()
+            if isinstance(error, SQLAlchemyError | OSError):
+                raise in_a_sentence(error, address.shown) from error
+            raise
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Commit what is queued and let go; StoreError where the database would not take it."""
+        if self._opened is None:
+            return
+        connection, reading = self._opened
+        try:
+            await self._writer.close()
+        finally:
+            self._opened = None
+            await reading.dispose()
+            await connection.close()
+            self._unlock()
+
+    @property
+    def backlog(self) -> int:
+        """How many records wait to be committed."""
+        return self._writer.backlog
+
+    @property
+    def healthy(self) -> bool:
+        """Whether commits succeed and the queue has room: the daemon pauses while it is not."""
+        return self._writer.healthy
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last commit failed, None while all is well."""
+        return self._writer.trouble
+
+    @property
+    def lost(self) -> int:
+        """How many records were given up: refused by the database, or by a queue twice full."""
+        return self._writer.lost
+
+    async def flush(self) -> None:
+        """Return once everything queued so far is committed."""
+        await self._writer.flush()
+
+    def record(self, record: Record) -> None:
+        """Queue a finished attempt."""
+        if self._writer.put(record) and record.memory is not None:
+            self._memories.queue(record.memory)
+
+    def record_signals(self, signals: Sequence[Signal]) -> None:
+        """Queue signals."""
+        for signal in signals:
+            self._writer.put(signal)
+
+    def record_host(self, host: HostState) -> None:
+        """Queue what is now known of a host."""
+        self._writer.put(host)
+
+    def record_freshness(self, point: FreshnessPoint) -> None:
+        """Queue one point of the freshness history."""
+        self._writer.put(point)
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
+        return await PageList(self._connection, self._reading).adopt(
+            wanted, origin=origin, now=now, complete=complete
+        )  # fmt: skip
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
+        return await PageList(self._connection, self._reading).retire(urls, now=now)
+
+    async def restore(self) -> StoredPages:
+        """Everything a start needs to know of the pages."""
+        return await restore_pages(self._reading)
+
+    async def hosts(self) -> Sequence[HostState]:
+        """What is remembered of every host."""
+        fields = [column for column in tables.hosts.columns if column.name != "id"]
+        async with self._reading.begin() as connection:
+            rows = await connection.execute(select(*fields).order_by(tables.hosts.c.id))
+            return [HostState(**row._mapping) for row in rows]
+
+    async def recall(self, page_id: int) -> Memory | None:
+        """What is remembered of the latest copy of a page, queued or committed."""
+        memory = self._memories.get(page_id)
+        if memory is not None:
+            return memory
+        self._memories.reading(page_id)
+        async with self._reading.begin() as connection:
+            query = select(tables.versions).where(tables.versions.c.page_id == page_id)
+            row = (await connection.execute(query)).one_or_none()
+        return self._memories.read(page_id, None if row is None else memory_of(row))
+
+    async def dirty_pages(self, limit: int) -> Ints:
+        """Pages with a successful crawl newer than their estimate, longest waiting first."""
+        return await learning.dirty_pages(self._reading, limit)
+
+    async def histories(self, page_ids: Ints, *, most_per_page: int = 200) -> Histories:
+        """The latest observations of each page, at most that many; gone counts as a change."""
+        return await learning.read_histories(self._reading, page_ids, most_per_page)
+
+    async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
+        """Write new estimates over the old ones."""
+        for start in range(0, len(estimates), SAVED_AT_ONCE):
+            async with self._connection.transaction() as connection:
+                some = estimates[start : start + SAVED_AT_ONCE]
+                await learning.write_estimates(connection, some, self._clock.now())
+
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        async with self._reading.begin() as connection:
+            return await settings.read_setting(connection, name)
+
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change."""
+        async with self._connection.transaction() as connection:
+            await settings.write_setting(connection, name, value, now)
+
+    async def _commit(self, items: Sequence[Item]) -> None:
+        batch = fold(items)
+        only_latest = self._keep_bodies == "latest"
+        bodies = []
+        if batch.bodies and self._keep_bodies != "none":
+            bodies = await asyncio.to_thread(body_rows, batch.bodies, only_latest=only_latest)
+        async with self._connection.transaction() as connection:
+            await write(connection, batch, bodies, only_latest=only_latest)
+        for item in items:
+            if isinstance(item, Record) and item.memory is not None:
+                self._memories.committed(item.memory)
+
+    @property
+    def _connection(self) -> WriteConnection:
+        if self._opened is None:
+            raise StoreError("the store is not open")
+        return self._opened[0]
+
+    @property
+    def _reading(self) -> AsyncEngine:
+        if self._opened is None:
+            raise StoreError("the store is not open")
+        return self._opened[1]
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

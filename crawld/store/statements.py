@@ -1,0 +1,196 @@
+"""Every statement a batch runs, and the parameters it runs with."""
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Double,
+    Insert,
+    Table,
+    Text,
+    Update,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES
+from crawld.store import tables
+from crawld.store.batch import Batch, PageChange
+from crawld.store.memories import version_row
+from crawld.store.tables import by_source
+
+Rows = list[dict[str, Any]]
+_PENDING, _COUNTED = by_source("pending"), by_source("counted")
+
+
+def upsert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT that can say what to do on conflict, in the database's own dialect."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+def replacing(dialect: str, table: Table) -> Insert:
+    """INSERT, or overwrite the row that has the same primary key."""
+    statement = upsert(dialect, table)
+    keys = [column.name for column in table.primary_key]
+    fields = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=fields)
+
+
+def _update_page() -> Update:
+    """The page's row after its crawls; a page retired meanwhile stays retired."""
+    page = tables.pages.c
+    success = bindparam("b_success", type_=Double)
+    succeeded = bindparam("b_succeeded", type_=Boolean)
+    values: dict[str, Any] = {
+        "state": case((page.state == PageState.RETIRED.value, page.state), else_=bindparam("b_state", type_=Text)),
+        "last_attempt": bindparam("b_attempt", type_=Double),
+        "last_success": func.coalesce(success, page.last_success),
+        "first_success": func.coalesce(page.first_success, bindparam("b_first", type_=Double)),
+        "last_change_at": func.coalesce(bindparam("b_change", type_=Double), page.last_change_at),
+        "dirty_since": case((succeeded, func.coalesce(page.dirty_since, success)), else_=page.dirty_since),
+        "failures": bindparam("b_failures", type_=BigInteger),
+        "crawls": page.crawls + bindparam("b_crawls", type_=BigInteger),
+        "changes": page.changes + bindparam("b_changes", type_=BigInteger),
+        "failed": page.failed + bindparam("b_failed", type_=BigInteger),
+    }
+    for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
+        every = bindparam(f"b_signals{i}", type_=BigInteger)
+        values[pending] = case(
+            (succeeded, bindparam(f"b_since_last{i}", type_=BigInteger)), else_=page[pending] + every
+        )
+        values[counted] = case(
+            (succeeded & page.first_success.is_(None), bindparam(f"b_since_first{i}", type_=BigInteger)),
+            else_=page[counted] + every,
+        )
+    return update(tables.pages).where(page.id == bindparam("b_id", type_=BigInteger)).values(values)
+
+
+def _count_page_signals() -> Update:
+    page = tables.pages.c
+    values: dict[str, Any] = {}
+    for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
+        values[pending] = page[pending] + bindparam(f"b_signals{i}", type_=BigInteger)
+        values[counted] = page[counted] + bindparam(f"b_signals{i}", type_=BigInteger)
+    return update(tables.pages).where(page.id == bindparam("b_id", type_=BigInteger)).values(values)
+
+
+UPDATE_PAGE = _update_page()
+COUNT_PAGE_SIGNALS = _count_page_signals()
+FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
+
+
+def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
+    row: dict[str, Any] = {f"b_signals{i}": n for i, n in enumerate(change.signals)} | {"b_id": page_id}
+    if change.state is None:
+        return row
+    row |= {
+        "b_state": change.state.value,
+        "b_attempt": change.attempt,
+        "b_success": change.success,
+        "b_succeeded": change.success is not None,
+        "b_first": change.first_success,
+        "b_change": change.change,
+        "b_failures": change.failures,
+        "b_crawls": change.crawls,
+        "b_changes": change.changes,
+        "b_failed": change.failed,
+    }
+    for i in range(len(SOURCES)):
+        row[f"b_since_first{i}"] = change.since_first[i]
+        row[f"b_since_last{i}"] = change.since_last[i]
+    return row
+
+
+def count_signals(dialect: str) -> Insert:
+    """Add to the counts of a page's host and source."""
+    page = tables.pages
+    numbers = [bindparam(f"b_{name}", type_=BigInteger) for name in ("signals", "stale")]
+    origin = select(
+        page.c.host_id, bindparam("b_source", type_=Text), literal(0), *numbers, literal(0)
+    ).where(page.c.id == bindparam("b_id", type_=BigInteger))  # fmt: skip
+    return _adding(upsert(dialect, tables.signal_counts), tables.signal_counts, origin)
+
+
+def _adding(statement: Any, table: Table, origin: Any = None) -> Insert:
+    """INSERT, or add every number to the row that has the same primary key."""
+    keys = [column.name for column in table.primary_key]
+    numbers = [column.name for column in table.columns if column.name not in keys]
+    if origin is not None:
+        statement = statement.from_select([*keys, *numbers], origin)
+    sums = {name: table.c[name] + statement.excluded[name] for name in numbers}
+    adding: Insert = statement.on_conflict_do_update(index_elements=keys, set_=sums)
+    return adding
+
+
+def put_host(dialect: str) -> Insert:
+    """INSERT or overwrite a host by its name; ids go up by one as hosts appear."""
+    hosts = tables.hosts
+    fields = [column for column in hosts.columns if column.name != "id"]
+    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
+    origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in fields)).where(literal(1) == 1)
+    statement = upsert(dialect, hosts).from_select(["id", *(c.name for c in fields)], origin)
+    return statement.on_conflict_do_update(
+        index_elements=["name"], set_={c.name: statement.excluded[c.name] for c in fields if c.name != "name"}
+    )
+
+
+async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
+    """Run a batch inside the connection's transaction; `bodies` are its bodies, compressed."""
+    dialect = connection.dialect.name
+    if batch.hosts:
+        rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in batch.hosts.values()]
+        await connection.execute(put_host(dialect), rows)
+    if batch.crawls:
+        await connection.execute(insert(tables.crawls), batch.crawls)
+    if batch.signals:
+        await connection.execute(insert(tables.signals), batch.signals)
+        await connection.execute(count_signals(dialect), _signal_counts(batch))
+    crawled = [_page_parameters(i, change) for i, change in batch.pages.items() if change.state is not None]
+    if crawled:
+        await connection.execute(UPDATE_PAGE, crawled)
+    signalled = [
+        _page_parameters(i, change) for i, change in batch.pages.items() if change.state is None and any(change.signals)
+    ]
+    if signalled:
+        await connection.execute(COUNT_PAGE_SIGNALS, signalled)
+    if batch.memories:
+        rows = [version_row(memory) for memory in batch.memories.values()]
+        await connection.execute(replacing(dialect, tables.versions), rows)
+    if bodies:
+        if only_latest:
+            await connection.execute(FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
+        await connection.execute(insert(tables.bodies), bodies)
+    if batch.points:
+        await connection.execute(
+            replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]
+        )
+    if batch.calibration:
+        rows = [
+            {"day": day, "bin": tenth, "crawls": crawls, "fresh": fresh, "predicted_sum": predicted}
+            for (day, tenth), (crawls, fresh, predicted) in batch.calibration.items()
+        ]
+        await connection.execute(_adding(upsert(dialect, tables.calibration_days), tables.calibration_days), rows)
+
+
+def _signal_counts(batch: Batch) -> Rows:
+    every, stale = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for row in batch.signals:
+        key = (row["page_id"], row["source"])
+        every[key] += 1
+        stale[key] += row["stale"]
+    return [
+        {"b_id": page_id, "b_source": source, "b_signals": count, "b_stale": stale[page_id, source]}
+        for (page_id, source), count in every.items()
+    ]

@@ -1,0 +1,224 @@
+"""The tables, as this version wants them; `migrations` brings a database there and a test keeps the two equal.
+
+Times are UTC seconds. Counts and beliefs by signal source are columns named after the source, so that a page is
+one row and a restart is one scan.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+from crawld.model.signal import SOURCES
+
+metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
+
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite gives its row ids to INTEGER alone
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
+def by_source(prefix: str) -> tuple[str, ...]:
+    """The columns that hold one value per source, in the order of `SOURCES`."""
+    return tuple(f"{prefix}_{source.value}" for source in SOURCES)
+
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("blocked_until", Double, nullable=False, server_default="0"),
+    _count("failures"),
+    Column("crawl_delay", Double),
+    Column("delay", Double),
+    Column("blocked", Boolean, nullable=False, server_default=text("false")),
+    Column("distrust_304_until", Double, nullable=False, server_default="0"),
+)
+
+pages = Table(
+    "pages",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False, unique=True),
+    Column("host_id", Id, ForeignKey("hosts.id"), nullable=False),
+    Column("importance", Double, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("added_at", Double, nullable=False),
+    Column("retired_at", Double),
+    Column("first_success", Double),
+    Column("last_success", Double),
+    Column("last_attempt", Double),
+    Column("last_change_at", Double),
+    Column("dirty_since", Double),  # the oldest successful crawl that the estimate does not know of
+    _count("failures"),  # successive, of the page's own
+    _count("crawls"),
+    _count("changes"),
+    _count("failed"),
+    *(_count(name) for name in by_source("pending")),  # signals since the last successful crawl
+    *(_count(name) for name in by_source("counted")),  # signals since the first successful crawl
+    Index(None, "host_id"),
+    Index(None, "origin"),
+    Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"),
+          postgresql_where=text("dirty_since IS NOT NULL")),
+)  # fmt: skip
+
+crawls = Table(
+    "crawls",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("page_id", Id, ForeignKey("pages.id"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("status", Integer),
+    Column("trouble", Text),
+    Column("detail", Text),
+    Column("tau", Double),
+    *(_count(name) for name in by_source("signals")),
+    _count("bytes"),
+    Column("duration", Double, nullable=False),
+    Column("magnitude", Double),
+    Column("predicted", Double),
+    Column("conditional", Boolean, nullable=False),
+    Column("audit", Boolean, nullable=False),
+    Column("reverted", Boolean, nullable=False),
+    Index(None, "page_id", "id"),
+    Index("ix_crawls_audit", "at", sqlite_where=text("audit"), postgresql_where=text("audit")),
+)
+
+signals = Table(
+    "signals",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("page_id", Id, ForeignKey("pages.id"), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("seen_at", Double, nullable=False),
+    Column("claimed_at", Double),
+    Column("stale", Boolean, nullable=False),
+    Index(None, "page_id", "id"),
+)
+
+estimates = Table(
+    "estimates",
+    metadata,
+    Column("page_id", Id, ForeignKey("pages.id"), primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("shape", Double, nullable=False),
+    Column("rate", Double, nullable=False),
+    *(Column(name, Double, nullable=False) for name in by_source("kappa")),
+    *(Column(name, Double, nullable=False) for name in by_source("gamma")),
+    Column("alpha_se", Double),
+    *(Column(name, Double) for name in by_source("kappa_se")),
+    _count("crawls"),
+    _count("changes"),
+    *(_count(name) for name in by_source("signals")),
+)
+
+versions = Table(  # what is remembered of each page's latest copy
+    "versions",
+    metadata,
+    Column("page_id", Id, ForeignKey("pages.id"), primary_key=True, autoincrement=False),
+    Column("fetched_at", Double, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("text", LargeBinary),
+    Column("blocks", LargeBinary, nullable=False),
+    Column("etag", LargeBinary),  # bytes: echoed to the server as it sent them, whatever they are
+    Column("last_modified", LargeBinary),
+    Column("content_type", Text),
+    Column("volatile", LargeBinary, nullable=False),
+    _count("streak"),
+    Column("seen", LargeBinary, nullable=False),
+)
+
+bodies = Table(
+    "bodies",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("page_id", Id, ForeignKey("pages.id"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("content_type", Text),
+    _count("size"),
+    Column("zstd", LargeBinary, nullable=False),
+    Index(None, "page_id", "id"),
+)
+
+freshness_history = Table(
+    "freshness_history",
+    metadata,
+    Column("at", Double, primary_key=True),
+    Column("bandwidth", Double, nullable=False),
+    Column("request_rate", Double, nullable=False),
+    Column("predicted", Double),
+    Column("measured", Double),
+    Column("measured_low", Double),
+    Column("measured_high", Double),
+    Column("level", Double),
+    _count("pages"),
+    Column("changed_share", Double),
+    _count("skipped_slots"),
+)
+
+calibration_days = Table(
+    "calibration_days",
+    metadata,
+    Column("day", Integer, primary_key=True, autoincrement=False),  # days since the epoch
+    Column("bin", Integer, primary_key=True, autoincrement=False),  # tenth of the predicted freshness, 0-9
+    _count("crawls"),
+    _count("fresh"),
+    Column("predicted_sum", Double, nullable=False),
+)
+
+signal_counts = Table(
+    "signal_counts",
+    metadata,
+    Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
+    Column("source", Text, primary_key=True),
+    _count("polls"),
+    _count("signals"),
+    _count("stale"),
+    _count("site_events"),
+)
+
+sources = Table(  # the files that signals are read from
+    "sources",
+    metadata,
+    Column("url", Text, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("next_poll", Double, nullable=False),
+    Column("state", Text, nullable=False),  # JSON, the poller's own
+    Index(None, "host"),
+)
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("changed_at", Double, nullable=False),
+)
+
+settings_changes = Table(
+    "settings_changes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("old", Text),
+    Column("new", Text),
+    CheckConstraint("old IS NOT NULL OR new IS NOT NULL", name="settings_change_has_a_side"),
+)

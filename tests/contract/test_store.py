@@ -1,0 +1,318 @@
+"""What every store does, on SQLite and on PostgreSQL alike."""
+
+import math
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from crawld.interfaces import Store
+from crawld.model.crawl import Digest, Memory, Verdict
+from crawld.model.host import HostState
+from crawld.model.page import Page, PageState, Wanted
+from crawld.model.signal import Source
+from crawld.store import SqlStore
+from crawld.store.address import parse_address
+from crawld.store.engine import reading_engine
+from tests.contract.store_builders import NOW, estimate, memory, point, record, signal, wanted
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[SqlStore]:
+    """A started store on an empty database."""
+    store = SqlStore(store_url)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def restarted(store: SqlStore, url: str) -> SqlStore:
+    """The same database after a clean stop."""
+    await store.close()
+    again = SqlStore(url)
+    await again.start()
+    return again
+
+
+async def rows(url: str, query: str) -> list[tuple[object, ...]]:
+    """What a query returns, seen from outside the store."""
+    engine = reading_engine(parse_address(url))
+    async with engine.begin() as connection:
+        found = [tuple(row) for row in await connection.execute(text(query))]
+    await engine.dispose()
+    return found
+
+
+async def test_it_is_the_store_the_drivers_expect(store: SqlStore) -> None:
+    """SqlStore has every method of the protocol."""
+    protocol: Store = store
+    assert await protocol.setting("anything") is None
+
+
+class TestAdopt:
+    """Taking over URL lists."""
+
+    async def test_new_lines_become_waiting_pages(self, store: SqlStore) -> None:
+        """Each new URL is a page of its host, waiting, with its importance."""
+        lines = [*wanted("a", importance=2.0), Wanted("http://other.example:8080/", 0.5)]
+        adoption = await store.adopt(lines, origin="list", now=NOW)
+        assert adoption.added == [
+            Page(1, "https://example.org/a", "example.org", 2.0),
+            Page(2, "http://other.example:8080/", "other.example:8080", 0.5),
+        ]
+        stored = await store.restore()
+        assert stored.ids.tolist() == [1, 2]
+        assert stored.hosts == ["example.org", "other.example:8080"]
+        assert stored.states == [PageState.WAITING, PageState.WAITING]
+        assert stored.importance.tolist() == [2.0, 0.5]
+        assert np.isnan(stored.last_success).all()
+        assert np.isnan(stored.shape).all()
+
+    async def test_the_same_list_again_changes_nothing(self, store: SqlStore) -> None:
+        """Adoption is idempotent."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        adoption = await store.adopt(wanted("a", "b", "b"), origin="list", now=NOW)
+        assert adoption == type(adoption)([], [], [], [])
+
+    async def test_a_new_importance_is_taken_over(self, store: SqlStore) -> None:
+        """A line with another weight re-weights its page."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        adoption = await store.adopt(wanted("a", importance=3.0), origin="list", now=NOW)
+        assert [(page.id, page.importance) for page in adoption.reweighted] == [(1, 3.0)]
+        assert (await store.restore()).importance.tolist() == [3.0]
+
+    async def test_unlisted_pages_retire_and_come_back(self, store: SqlStore) -> None:
+        """A complete list retires what it leaves out; listing a page again brings it back with its past."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        store.record(record(2, Verdict.NEW, at=NOW + 1))
+        await store.flush()
+        gone = await store.adopt(wanted("a"), origin="list", now=NOW + 2)
+        assert [page.id for page in gone.retired] == [2]
+        assert (await store.restore()).ids.tolist() == [1]
+        back = await store.adopt(wanted("a", "b", importance=1.0), origin="list", now=NOW + 3)
+        assert [page.id for page in back.returned] == [2]
+        stored = await store.restore()
+        assert stored.states == [PageState.WAITING, PageState.LIVE]
+        assert stored.last_success[1] == NOW + 1
+
+    async def test_other_origins_keep_their_pages(self, store: SqlStore) -> None:
+        """A list retires and re-weights its own pages alone, and an incomplete one retires none."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        adoption = await store.adopt(wanted("a", "b", importance=9.0), origin="sitemap", now=NOW)
+        assert [page.url for page in adoption.added] == ["https://example.org/b"]
+        assert not adoption.reweighted
+        assert not (await store.adopt([], origin="sitemap", now=NOW, complete=False)).retired
+        assert [page.id for page in (await store.adopt([], origin="sitemap", now=NOW)).retired] == [2]
+
+    async def test_pages_retire_by_url(self, store: SqlStore) -> None:
+        """Named pages retire whoever listed them, and only once."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        urls = ["https://example.org/b", "https://example.org/unknown"]
+        assert [page.id for page in await store.retire(urls, now=NOW)] == [2]
+        assert await store.retire(urls, now=NOW) == []
+
+    async def test_long_lists_are_taken_in_slices(self, store: SqlStore) -> None:
+        """A list longer than one transaction arrives whole."""
+        adoption = await store.adopt(wanted(*map(str, range(12_000))), origin="list", now=NOW)
+        assert [page.id for page in adoption.added] == list(range(1, 12_001))
+        kept = await store.adopt(wanted(*map(str, range(6_000))), origin="list", now=NOW)
+        assert len(kept.retired) == 6_000
+        assert len((await store.restore()).ids) == 6_000
+
+
+class TestRecord:
+    """Finished attempts."""
+
+    async def test_a_restart_finds_everything(self, store: SqlStore, store_url: str) -> None:
+        """State, times, failures, memory, host and body survive a stop that was asked for."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        host = HostState("example.org", NOW + 60, 2, 1.5, 3.0, True, NOW + 90)
+        store.record(record(1, Verdict.NEW, memory=memory(1, etag='W/"1"'), body=b"<p>hello</p>" * 99, host=host))
+        store.record(record(1, Verdict.FAILED, at=NOW + 5, failures=1, trouble="timeout"))
+        store = await restarted(store, store_url)
+        try:
+            stored = await store.restore()
+            assert stored.states == [PageState.FAILING]
+            assert stored.last_success.tolist() == [NOW]
+            assert stored.last_attempt.tolist() == [NOW + 5]
+            assert stored.failures.tolist() == [1]
+            assert await store.hosts() == [host]
+            assert await store.recall(1) == memory(1, etag='W/"1"')
+        finally:
+            await store.close()
+
+    async def test_success_ends_the_failures(self, store: SqlStore) -> None:
+        """Successive failures are what the last record says."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record(record(1, Verdict.FAILED, failures=7))
+        store.record(record(1, Verdict.NEW, at=NOW + 1))
+        await store.flush()
+        assert (await store.restore()).failures.tolist() == [0]
+
+    async def test_a_retired_page_stays_retired(self, store: SqlStore) -> None:
+        """A crawl that ends after its page was retired is kept without bringing the page back."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        await store.adopt([], origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW))
+        await store.flush()
+        assert len((await store.restore()).ids) == 0
+
+    async def test_odd_text_is_stored(self, store: SqlStore, store_url: str) -> None:
+        """NUL, lone surrogates and undecodable validators neither raise nor lose the row."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        etag = b'"\xff\xfe"'.decode("utf-8", "surrogateescape")
+        odd = Memory(1, NOW, Digest(b"r"), etag=etag, content_type="text/\udce4\0", seen=(b"a", b"bc"), volatile=(5,))
+        store.record(record(1, Verdict.NEW, detail="a\0b\udcff", memory=odd))
+        store = await restarted(store, store_url)
+        recalled = await store.recall(1)
+        await store.close()
+        assert recalled is not None
+        assert (recalled.etag, recalled.seen, recalled.volatile) == (etag, (b"a", b"bc"), (5,))
+        assert store.lost == 0
+
+    async def test_a_refused_row_is_lost_alone(self, store: SqlStore) -> None:
+        """A record of a page that is not there is counted as lost, and its neighbours are committed."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW))
+        store.record(record(99, Verdict.NEW))
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 9))
+        with pytest.raises(Exception, match="1 rows were refused"):
+            await store.flush()
+        assert store.lost == 1
+        assert store.backlog == 0
+        assert (await store.restore()).last_success.tolist() == [NOW + 9]
+
+    async def test_queued_memories_are_recalled_at_once(self, store: SqlStore) -> None:
+        """What was recorded a moment ago is what is remembered, committed or not."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        assert await store.recall(1) is None
+        store.record(record(1, Verdict.NEW, memory=memory(1)))
+        newer = memory(1, at=NOW + 1, raw=b"s" * 16)
+        store.record(record(1, Verdict.CHANGED, at=NOW + 1, memory=newer))
+        assert await store.recall(1) == newer
+        await store.flush()
+        assert await store.recall(1) == newer
+
+
+class TestSignals:
+    """Signals since the last successful crawl."""
+
+    async def test_counted_by_source_until_the_next_success(self, store: SqlStore) -> None:
+        """Signals count by source; failures keep them, a success clears them, stale ones never count."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        store.record_signals([signal(2, at=NOW, source=Source.PING)])
+        store.record(record(1, Verdict.NEW))
+        store.record_signals([signal(1, at=NOW + 1), signal(1, at=NOW + 2), signal(1, at=NOW + 3, stale=True)])
+        store.record(record(1, Verdict.FAILED, at=NOW + 4))
+        await store.flush()
+        assert (await store.restore()).signals.tolist() == [[2, 0, 0, 0], [0, 0, 1, 0]]
+        store.record_signals([signal(1, at=NOW + 5)])
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 6, tau=6.0, signals=(3, 0, 0, 0)))
+        store.record_signals([signal(1, at=NOW + 7, source=Source.FEED)])
+        await store.flush()
+        assert (await store.restore()).signals.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+        histories = await store.histories(np.array([1, 2]))
+        assert histories.signal_counts.tolist() == [[3, 1, 0, 0], [0, 0, 1, 0]]
+
+    async def test_watching_begins_with_the_first_success(self, store: SqlStore) -> None:
+        """Signals seen before the first copy are not evidence of how often signals come."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record_signals([signal(1, at=NOW)])
+        await store.flush()
+        store.record_signals([signal(1, at=NOW + 1)])
+        store.record(record(1, Verdict.NEW, at=NOW + 2))
+        store.record_signals([signal(1, at=NOW + 3)])
+        await store.flush()
+        histories = await store.histories(np.array([1]))
+        assert histories.signal_counts.tolist() == [[1, 0, 0, 0]]
+        assert histories.first_success.tolist() == [NOW + 2]
+
+
+class TestLearning:
+    """What the learner reads and writes."""
+
+    async def test_histories_are_ragged_and_oldest_first(self, store: SqlStore) -> None:
+        """Each page has its successful revisits in order, in the order asked for, at most so many."""
+        await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+        for page_id in (1, 2):
+            store.record(record(page_id, Verdict.NEW))
+            store.record(record(page_id, Verdict.UNCHANGED, at=NOW + 10, tau=10.0, signals=(1, 0, 0, 2)))
+            store.record(record(page_id, Verdict.FAILED, at=NOW + 15, tau=15.0))
+            store.record(record(page_id, Verdict.CHANGED, at=NOW + 30, tau=20.0))
+        store.record(record(2, Verdict.GONE, at=NOW + 40, tau=10.0, state=PageState.GONE))
+        await store.flush()
+        histories = await store.histories(np.array([2, 3, 1]), most_per_page=2)
+        assert histories.page_ids.tolist() == [2, 3, 1]
+        assert histories.offsets.tolist() == [0, 2, 2, 4]
+        assert histories.tau.tolist() == [20.0, 10.0, 10.0, 20.0]
+        assert histories.at.tolist() == [NOW + 30, NOW + 40, NOW + 10, NOW + 30]
+        assert histories.changed.tolist() == [True, True, False, True]
+        assert histories.signals.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 2], [0, 0, 0, 0]]
+        assert histories.hosts == ["example.org"] * 3
+        assert np.isnan(histories.first_success).tolist() == [False, True, False]
+
+    async def test_no_pages_no_histories(self, store: SqlStore) -> None:
+        """An empty question has an empty answer of the right shape."""
+        histories = await store.histories(np.array([], dtype=np.int64))
+        assert histories.offsets.tolist() == [0]
+        assert histories.signals.shape == (0, 4)
+        assert histories.signal_counts.shape == (0, 4)
+
+    async def test_a_page_is_dirty_until_its_estimate_knows(self, store: SqlStore) -> None:
+        """Dirty pages come longest waiting first, and stay dirty where a crawl is newer than the estimate."""
+        await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+        store.record(record(2, Verdict.NEW, at=NOW + 1))
+        store.record(record(1, Verdict.NEW, at=NOW + 2))
+        store.record(record(3, Verdict.FAILED, at=NOW + 3))
+        await store.flush()
+        assert (await store.dirty_pages(10)).tolist() == [2, 1]
+        assert (await store.dirty_pages(1)).tolist() == [2]
+        await store.save_estimates([estimate(2, at=NOW + 5), estimate(1, at=NOW + 1)])
+        assert (await store.dirty_pages(10)).tolist() == [1]
+
+    async def test_estimates_come_back_at_a_restart(self, store: SqlStore) -> None:
+        """The latest estimate of each page is restored, infinite κ and all."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        await store.save_estimates([estimate(1, at=NOW, shape=1.0)])
+        better = estimate(1, at=NOW + 1, kappa=(math.inf, 0.5, 0.0, 0.0), gamma=(0.1, 0.2, 0.0, 0.0), alpha_se=0.25)
+        await store.save_estimates([better])
+        stored = await store.restore()
+        assert stored.shape[0] == 2.0
+        assert stored.rate[0] == 172_800.0
+        assert stored.kappa[0].tolist() == [math.inf, 0.5, 0.0, 0.0]
+        assert stored.gamma[0].tolist() == [0.1, 0.2, 0.0, 0.0]
+        assert np.isnan(stored.kappa[1]).all()
+
+
+class TestSettings:
+    """Settings changed while running."""
+
+    async def test_a_setting_is_kept_and_its_changes_noted(self, store: SqlStore, store_url: str) -> None:
+        """The value survives a restart; each change is a row, and none where nothing changed."""
+        await store.change_setting("bandwidth", "5/s", now=NOW)
+        await store.change_setting("bandwidth", "5/s", now=NOW + 1)
+        await store.change_setting("bandwidth", "9/s", now=NOW + 2)
+        assert await store.setting("bandwidth") == "9/s"
+        await store.change_setting("bandwidth", None, now=NOW + 3)
+        assert await store.setting("bandwidth") is None
+        changes = await rows(store_url, "SELECT at - 1700000000, old, new FROM settings_changes ORDER BY id")
+        assert changes == [(0.0, None, "5/s"), (2.0, "5/s", "9/s"), (3.0, "9/s", None)]
+
+
+async def test_the_freshness_history_has_one_row_a_moment(store: SqlStore, store_url: str) -> None:
+    """A point recorded twice is there once, with its latest values."""
+    store.record_freshness(point(NOW, predicted=0.5))
+    store.record_freshness(point(NOW, predicted=0.75, pages=10))
+    await store.flush()
+    assert await rows(store_url, "SELECT predicted, pages, measured FROM freshness_history") == [(0.75, 10, None)]
+
+
+async def test_hosts_are_remembered_by_name(store: SqlStore) -> None:
+    """A host's latest state is what is remembered, whether pages know it or not."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    store.record_host(HostState("example.org", failures=1))
+    store.record_host(HostState("new.example", delay=2.0))
+    store.record_host(HostState("example.org", failures=2))
+    await store.flush()
+    assert await store.hosts() == [HostState("example.org", failures=2), HostState("new.example", delay=2.0)]

@@ -1,11 +1,51 @@
-"""The command line: one verb a file."""
+"""The command line: one verb a file. Commands are imported when they are called, so that help stays quick."""
+
+import importlib
+import sys
+from typing import Any
 
 import click
 
 from crawld import __version__
+from crawld.errors import CrawldError
+
+COMMANDS = {
+    "run": "Crawl for ever: keep the pages of a URL list fresh.",
+    "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
+    "stats": "How fresh the copy is, and what was learnt.",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Finds the module of a command when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Every command, in the order a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """The command of that name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"crawld.cli.{cmd_name.replace('-', '_')}").command
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """The list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what crawld raises on purpose is shown as a sentence, with status 2."""
+        try:
+            return super().invoke(ctx)
+        except CrawldError as error:
+            click.echo(f"crawld: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="crawld %(version)s")
 def main() -> None:
     """Keep a local copy of a list of web pages fresh within a fixed request rate."""

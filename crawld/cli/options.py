@@ -1,0 +1,24 @@
+"""Option types that more than one command takes."""
+
+from typing import Any
+
+import click
+
+from crawld.errors import InputError
+from crawld.model.slot import parse_rate
+
+
+class RateType(click.ParamType):
+    """`2/s`, `90/min` or `5000/day`, in requests per second."""
+
+    name = "RATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The rate, or an error that names the option."""
+        try:
+            return parse_rate(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+RATE = RateType()

@@ -1,0 +1,120 @@
+"""Sitemaps to entries, streamed: urlset, index, plain text, and feeds used as sitemaps."""
+
+from crawld.content.dates import Claim, read_date
+from crawld.content.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
+from crawld.content.listing import MOST_ENTRIES, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.content.unpack import text_pieces
+from crawld.content.xml_stream import Element, begins_at, children, local_name, read_entries, root_name, text_of
+
+LONGEST_LINE = 10_000  # of a plain text list: longer than any URL that can be asked
+MOST_ALTERNATES = 50_000
+_CHILDREN = ("{*}loc", "{*}lastmod", "{*}link", "{*}news")
+
+
+def read_sitemap(body: bytes, url: str, now: float) -> Listing:
+    """Everything a sitemap (or a feed used as one) found at `url` and read at `now` lists.
+
+    UnreadableError names what is wrong with a file that cannot be read.
+    """
+    head = next(text_pieces(body), "")
+    visible = head.lstrip("\ufeff \t\r\n\0")
+    if not visible:
+        raise UnreadableError(Unreadable.EMPTY)
+    start = begins_at(head)
+    if visible.startswith("{") and start is None:
+        return read_json_feed(body, url, now)
+    if start is None or visible.startswith(("http://", "https://")):
+        return _read_text(body, url)
+    root = root_name(head[start:])
+    if root in FORM_OF_ROOT:
+        return read_xml_feed(body, FORM_OF_ROOT[root], url, now)
+    if root not in {"urlset", "sitemapindex"}:
+        raise UnreadableError(Unreadable.UNKNOWN_ROOT, f"<{root[:40]}> is no sitemap")
+    return _read_urls(body, Form.URLSET if root == "urlset" else Form.INDEX, url, now)
+
+
+def _read_urls(body: bytes, form: Form, url: str, now: float) -> Listing:
+    reader, well_formed = read_entries(body, ("url", "sitemap"), lambda: _Urls(url, now))
+    if not well_formed and not reader.entries:
+        raise UnreadableError(Unreadable.NOT_XML, "and no URL can be made out")
+    own = {entry.loc for entry in reader.entries}
+    others = [Entry(loc, Kind.ALTERNATE) for loc in reader.alternates if loc not in own]
+    return Listing(form, reader.entries + others, well_formed and not reader.full, reader.skipped)
+
+
+class _Urls:
+    """Reads the `url` and `sitemap` elements, whatever namespace they are in."""
+
+    def __init__(self, url: str, now: float) -> None:
+        self.url, self.now = url, now
+        self.entries: list[Entry] = []
+        self.alternates: dict[str, None] = {}  # in the order met
+        self.skipped = 0
+        self.full = False
+
+    def take(self, element: Element) -> bool:
+        """Read one entry; its own children alone, so that an image's loc is not taken for the page's."""
+        parent = element.getparent()
+        if parent is not None and parent.getparent() is not None:  # RSS-like <url> deep inside something else
+            return True
+        if len(self.entries) >= MOST_ENTRIES:
+            self.full = True
+            return False
+        loc, lastmod, published = "", None, None
+        for child in children(element, _CHILDREN):
+            tag = local_name(child)
+            if tag == "loc":
+                loc = loc or text_of(child)
+            elif tag == "lastmod":
+                lastmod = read_date(text_of(child), self.now)
+            elif tag == "link":
+                self._take_alternate(child.get("href") or "")
+            elif tag == "news":
+                published = self._published(child)
+        found = locate(loc or element.text or "", self.url)  # some write the URL without its <loc>
+        if found is None:
+            self.skipped += 1
+        else:
+            kind = Kind.SITEMAP if local_name(element) == "sitemap" else Kind.PAGE
+            self.entries.append(Entry(found, kind, lastmod or published))
+        return True
+
+    def _take_alternate(self, href: str) -> None:
+        found = locate(href, self.url)
+        if found and len(self.alternates) < MOST_ALTERNATES:
+            self.alternates[found] = None
+
+    def _published(self, news: Element) -> Claim | None:
+        dates = [text_of(child) for child in news if local_name(child) == "publication_date"]
+        return read_date(dates[0], self.now) if dates else None
+
+
+def _read_text(body: bytes, url: str) -> Listing:
+    """A plain text list, one URL a line; lines that are none are skipped."""
+    entries: list[Entry] = []
+    skipped, rest = 0, ""
+    for piece in text_pieces(body):
+        lines = (rest + piece).splitlines(keepends=True)
+        rest = "" if not lines or lines[-1].endswith(("\n", "\r")) else lines.pop()
+        for line in lines:
+            skipped += not _take_line(line, url, entries)
+        if len(rest) > LONGEST_LINE:
+            raise UnreadableError(Unreadable.NO_URLS, f"a line of more than {LONGEST_LINE:,} characters")
+        if len(entries) > MOST_ENTRIES or (skipped > 100 and not entries):
+            break
+    if rest:
+        skipped += not _take_line(rest, url, entries)
+    if not entries:
+        raise UnreadableError(Unreadable.NO_URLS, "neither XML nor a list of URLs")
+    return Listing(Form.TEXT, entries[:MOST_ENTRIES], len(entries) <= MOST_ENTRIES, skipped)
+
+
+def _take_line(line: str, url: str, entries: list[Entry]) -> bool:
+    """Whether the line was blank or brought an entry."""
+    line = line.strip("\ufeff \t\r\n")
+    if not line:
+        return True
+    found = locate(line, url) if line[:8].lower().startswith(("http://", "https://")) else None
+    if found:
+        entries.append(Entry(found, Kind.PAGE))
+    return found is not None

@@ -1,0 +1,110 @@
+"""Bytes to text in small pieces: gzip at any layer, any usual encoding, never more than a file may hold."""
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterator
+
+from crawld.content.listing import MOST_BYTES, Unreadable, UnreadableError
+
+PIECE = 64 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+MOST_LAYERS = 2  # a .gz file that the server compressed once more
+MOST_MEMBERS = 1000
+
+_DECLARED = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})[\"']")
+_USUAL = re.compile(
+    r"utf-?8|(?:us-)?ascii|iso[-_]?8859-?[0-9]{1,2}|latin-?1|windows-?[0-9]{3,4}|cp[0-9]{3,4}|koi8-[ru]"
+    r"|euc-?(?:jp|kr)|shift[-_]?jis|gbk|gb2312|gb18030|big5",
+    re.IGNORECASE,
+)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
+
+
+def text_pieces(body: bytes) -> Iterator[str]:
+    """The body as text, unpacked and decoded piece by piece; what cannot be decoded becomes U+FFFD."""
+    decoder: codecs.IncrementalDecoder | None = None
+    for piece in _unpacked(body):
+        if decoder is None:
+            decoder = codecs.getincrementaldecoder(_encoding(piece))(errors="replace")
+        yield decoder.decode(piece)
+    if decoder is not None and (rest := decoder.decode(b"", final=True)):
+        yield rest
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    pieces: Iterator[bytes] = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+    for layer in range(MOST_LAYERS + 1):
+        first = next(pieces, b"")
+        pieces = _put_back(first, pieces)
+        if not first.startswith(GZIP_MAGIC):
+            break
+        if layer == MOST_LAYERS:
+            raise UnreadableError(Unreadable.GZIP, f"more than {MOST_LAYERS} layers")
+        pieces = _inflated(pieces)
+    return _bounded(pieces)
+
+
+def _put_back(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total > MOST_BYTES:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_BYTES // 2**20} MB unpacked")
+        yield piece
+
+
+def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Each gzip member in turn, in pieces of full size so that the first one shows the head of the file."""
+    members, inflater, waiting = 1, zlib.decompressobj(31), bytearray()
+    try:
+        for piece in pieces:
+            given = piece
+            while given:
+                waiting += inflater.decompress(given, PIECE)
+                given = inflater.unconsumed_tail
+                if inflater.eof:
+                    given = inflater.unused_data
+                    if not given.startswith(GZIP_MAGIC[:1]):  # padding after the last member
+                        break
+                    members += 1
+                    if members > MOST_MEMBERS:
+                        raise UnreadableError(Unreadable.GZIP, f"more than {MOST_MEMBERS} members")
+                    inflater = zlib.decompressobj(31)
+                if len(waiting) >= PIECE:
+                    yield bytes(waiting)
+                    waiting.clear()
+    except zlib.error as error:
+        raise UnreadableError(Unreadable.GZIP, str(error)) from None
+    if not inflater.eof:
+        raise UnreadableError(Unreadable.GZIP, "cut short")
+    yield bytes(waiting)
+
+
+def _encoding(head: bytes) -> str:
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name
+    declared = _DECLARED.search(head[:1024])
+    if declared is None:
+        return "utf-8"
+    name = declared[1].decode("ascii")
+    if not _USUAL.fullmatch(name):  # UTF-16 declared in plain bytes, or a codec that is none of text
+        return "utf-8"
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "utf-8"

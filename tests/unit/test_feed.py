@@ -1,0 +1,102 @@
+"""Feeds: RSS, Atom and JSON Feed give their items, the times they claim, and the hubs they offer."""
+
+import pytest
+
+from crawld.content.feed import links_of_header, read_feed
+from crawld.content.listing import Entry, Form, Kind, Unreadable, UnreadableError
+
+URL = "https://example.org/feed"
+NOW = 1_790_000_000.0
+
+
+def only(text: str) -> Entry:
+    """The single item of a feed."""
+    (entry,) = read_feed(text.encode(), URL, NOW).entries
+    return entry
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "<rss><channel><link>https://example.org/</link><item><title>A &amp; B</title>"
+            "<link>https://example.org/a</link><pubDate>Tue, 02 Jan 2024 10:00:00 GMT</pubDate></item></channel></rss>"
+        ),
+        (
+            '<rss><channel><item><guid isPermaLink="true">https://example.org/a</guid>'
+            "<pubDate>Tue, 02 Jan 2024 10:00:00 GMT</pubDate></item></channel></rss>"
+        ),
+        (
+            '<rdf:RDF xmlns:rdf="r" xmlns="http://purl.org/rss/1.0/" xmlns:dc="d"><item><link>/a</link>'
+            "<dc:date>2024-01-02T10:00:00Z</dc:date></item></rdf:RDF>"
+        ),
+        (
+            '<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://example.org/"/><entry><id>tag:1</id>'
+            '<link rel="edit" href="/edit"/><link href="/a"/><published>2020-01-01</published>'
+            "<updated>2024-01-02T10:00:00Z</updated></entry></feed>"
+        ),
+        (
+            '{"version": "https://jsonfeed.org/version/1.1", "items": [{"id": 3, "url": "https://example.org/a",'
+            ' "date_published": "2020-01-01", "date_modified": "2024-01-02T10:00:00Z"}]}'
+        ),
+    ],
+    ids=["RSS", "RSS by guid", "RSS 1.0", "Atom", "JSON Feed"],
+)
+def test_an_item_gives_its_page_and_its_latest_time(text: str) -> None:
+    """The item's own link is taken, not the feed's, and the time of change goes before that of publication."""
+    entry = only(text)
+    assert (entry.loc, entry.kind) == ("https://example.org/a", Kind.ITEM)
+    assert entry.lastmod is not None
+    assert entry.lastmod.at == 1704189600.0
+
+
+def test_hubs_and_topic_are_found() -> None:
+    """A feed's hub and its own address are read from Atom, RSS and JSON Feed."""
+    links = '<link rel="hub" href="https://hub.example.net/"/><link rel="self" href="https://example.org/me"/>'
+    json_feed = '{"feed_url": "https://example.org/me", "items": [],'
+    json_feed += ' "hubs": [{"type": "WebSub", "url": "https://hub.example.net/"}]}'
+    for text in (f"<feed>{links}</feed>", f"<rss><channel>{links}</channel></rss>", json_feed):
+        listing = read_feed(text.encode(), URL, NOW)
+        assert (list(listing.hubs), listing.topic) == (["https://hub.example.net/"], "https://example.org/me")
+
+
+def test_links_in_the_header_are_found() -> None:
+    """A Link header offers hub and topic, quoted or not, relative or not."""
+    header = '<https://hub.example.net/>; rel="hub", </me>; rel=self, <https://example.org/x>; rel=next'
+    assert links_of_header(header, URL) == (["https://hub.example.net/"], "https://example.org/me")
+
+
+def test_an_item_without_a_page_is_skipped() -> None:
+    """An item with neither link nor permanent guid is counted, not listed."""
+    listing = read_feed(b'<rss><channel><item><guid isPermaLink="false">7</guid></item></channel></rss>', URL, NOW)
+    assert (listing.form, list(listing.entries), listing.skipped) == (Form.RSS, [], 1)
+
+
+def test_a_broken_feed_gives_what_can_be_made_out() -> None:
+    """Items before and after a fault are read; the listing is not complete."""
+    listing = read_feed(
+        b"<rss><channel><item><link>/a?x=1&y=2</link></item><item><link>/b</link><p></item></channel></rss>", URL, NOW
+    )
+    assert [entry.loc for entry in listing.entries] == ["https://example.org/a?x=1&y=2", "https://example.org/b"]
+    assert not listing.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", Unreadable.EMPTY),
+        ("gone", Unreadable.NOT_XML),
+        ("<!DOCTYPE html><p>", Unreadable.HTML),
+        ('<!DOCTYPE rss [<!ENTITY x "y">]><rss/>', Unreadable.DOCTYPE),
+        ("<urlset/>", Unreadable.UNKNOWN_ROOT),
+        ("<rss><chan", Unreadable.NOT_XML),
+        ("{", Unreadable.NOT_JSON_FEED),
+        ('{"items": {}}', Unreadable.NOT_JSON_FEED),
+        ('{"items": [' + "1," * 5_000_000 + "1]}", Unreadable.TOO_LARGE),
+    ],
+)
+def test_names_why_a_feed_cannot_be_read(text: str, reason: Unreadable) -> None:
+    """What is no feed is refused with a named reason."""
+    with pytest.raises(UnreadableError) as refusal:
+        read_feed(text.encode(), URL, NOW)
+    assert refusal.value.reason is reason

@@ -133,6 +133,9 @@ class Store(Protocol):
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
 
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages whoever listed them; those unknown or retired already are passed over."""
+
     async def restore(self) -> StoredPages:
         """Everything a start needs to know of the pages."""
 
@@ -218,3 +221,31 @@ class Listener(Protocol):
 
     def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> None:
         """robots.txt of a site was read; these are its Sitemap lines."""
+
+
+class Control(Protocol):
+    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
+
+    def status(self) -> dict[str, object]:
+        """What the daemon is doing now."""
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on; kept over a restart."""
+
+    async def pause(self, *, paused: bool) -> None:
+        """Stand still, or go on; kept over a restart."""
+
+    async def steer_host(self, name: str, *, blocked: bool | None = None, delay: float | None = None) -> HostState:
+        """Block or unblock a host, or give it a spacing of its own; kept over a restart."""
+
+    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+        """Take further pages in."""
+
+    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here."""
+
+    def explain(self, url: str) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+
+    async def reload(self) -> str:
+        """Read the settings and the URL list again; what came of it, in a sentence."""

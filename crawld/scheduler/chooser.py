@@ -49,6 +49,9 @@ class Chooser(Protocol):
     def held(self, row: int) -> bool:
         """Whether the page is out being crawled."""
 
+    def waits_until(self, row: int) -> float:
+        """The time before which the page is not picked, whatever its value."""
+
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
 

@@ -98,6 +98,10 @@ class Scan:
         """Whether the page is out being crawled."""
         return self.pages.held(row)
 
+    def waits_until(self, row: int) -> float:
+        """The time before which the page is not picked."""
+        return float(self.pages.not_before[row])
+
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
         return self.pages.standing(self._valuation, rows, now)

@@ -212,6 +212,14 @@ class Scheduler:
         rows = self._rows([page_id])
         return float(self._freshness(rows, now)[0])
 
+    def held(self, page_id: int) -> bool:
+        """Whether the page is out being crawled."""
+        return self._row_of[page_id] in self._held
+
+    def waits_until(self, page_id: int) -> float:
+        """The time before which the page is not picked, whatever its value."""
+        return self.chooser.waits_until(self._row_of[page_id])
+
     def value_of(self, page_id: int, now: float) -> float:
         """The crawl value of a page now."""
         return float(self.chooser.value_of(self._rows([page_id]), now)[0])

@@ -12,7 +12,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Outcome, Request
 from crawld.model.host import HostState
 from crawld.model.page import Page, PageState, Wanted
-from crawld.model.signal import Signal
+from crawld.model.signal import Signal, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,6 +118,26 @@ class Record:
     host: HostState | None = None  # where the attempt changed what is known of the host
 
 
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that signals are read from, as kept over a restart; `state` is the poller's own, kept compressed."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll: float
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What became of a source file: polled, found (0 polls), or all its dates moved at once (a site event)."""
+
+    file: SourceFile
+    polls: int = 1
+    site_events: int = 0
+
+
 class Store(Protocol):
     """The truth. Writes are queued and committed in batches at most 200 ms apart; reads see what is committed."""
 
@@ -131,7 +151,13 @@ class Store(Protocol):
         """Return once everything queued so far is committed."""
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
-        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
+
+        A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
+        """
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those unknown or retired already are passed over."""
@@ -156,6 +182,26 @@ class Store(Protocol):
 
     def record_freshness(self, point: FreshnessPoint) -> None:
         """Queue one point of the freshness history."""
+
+    def record_poll(self, poll: Poll) -> None:
+        """Queue what is now known of a source file."""
+
+    async def sources(self) -> Sequence[SourceFile]:
+        """Every source file that was ever recorded and not forgotten."""
+
+    async def forget_sources(self, urls: Sequence[str]) -> None:
+        """Forget source files; what their host's signals were worth is kept."""
+
+    async def prune(self) -> int:
+        """Delete a little of what retention no longer keeps; the number of rows, 0 when there is nothing to do."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether commits succeed and the queue has room; pause while it is not."""
+
+    @property
+    def backlog(self) -> int:
+        """How many queued things wait to be committed."""
 
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""

@@ -4,6 +4,7 @@
 bulk statements in one transaction, and forgotten; everything else reads committed rows over connections of its own.
 """
 
+from crawld.store.retention import Retention
 from crawld.store.sql import SqlStore
 
-__all__ = ["SqlStore"]
+__all__ = ["Retention", "SqlStore"]

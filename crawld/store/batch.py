@@ -4,17 +4,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawld.interfaces import FreshnessPoint, Record
+from crawld.interfaces import FreshnessPoint, Poll, Record
 from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Signal
 from crawld.store.tables import by_source
 
-Item = Record | Signal | HostState | FreshnessPoint
+Item = Record | Signal | HostState | FreshnessPoint | Poll
 Row = Mapping[str, Any]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 SECONDS_PER_DAY = 86_400
+EVERY = 1 << 40  # more signals than any page has
 _INDEX = {source: i for i, source in enumerate(SOURCES)}
 _SIGNALS = by_source("signals")
 
@@ -41,7 +42,10 @@ class PageChange:
     failed: int = 0
     signals: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
     since_first: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's first success
-    since_last: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's last success
+    # Signals not yet answered by a crawl become max(floor, before + shift): a success takes away those it knew of,
+    # and those seen while it was under way stay.
+    floor: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
+    shift: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
 
     def crawled(self, record: Record) -> None:
         """Take in a finished attempt."""
@@ -54,7 +58,9 @@ class PageChange:
         self.success = crawl.at
         if self.first_success is None:
             self.first_success = crawl.at
-        self.since_last = [0] * len(SOURCES)
+        for i, known in enumerate(crawl.signals or (EVERY,) * len(SOURCES)):
+            self.shift[i] -= known
+            self.floor[i] = max(0, self.floor[i] - known)
         if crawl.verdict in CHANGES:
             self.changes += 1
             self.change = crawl.at
@@ -65,9 +71,10 @@ class PageChange:
             return
         i = _INDEX[signal.source]
         self.signals[i] += 1
+        self.shift[i] += 1
+        self.floor[i] += 1
         if self.first_success is not None:
             self.since_first[i] += 1
-            self.since_last[i] += 1
 
 
 @dataclass(slots=True)
@@ -81,6 +88,7 @@ class Batch:
     bodies: list[tuple[int, float, str | None, bytes]] = field(default_factory=list)
     hosts: dict[str, HostState] = field(default_factory=dict)
     points: dict[float, FreshnessPoint] = field(default_factory=dict)
+    polls: list[Poll] = field(default_factory=list)
     calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
 
     def add(self, item: Item) -> None:
@@ -95,6 +103,8 @@ class Batch:
                 self.hosts[item.name] = item
             case FreshnessPoint():
                 self.points[item.at] = item
+            case Poll():
+                self.polls.append(item)
 
     def _add_record(self, record: Record) -> None:
         crawl = record.crawl

@@ -36,7 +36,7 @@ def writing_engine(address: Address) -> AsyncEngine:
     return engine
 
 
-def reading_engine(address: Address) -> AsyncEngine:
+def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEngine:
     """An engine that cannot write, and on SQLite neither creates the file nor leaves any beside it."""
     if address.file is None:
         engine = _postgres(address, pool_size=2)
@@ -45,7 +45,7 @@ def reading_engine(address: Address) -> AsyncEngine:
     if not address.file.is_file():
         raise StoreError(f"there is no database at {address.file}: start the daemon, or change `store`")
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
-    quiet = not address.file.with_name(address.file.name + "-wal").exists()
+    quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
     url = address.url.set(database=address.file.as_uri(), query=query)
     engine = create_async_engine(url, pool_size=2, max_overflow=2)

@@ -4,27 +4,39 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from sqlalchemy import select
+from sqlalchemy import delete, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.clock import SystemClock
 from crawld.errors import StoreError
-from crawld.interfaces import Adoption, Clock, FreshnessPoint, Histories, Ints, Record, StoredPages
+from crawld.interfaces import (
+    Adoption,
+    Clock,
+    FreshnessPoint,
+    Histories,
+    Ints,
+    Poll,
+    Record,
+    SourceFile,
+    StoredPages,
+)
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
-from crawld.model.signal import Signal
+from crawld.model.signal import Signal, Source
 from crawld.store import learning, settings, tables
 from crawld.store.address import check_place, parse_address
 from crawld.store.batch import Item, fold
-from crawld.store.bodies import body_rows
+from crawld.store.bodies import body_rows, decompress
+from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.lock import FileLock
 from crawld.store.memories import RecentMemories, memory_of
 from crawld.store.pages import PageList, restore_pages
+from crawld.store.retention import Pruning, Retention, give_back_space
 from crawld.store.schema import migrate
 from crawld.store.statements import write
 from crawld.store.writer import Writer
@@ -37,11 +49,18 @@ class SqlStore:
     """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
 
     def __init__(
-        self, url: str, *, keep_bodies: KeepBodies = "latest", commit_interval: float = 0.2, clock: Clock | None = None
+        self,
+        url: str,
+        *,
+        keep_bodies: KeepBodies = "latest",
+        retention: Retention | None = None,
+        commit_interval: float = 0.2,
+        clock: Clock | None = None,
     ) -> None:
         self._address = parse_address(url)
         self._keep_bodies = keep_bodies
         self._clock = clock or SystemClock()
+        self._pruning = Pruning(retention or Retention())
         self._writer = Writer(self._commit, commit_interval)
         self._memories = RecentMemories()
         self._lock: FileLock | None = None
@@ -59,7 +78,7 @@ class SqlStore:
         try:
             async with connection.transaction() as transaction:
                 await transaction.run_sync(migrate, address.shown)
-            self._opened = connection, reading_engine(address)
+            self._opened = connection, reading_engine(address, beside_writer=True)
         except BaseException as error:
             await connection.close()
             self._unlock()
@@ -122,6 +141,40 @@ class SqlStore:
     def record_freshness(self, point: FreshnessPoint) -> None:
         """Queue one point of the freshness history."""
         self._writer.put(point)
+
+    def record_poll(self, poll: Poll) -> None:
+        """Queue what is now known of a source file."""
+        self._writer.put(poll)
+
+    async def sources(self) -> Sequence[SourceFile]:
+        """Every source file that was ever recorded and not forgotten."""
+        async with self._reading.begin() as connection:
+            rows = (await connection.execute(select(tables.sources).order_by(tables.sources.c.url))).all()
+        return [SourceFile(r.url, Source(r.source), r.host, r.next_poll, decompress(r.state)) for r in rows]
+
+    async def forget_sources(self, urls: Sequence[str]) -> None:
+        """Forget source files; what their host's signals were worth is kept."""
+        async with self._connection.transaction() as connection:
+            chosen, parameters = among(connection.dialect.name, tables.sources.c.url, urls)
+            await connection.execute(delete(tables.sources).where(chosen), parameters)
+
+    async def prune(self) -> int:
+        """Delete a little of what retention no longer keeps; the number of rows, 0 when there is nothing to do."""
+        async with self._reading.begin() as connection:
+            await self._pruning.count(connection)
+        async with self._connection.transaction() as connection:
+            deleted = await self._pruning.step(connection, self._clock.now())
+        async with self._connection.transaction() as connection:
+            await give_back_space(connection)
+        return deleted
+
+    async def size(self) -> int:
+        """How many bytes the database takes."""
+        file = self._address.file
+        if file is not None:
+            return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
+        async with self._reading.begin() as connection:
+            return int(await connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
@@ -188,6 +241,7 @@ class SqlStore:
             bodies = await asyncio.to_thread(body_rows, batch.bodies, only_latest=only_latest)
         async with self._connection.transaction() as connection:
             await write(connection, batch, bodies, only_latest=only_latest)
+        self._pruning.added(crawls=len(batch.crawls), signals=len(batch.signals))
         for item in items:
             if isinstance(item, Record) and item.memory is not None:
                 self._memories.committed(item.memory)

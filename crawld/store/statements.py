@@ -1,6 +1,7 @@
 """Every statement a batch runs, and the parameters it runs with."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,10 +25,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from crawld.interfaces import Poll
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.batch import Batch, PageChange
+from crawld.store.bodies import compress
 from crawld.store.memories import version_row
 from crawld.store.tables import by_source
 
@@ -67,9 +70,9 @@ def _update_page() -> Update:
     }
     for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
         every = bindparam(f"b_signals{i}", type_=BigInteger)
-        values[pending] = case(
-            (succeeded, bindparam(f"b_since_last{i}", type_=BigInteger)), else_=page[pending] + every
-        )
+        shifted = page[pending] + bindparam(f"b_shift{i}", type_=BigInteger)
+        floor = bindparam(f"b_floor{i}", type_=BigInteger)
+        values[pending] = case((shifted > floor, shifted), else_=floor)
         values[counted] = case(
             (succeeded & page.first_success.is_(None), bindparam(f"b_since_first{i}", type_=BigInteger)),
             else_=page[counted] + every,
@@ -109,7 +112,8 @@ def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
     }
     for i in range(len(SOURCES)):
         row[f"b_since_first{i}"] = change.since_first[i]
-        row[f"b_since_last{i}"] = change.since_last[i]
+        row[f"b_floor{i}"] = change.floor[i]
+        row[f"b_shift{i}"] = change.shift[i]
     return row
 
 
@@ -120,6 +124,16 @@ def count_signals(dialect: str) -> Insert:
     origin = select(
         page.c.host_id, bindparam("b_source", type_=Text), literal(0), *numbers, literal(0)
     ).where(page.c.id == bindparam("b_id", type_=BigInteger))  # fmt: skip
+    return _adding(upsert(dialect, tables.signal_counts), tables.signal_counts, origin)
+
+
+def count_polls(dialect: str) -> Insert:
+    """Add to the counts of a host, by its name, and source."""
+    host = tables.hosts
+    polls, events = (bindparam(name, type_=BigInteger) for name in ("b_polls", "b_events"))
+    origin = select(
+        host.c.id, bindparam("b_source", type_=Text), polls, literal(0), literal(0), events
+    ).where(host.c.name == bindparam("b_host", type_=Text))  # fmt: skip
     return _adding(upsert(dialect, tables.signal_counts), tables.signal_counts, origin)
 
 
@@ -144,6 +158,14 @@ def put_host(dialect: str) -> Insert:
     return statement.on_conflict_do_update(
         index_elements=["name"], set_={c.name: statement.excluded[c.name] for c in fields if c.name != "name"}
     )
+
+
+def know_host(dialect: str) -> Insert:
+    """INSERT a host by its name where there is none."""
+    hosts = tables.hosts
+    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
+    origin = select(next_id, bindparam("b_name", type_=Text)).where(literal(1) == 1)
+    return upsert(dialect, hosts).from_select(["id", "name"], origin).on_conflict_do_nothing(index_elements=["name"])
 
 
 async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
@@ -172,6 +194,8 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
         if only_latest:
             await connection.execute(FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
         await connection.execute(insert(tables.bodies), bodies)
+    if batch.polls:
+        await _write_polls(connection, batch.polls)
     if batch.points:
         await connection.execute(
             replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]
@@ -182,6 +206,25 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
             for (day, tenth), (crawls, fresh, predicted) in batch.calibration.items()
         ]
         await connection.execute(_adding(upsert(dialect, tables.calibration_days), tables.calibration_days), rows)
+
+
+async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:
+    """Keep each file's latest state, and count its polls for its host, which may have no page and so no row."""
+    dialect = connection.dialect.name
+    files = {poll.file.url: poll.file for poll in polls}
+    rows = [asdict(file) | {"source": file.source.value, "state": compress(file.state)} for file in files.values()]
+    await connection.execute(replacing(dialect, tables.sources), rows)
+    await connection.execute(know_host(dialect), [{"b_name": name} for name in {file.host for file in files.values()}])
+    counts = [
+        {
+            "b_host": poll.file.host,
+            "b_source": poll.file.source.value,
+            "b_polls": poll.polls,
+            "b_events": poll.site_events,
+        }
+        for poll in polls
+    ]
+    await connection.execute(count_polls(dialect), counts)
 
 
 def _signal_counts(batch: Batch) -> Rows:

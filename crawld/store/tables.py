@@ -200,7 +200,7 @@ sources = Table(  # the files that signals are read from
     Column("source", Text, nullable=False),
     Column("host", Text, nullable=False),
     Column("next_poll", Double, nullable=False),
-    Column("state", Text, nullable=False),  # JSON, the poller's own
+    Column("state", LargeBinary, nullable=False),  # the poller's own, zstd
     Index(None, "host"),
 )
 

@@ -70,7 +70,7 @@ def upgrade() -> None:
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("host", sa.Text(), nullable=False),
         sa.Column("next_poll", sa.Double(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("state", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("url", name=op.f("pk_sources")),
     )
     op.create_index(op.f("ix_sources_host"), "sources", ["host"], unique=False)

@@ -1,10 +1,14 @@
 """Values for the store's tests, with everything that does not matter filled in."""
 
+from sqlalchemy import text
+
 from crawld.interfaces import FreshnessPoint, Record
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import Signal, Source
+from crawld.store.address import parse_address
+from crawld.store.engine import reading_engine
 
 NOW = 1_700_000_000.0
 
@@ -42,3 +46,12 @@ def point(at: float, **fields: object) -> FreshnessPoint:
     empty = dict.fromkeys(("predicted", "measured", "measured_low", "measured_high", "level", "changed_share"))
     numbers = {"bandwidth": 1.0, "request_rate": 1.0, "pages": 1, "skipped_slots": 0}
     return FreshnessPoint(**{"at": at} | empty | numbers | fields)  # type: ignore[arg-type]
+
+
+async def rows(url: str, query: str) -> list[tuple[object, ...]]:
+    """What a query returns, seen from outside the store."""
+    engine = reading_engine(parse_address(url))
+    async with engine.begin() as connection:
+        found = [tuple(row) for row in await connection.execute(text(query))]
+    await engine.dispose()
+    return found

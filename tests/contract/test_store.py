@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-from sqlalchemy import text
 
 from crawld.interfaces import Store
 from crawld.model.crawl import Digest, Memory, Verdict
@@ -13,9 +12,7 @@ from crawld.model.host import HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import Source
 from crawld.store import SqlStore
-from crawld.store.address import parse_address
-from crawld.store.engine import reading_engine
-from tests.contract.store_builders import NOW, estimate, memory, point, record, signal, wanted
+from tests.contract.store_builders import NOW, estimate, memory, point, record, rows, signal, wanted
 
 
 @pytest.fixture
@@ -33,15 +30,6 @@ async def restarted(store: SqlStore, url: str) -> SqlStore:
     again = SqlStore(url)
     await again.start()
     return again
-
-
-async def rows(url: str, query: str) -> list[tuple[object, ...]]:
-    """What a query returns, seen from outside the store."""
-    engine = reading_engine(parse_address(url))
-    async with engine.begin() as connection:
-        found = [tuple(row) for row in await connection.execute(text(query))]
-    await engine.dispose()
-    return found
 
 
 async def test_it_is_the_store_the_drivers_expect(store: SqlStore) -> None:
@@ -214,6 +202,18 @@ class TestSignals:
         assert (await store.restore()).signals.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
         histories = await store.histories(np.array([1, 2]))
         assert histories.signal_counts.tolist() == [[3, 1, 0, 0], [0, 0, 1, 0]]
+
+    async def test_signals_seen_during_a_fetch_still_count(self, store: SqlStore) -> None:
+        """A success takes away the signals it knew of; those that came while it was under way stay."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW))
+        store.record_signals([signal(1, at=NOW + 1), signal(1, at=NOW + 2)])
+        await store.flush()
+        store.record_signals([signal(1, at=NOW + 4), signal(1, at=NOW + 4, source=Source.PING)])
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 3, tau=3.0, signals=(2, 0, 0, 0)))
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 5, tau=2.0, signals=(1, 0, 0, 0)))
+        await store.flush()
+        assert (await store.restore()).signals.tolist() == [[0, 0, 1, 0]]
 
     async def test_watching_begins_with_the_first_success(self, store: SqlStore) -> None:
         """Signals seen before the first copy are not evidence of how often signals come."""

@@ -1,0 +1,151 @@
+"""Keeping the database bounded: a little is deleted at a time, and freed space is given back in small steps."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Table, cast, delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.model.page import PageState
+from crawld.store import tables
+from crawld.store.chosen import among
+
+SECONDS_PER_DAY = 86_400.0
+ROWS_AT_ONCE = 1_000
+PAGES_AT_ONCE = 5_000  # looked at in one step
+FREE_PAGES_AT_ONCE = 500
+MINUTES_FOR = 2 * SECONDS_PER_DAY  # the freshness history has a row a minute that long,
+TENS_FOR = 30 * SECONDS_PER_DAY  # then one in ten minutes, then one an hour
+
+COUNTED = (tables.crawls, tables.signals)
+OF_A_PAGE: tuple[Table, ...] = (tables.crawls, tables.signals, tables.estimates, tables.versions, tables.bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much history is kept: whatever is over any of these goes, oldest first."""
+
+    days: float = 400.0
+    crawls_per_page: int = 300
+    crawls: int = 20_000_000
+    signals: int = 5_000_000
+    bodies_per_page: int = 20  # with keep_bodies: changes
+
+
+class Pruning:
+    """Walks round the pages in steps, and nibbles at the oldest rows of everything else."""
+
+    def __init__(self, retention: Retention) -> None:
+        self._keep = retention
+        self._last_page = 0
+        self._counts: dict[Table, int] | None = None
+
+    async def count(self, connection: AsyncConnection) -> None:
+        """Count the rows that have an overall bound: once, because it takes a scan."""
+        if self._counts is None:
+            query = {table: select(func.count()).select_from(table) for table in COUNTED}
+            counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
+            self._counts = counts
+
+    def added(self, *, crawls: int, signals: int) -> None:
+        """Rows were committed."""
+        if self._counts is not None:
+            self._counts[tables.crawls] += crawls
+            self._counts[tables.signals] += signals
+
+    async def step(self, connection: AsyncConnection, now: float) -> int:
+        """Delete a bounded number of rows in the connection's transaction; how many."""
+        cutoff = now - self._keep.days * SECONDS_PER_DAY
+        deleted = await self._prune_pages(connection, cutoff)
+        deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
+        deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
+        deleted += await _thin_freshness(connection, now, cutoff)
+        day = tables.calibration_days.c.day
+        deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // SECONDS_PER_DAY))
+        change = tables.settings_changes.c.at
+        return deleted + await _delete_where(connection, tables.settings_changes, change < cutoff)
+
+    async def _prune_pages(self, connection: AsyncConnection, cutoff: float) -> int:
+        """Over the next pages: rows above the bounds, and pages retired long ago with all that is theirs."""
+        page = tables.pages.c
+        window = select(page.id, page.crawls, page.changes, page.state, page.retired_at)
+        window = window.where(page.id > self._last_page).order_by(page.id).limit(PAGES_AT_ONCE)
+        rows = (await connection.execute(window)).all()
+        self._last_page = rows[-1].id if len(rows) == PAGES_AT_ONCE else 0
+        keep = self._keep
+        crawled = [row.id for row in rows if row.crawls > keep.crawls_per_page]
+        changed = [row.id for row in rows if row.changes >= keep.bodies_per_page]
+        deleted = await _prune_per_page(connection, tables.crawls, crawled, keep.crawls_per_page)
+        self._removed(tables.crawls, deleted)
+        deleted += await _prune_per_page(connection, tables.bodies, changed, keep.bodies_per_page)
+        gone = [row.id for row in rows if row.state == PageState.RETIRED.value and (row.retired_at or 0.0) < cutoff]
+        for table, rows_deleted in (await _forget_pages(connection, gone[:ROWS_AT_ONCE])).items():
+            self._removed(table, rows_deleted)
+            deleted += rows_deleted
+        return deleted
+
+    async def _prune_oldest(
+        self, connection: AsyncConnection, table: Table, at: ColumnElement[float], cutoff: float
+    ) -> int:
+        """Rows before the cutoff among the oldest, and as many of the oldest as are above the bound."""
+        most = self._keep.crawls if table is tables.crawls else self._keep.signals
+        surplus = 0 if self._counts is None else min(ROWS_AT_ONCE, self._counts[table] - most)
+        oldest = select(table.c.id, at.label("at")).order_by(table.c.id).limit(ROWS_AT_ONCE).subquery()
+        deleted = await _delete_where(
+            connection, table, table.c.id.in_(select(oldest.c.id).where(oldest.c.at < cutoff))
+        )
+        if surplus > deleted:
+            first = select(table.c.id).order_by(table.c.id).limit(surplus - deleted)
+            deleted += await _delete_where(connection, table, table.c.id.in_(first))
+        self._removed(table, deleted)
+        return deleted
+
+    def _removed(self, table: Table, rows: int) -> None:
+        if self._counts is not None and table in self._counts:
+            self._counts[table] -= rows
+
+
+async def _delete_where(connection: AsyncConnection, table: Table, condition: ColumnElement[bool], **given: Any) -> int:
+    result = await connection.execute(delete(table).where(condition), given)
+    return int(result.rowcount)
+
+
+async def _prune_per_page(connection: AsyncConnection, table: Table, pages: list[int], keep: int) -> int:
+    if not pages:
+        return 0
+    chosen, parameters = among(connection.dialect.name, table.c.page_id, pages)
+    place = func.row_number().over(partition_by=table.c.page_id, order_by=table.c.id.desc()).label("place")
+    ranked = select(table.c.id, place).where(chosen).subquery()
+    surplus = select(ranked.c.id).where(ranked.c.place > keep).limit(ROWS_AT_ONCE)
+    return await _delete_where(connection, table, table.c.id.in_(surplus), **parameters)
+
+
+async def _thin_freshness(connection: AsyncConnection, now: float, cutoff: float) -> int:
+    at = tables.freshness_history.c.at
+    # PostgreSQL rounds when it casts, SQLite cuts off.
+    minute = cast(func.floor(at / 60.0) if connection.dialect.name == "postgresql" else at / 60.0, BigInteger)
+    surplus = select(at).where(
+        (at < cutoff) | ((at < now - MINUTES_FOR) & (minute % 10 != 0)) | ((at < now - TENS_FOR) & (minute % 60 != 0))
+    )
+    return await _delete_where(
+        connection, tables.freshness_history, at.in_(surplus.order_by(at).limit(ROWS_AT_ONCE))
+    )  # fmt: skip
+
+
+async def _forget_pages(connection: AsyncConnection, pages: list[int]) -> dict[Table, int]:
+    deleted: dict[Table, int] = {}
+    for table in (*OF_A_PAGE, tables.pages) if pages else ():
+        column = table.c.id if table is tables.pages else table.c.page_id
+        chosen, parameters = among(connection.dialect.name, column, pages)
+        deleted[table] = await _delete_where(connection, table, chosen, **parameters)
+    return deleted
+
+
+async def give_back_space(connection: AsyncConnection) -> None:
+    """On SQLite, return some free pages to the file system where a tenth of the file is free; never a VACUUM."""
+    if connection.dialect.name != "sqlite":
+        return
+    free = await connection.scalar(text("PRAGMA freelist_count")) or 0
+    pages = await connection.scalar(text("PRAGMA page_count")) or 0
+    if free > max(1_000, pages // 10):
+        (await connection.execute(text(f"PRAGMA incremental_vacuum({FREE_PAGES_AT_ONCE})"))).all()

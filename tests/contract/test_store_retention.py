@@ -1,0 +1,164 @@
+"""How the store stays bounded, on SQLite and on PostgreSQL alike."""
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from crawld.interfaces import Poll, SourceFile
+from crawld.model.crawl import Verdict
+from crawld.model.signal import Source
+from crawld.store import Retention, SqlStore
+from tests.contract.store_builders import NOW, memory, point, record, rows, signal, wanted
+
+DAY = 86_400.0
+
+
+class StandingClock:
+    """A clock that shows what it is told."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        """UTC seconds."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """The same hands."""
+        return self.at
+
+    async def sleep_until(self, monotonic: float) -> None:
+        """Turn the hands."""
+        self.at = max(self.at, monotonic)
+
+
+KEEP = Retention(days=100, crawls_per_page=5, crawls=12, signals=4, bodies_per_page=2)
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[SqlStore]:
+    """A store that keeps little, three pages in it."""
+    store = SqlStore(store_url, keep_bodies="changes", retention=KEEP, clock=StandingClock(NOW))
+    await store.start()
+    await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW - 300 * DAY)
+    yield store
+    await store.close()
+
+
+async def prune(store: SqlStore) -> int:
+    """Prune until there is nothing left to do; how many rows went."""
+    total = 0
+    while deleted := await store.prune():
+        total += deleted
+    return total
+
+
+async def test_crawls_are_bounded_by_page(store: SqlStore, store_url: str) -> None:
+    """The latest crawls of each page are kept, and nothing goes below the bound."""
+    for i in range(9):
+        store.record(record(1, Verdict.UNCHANGED, at=NOW - 100 + i, tau=1.0))
+    for i in range(4):
+        store.record(record(2, Verdict.UNCHANGED, at=NOW - 50 + i, tau=1.0))
+    await store.flush()
+    assert await prune(store) == 4
+    assert await rows(store_url, "SELECT page_id, count(*) FROM crawls GROUP BY 1 ORDER BY 1") == [(1, 5), (2, 4)]
+    assert (await store.histories(np.array([1]))).at.tolist() == [NOW - 100 + i for i in range(4, 9)]
+
+
+async def test_crawls_and_signals_are_bounded_overall(store: SqlStore, store_url: str) -> None:
+    """The oldest rows of all go where there are too many, also those that came after the first count."""
+    for at in range(5):
+        for page_id in (1, 2, 3):
+            store.record(record(page_id, Verdict.UNCHANGED, at=NOW - 10 + at, tau=1.0))
+    store.record_signals([signal(1, at=NOW - 10 + i) for i in range(6)])
+    await store.flush()
+    assert await prune(store) == 3 + 2
+    store.record(record(1, Verdict.UNCHANGED, at=NOW, tau=1.0))
+    await store.flush()
+    assert await prune(store) == 1
+    assert await rows(store_url, "SELECT count(*) FROM crawls") == [(12,)]
+    assert await rows(store_url, "SELECT count(*) FROM signals") == [(4,)]
+
+
+async def test_old_rows_go(store: SqlStore, store_url: str) -> None:
+    """What is older than the days kept goes, whatever the other bounds say."""
+    store.record(record(1, Verdict.NEW, at=NOW - 101 * DAY, predicted=0.5))
+    store.record(record(1, Verdict.CHANGED, at=NOW - 101 * DAY, predicted=0.5))
+    store.record(record(1, Verdict.CHANGED, at=NOW - 99 * DAY, predicted=0.5))
+    store.record_signals([signal(1, at=NOW - 101 * DAY), signal(1, at=NOW)])
+    await store.change_setting("bandwidth", "1/s", now=NOW - 101 * DAY)
+    await store.flush()
+    assert await prune(store) == 5
+    assert await rows(store_url, "SELECT count(*) FROM crawls") == [(1,)]
+    assert await store.setting("bandwidth") == "1/s"
+
+
+async def test_bodies_of_changes_are_bounded_by_page(store: SqlStore, store_url: str) -> None:
+    """Of many versions the latest few are kept."""
+    for i in range(5):
+        store.record(record(1, Verdict.CHANGED, at=NOW + i, body=b"version %d" % i, memory=memory(1)))
+    await store.flush()
+    assert await prune(store) == 3
+    assert await rows(store_url, "SELECT at - 1700000000 FROM bodies ORDER BY id") == [(3.0,), (4.0,)]
+
+
+async def test_pages_retired_long_ago_are_forgotten(store: SqlStore, store_url: str) -> None:
+    """A page retired before the days kept goes with all that is its own; one retired lately stays."""
+    store.record(record(2, Verdict.NEW, at=NOW, memory=memory(2), body=b"b"))
+    store.record_signals([signal(2, at=NOW)])
+    await store.flush()
+    await store.retire(["https://example.org/b"], now=NOW - 101 * DAY)
+    await store.retire(["https://example.org/c"], now=NOW - 99 * DAY)
+    assert await prune(store) == 5
+    assert await rows(store_url, "SELECT id FROM pages ORDER BY id") == [(1,), (3,)]
+
+
+async def test_the_freshness_history_thins_with_age(store: SqlStore, store_url: str) -> None:
+    """A row a minute for two days, one in ten minutes for a month, one an hour after that, none beyond the days."""
+    for days, minutes in ((1, 120), (10, 120), (50, 120), (101, 120)):
+        start = (NOW - days * DAY) // 3600 * 3600
+        for minute in range(minutes):
+            store.record_freshness(point(start + 60.0 * minute + 7.5))
+    await store.flush()
+    await prune(store)
+    by_age = "SELECT round((1700000000 - at) / 864000), count(*) FROM freshness_history GROUP BY 1 ORDER BY 1"
+    assert await rows(store_url, by_age) == [(0, 120), (1, 12), (5, 2)]
+
+
+async def test_size_is_readable(store: SqlStore) -> None:
+    """The store says how many bytes it takes, and they grow."""
+    before = await store.size()
+    await store.adopt(wanted(*map(str, range(5_000))), origin="list", now=NOW)
+    assert 0 < before < await store.size()
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("latest", [b"two"]), ("changes", [b"one", b"two"]), ("none", [])])
+async def test_bodies_are_kept_as_told(store_url: str, keep: str, kept: list[bytes]) -> None:
+    """`latest` keeps one body a page, `changes` each version, `none` none."""
+    store = SqlStore(store_url, keep_bodies=keep)  # type: ignore[arg-type]
+    await store.start()
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    store.record(record(1, Verdict.NEW, body=b"one", memory=memory(1)))
+    await store.flush()
+    store.record(record(1, Verdict.CHANGED, at=NOW + 1, body=b"two", memory=memory(1)))
+    await store.close()
+    sizes = await rows(store_url, "SELECT size FROM bodies ORDER BY id")
+    assert sizes == [(len(body),) for body in kept]
+
+
+async def test_source_files_are_kept_and_their_polls_counted(store: SqlStore, store_url: str) -> None:
+    """A file's latest state survives, its polls add up by host and source, and it can be forgotten."""
+    first = SourceFile("https://example.org/sitemap.xml", Source.SITEMAP, "example.org", NOW, b"\x00first")
+    later = SourceFile("https://example.org/sitemap.xml", Source.SITEMAP, "example.org", NOW + 60, b"\xfflater")
+    feed = SourceFile("https://feeds.example/f", Source.FEED, "feeds.example", NOW, b"")
+    store.record_poll(Poll(first, polls=0))
+    store.record_poll(Poll(later))
+    store.record_poll(Poll(later, site_events=1))
+    store.record_poll(Poll(feed))
+    await store.flush()
+    assert await store.sources() == [later, feed]
+    counts = "SELECT name, source, polls, site_events FROM signal_counts JOIN hosts ON id = host_id ORDER BY 1"
+    assert await rows(store_url, counts) == [("example.org", "sitemap", 2, 1), ("feeds.example", "feed", 1, 0)]
+    await store.forget_sources([later.url])
+    assert await store.sources() == [feed]

@@ -157,9 +157,6 @@ class Store(Protocol):
         """
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
-        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
-
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those unknown or retired already are passed over."""
 
     async def restore(self) -> StoredPages:

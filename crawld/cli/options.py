@@ -8,7 +8,7 @@ from crawld.errors import InputError
 from crawld.model.slot import parse_rate
 
 
-class RateType(click.ParamType):
+class RateType(click.ParamType[float]):
     """`2/s`, `90/min` or `5000/day`, in requests per second."""
 
     name = "RATE"

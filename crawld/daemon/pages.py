@@ -51,6 +51,14 @@ class Pages:
         self._states[page_id] = state
         return news
 
+    def state(self, page_id: int) -> PageState:
+        """Where a page stands."""
+        return self._states.get(page_id, PageState.RETIRED)
+
+    def failures(self, page_id: int) -> int:
+        """How often the page itself failed in a row."""
+        return self._failures.get(page_id, 0)
+
     def after(self, page_id: int, state: PageState, at: float, *, spared: bool = False) -> float:
         """Note how a crawl ended; the time before which the page is not asked again.
 

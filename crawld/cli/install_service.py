@@ -1,0 +1,56 @@
+"""`crawld install-service`: the systemd unit, printed or installed."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+import crawld
+from crawld.errors import CrawldError
+
+SHIPPED_COMMAND = "/usr/local/bin/crawld"
+NEXT_STEPS = """installed {unit}
+
+  1. put your URL list and settings in place: /etc/crawld/config.yaml (an example is beside it if there was none)
+  2. systemctl daemon-reload && systemctl enable --now crawld
+  3. systemctl status crawld; journalctl -fu crawld"""
+
+
+def shipped(name: str) -> str:
+    """A file that is shipped with the package: inside it when installed, at the project's top when not."""
+    package = Path(crawld.__file__).parent
+    for place in (package / name, package.parent / name):
+        if place.is_file():
+            return place.read_text(encoding="utf-8")
+    raise CrawldError(f"{name} is missing from this installation; install crawld again")
+
+
+@click.command()
+@click.option("--install", is_flag=True, help="Write the unit and an example of the settings instead of printing.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("/"),
+    show_default=True,
+    help="Install below this.",
+)
+def command(install: bool, root: Path) -> None:
+    """Print the systemd unit for this installation of crawld, or install it with --install (as root)."""
+    found = shutil.which("crawld") or str(Path(sys.executable).with_name("crawld"))
+    unit = shipped("systemd/crawld.service").replace(SHIPPED_COMMAND, found)
+    if not install:
+        click.echo(unit, nl=False)
+        return
+    place = root / "etc/systemd/system/crawld.service"
+    settings = root / "etc/crawld/config.yaml"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(unit, encoding="utf-8")
+        if not settings.exists():
+            settings.write_text(shipped("config.yaml"), encoding="utf-8")
+    except OSError as error:
+        how = f"sudo {found} install-service --install"
+        raise CrawldError(f"{error.filename}: {error.strerror}. Installing needs root: {how}") from None
+    click.echo(NEXT_STEPS.format(unit=place))

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from crawld.model.crawl import Crawl
+
 
 @dataclass(slots=True)
 class Status:
@@ -19,3 +21,11 @@ class Status:
     in_flight: int = 0
     bytes: int = 0
     last_slot_at: float = 0.0  # monotonic: for the watchdog
+    faults: int = 0  # crawls ended by a bug of ours
+
+    def count(self, crawl: Crawl) -> None:
+        """Count a finished attempt."""
+        self.verdicts[crawl.verdict.value] += 1
+        self.bytes += crawl.bytes
+        if crawl.trouble:
+            self.troubles[crawl.trouble] += 1

@@ -1,0 +1,157 @@
+"""The control interface: HTTP with JSON on a Unix socket that only the daemon's own user may open."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from crawld.errors import CrawldError, InputError, StoreError
+from crawld.interfaces import Control
+from crawld.model.page import Wanted
+from crawld.model.slot import parse_duration, parse_rate
+from crawld.model.url import normalise
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+CONTROL = web.AppKey("control", Control)
+
+
+@web.middleware
+async def _errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except CrawldError as error:
+        return web.json_response({"error": str(error)}, status=400)
+
+
+async def _body(request: web.Request) -> dict[str, object]:
+    try:
+        given = json.loads(await request.text() or "{}")
+    except ValueError as error:
+        raise InputError(f"the request's body is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InputError("the request's body must be a JSON object")
+    return given
+
+
+async def _status(request: web.Request) -> web.Response:
+    return web.json_response(request.app[CONTROL].status())
+
+
+async def _bandwidth(request: web.Request) -> web.Response:
+    given = (await _body(request)).get("rate")
+    if not isinstance(given, str | int | float):
+        raise InputError('give {"rate": "2/s"}')
+    await request.app[CONTROL].change_bandwidth(parse_rate(given))
+    return web.json_response(request.app[CONTROL].status())
+
+
+async def _pause(request: web.Request) -> web.Response:
+    await request.app[CONTROL].pause(paused=request.path == "/pause")
+    return web.json_response(request.app[CONTROL].status())
+
+
+async def _host(request: web.Request) -> web.Response:
+    given = await _body(request)
+    blocked, delay = given.get("blocked"), given.get("delay")
+    if blocked is not None and not isinstance(blocked, bool):
+        raise InputError("`blocked` must be true or false")
+    if delay is not None and not isinstance(delay, str | int | float):
+        raise InputError("`delay` must be a duration like 5s")
+    seconds = None if delay is None else parse_duration(delay)
+    state = await request.app[CONTROL].steer_host(request.match_info["name"], blocked=blocked, delay=seconds)
+    return web.json_response(
+        {"host": state.name, "blocked": state.blocked, "delay": state.delay, "blocked_until": state.blocked_until}
+    )
+
+
+def _wanted(given: object) -> list[Wanted]:
+    if not isinstance(given, list):
+        raise InputError('give {"urls": ["https://…", …]}')
+    pages = []
+    for item in given:
+        url, importance = (item.get("url"), item.get("importance", 1.0)) if isinstance(item, dict) else (item, 1.0)
+        if not isinstance(url, str) or not isinstance(importance, int | float) or not importance > 0:
+            raise InputError(f"{item!r} is not a URL with a positive importance")
+        pages.append(Wanted(normalise(url), float(importance)))
+    return pages
+
+
+async def _add(request: web.Request) -> web.Response:
+    adoption = await request.app[CONTROL].add_pages(_wanted((await _body(request)).get("urls")))
+    return web.json_response(
+        {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
+    )
+
+
+async def _remove(request: web.Request) -> web.Response:
+    urls = [page.url for page in _wanted((await _body(request)).get("urls"))]
+    return web.json_response({"removed": list(await request.app[CONTROL].remove_pages(urls))})
+
+
+async def _explain(request: web.Request) -> web.Response:
+    found = request.app[CONTROL].explain(normalise(request.query.get("url", "")))
+    return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
+
+
+async def _reload(request: web.Request) -> web.Response:
+    return web.json_response({"reloaded": await request.app[CONTROL].reload()})
+
+
+def control_app(control: Control) -> web.Application:
+    """The routes over a daemon's control."""
+    app = web.Application(middlewares=[_errors_are_sentences])
+    app[CONTROL] = control
+    app.add_routes(
+        [
+            web.get("/status", _status),
+            web.put("/bandwidth", _bandwidth),
+            web.post("/pause", _pause),
+            web.post("/resume", _pause),
+            web.put("/hosts/{name}", _host),
+            web.post("/urls", _add),
+            web.delete("/urls", _remove),
+            web.get("/explain", _explain),
+            web.post("/reload", _reload),
+        ]
+    )
+    return app
+
+
+def _unix_socket(path: Path) -> socket.socket:
+    """A socket only we may open; one left behind by a dead daemon is replaced (the database lock says it is dead)."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old = os.umask(0o177)
+    try:
+        path.unlink(missing_ok=True)
+        sock.bind(str(path))
+    except OSError as error:
+        sock.close()
+        raise StoreError(
+            f"control socket {path}: {error.strerror or error}. Set `api.socket` to a short path."
+        ) from None
+    finally:
+        os.umask(old)
+    return sock
+
+
+class ControlServer:
+    """Serves the control interface until cancelled."""
+
+    def __init__(self, control: Control, path: Path) -> None:
+        self._control = control
+        self.path = path
+
+    async def run(self) -> None:
+        """Open the socket and answer; the socket goes when we go."""
+        runner = web.AppRunner(control_app(self._control), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, _unix_socket(self.path)).start()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+            self.path.unlink(missing_ok=True)

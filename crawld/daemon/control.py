@@ -1,0 +1,155 @@
+"""Steering while running: each change takes effect from the next slot and is kept over a restart."""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from crawld.daemon.crawler import Crawler
+from crawld.daemon.pages import Pages
+from crawld.daemon.roster import Roster
+from crawld.interfaces import Adoption, Clock, Store
+from crawld.model.host import HostState
+from crawld.model.page import Wanted
+from crawld.model.signal import SOURCES
+from crawld.model.slot import format_rate, parse_rate
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.scheduler import Scheduler
+
+BANDWIDTH, PAUSED = "bandwidth", "paused"
+BY_HAND = "operator"
+
+
+class Steering:
+    """Implements `interfaces.Control` over the daemon's parts."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        scheduler: Scheduler,
+        gate: HostGate,
+        pages: Pages,
+        roster: Roster,
+        store: Store,
+        clock: Clock,
+    ) -> None:
+        self._crawler, self._scheduler, self._gate = crawler, scheduler, gate
+        self._pages, self._roster, self._store, self._clock = pages, roster, store, clock
+        self._rate = crawler.status.bandwidth
+        self._paused = False
+        self.on_reload: Callable[[], Awaitable[str]] | None = None
+
+    async def restore(self, configured: float, *, insist: bool) -> None:
+        """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
+        kept = None if insist else await self._store.setting(BANDWIDTH)
+        self._rate = configured if kept is None else parse_rate(float(kept))
+        if insist:
+            await self._store.change_setting(BANDWIDTH, None, now=self._clock.now())
+        self._paused = await self._store.setting(PAUSED) == "yes"
+        self._apply()
+
+    def status(self) -> dict[str, object]:
+        """What the daemon is doing now."""
+        status, now = self._crawler.status, self._clock.now()
+        measured = self._crawler.audits.measured()
+        chooser = self._scheduler.chooser
+        return {
+            "pages": len(self._scheduler),
+            "bandwidth": self._rate,
+            "paused": self._paused,
+            "requests": status.requests,
+            "requests_by_purpose": dict(status.by_purpose),
+            "verdicts": dict(status.verdicts),
+            "troubles": dict(status.troubles),
+            "in_flight": status.in_flight,
+            "idle_slots": status.idle_slots,
+            "skipped_slots": status.skipped_slots,
+            "bytes": status.bytes,
+            "uptime_seconds": now - status.started_at,
+            "predicted_freshness": self._scheduler.predicted_freshness(now),
+            "measured_freshness": None
+            if measured is None
+            else dict(zip(("mean", "low", "high"), measured, strict=True)),
+            "level": chooser.level,
+            "active_pages": chooser.active,
+            "evaluations": chooser.evaluations,
+            "picks": chooser.picks,
+        }
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on."""
+        self._rate = rate
+        self._apply()
+        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
+
+    async def pause(self, *, paused: bool) -> None:
+        """Stand still, or go on."""
+        self._paused = paused
+        self._apply()
+        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
+
+    def _apply(self) -> None:
+        self._crawler.change_bandwidth(0.0 if self._paused else self._rate)
+
+    async def steer_host(self, name: str, *, blocked: bool | None = None, delay: float | None = None) -> HostState:
+        """Block or unblock a host, or give it a spacing of its own."""
+        host = self._gate.host(name)
+        if delay is not None:
+            self._gate.set_delay(host, delay)
+        if blocked is not None:
+            (self._gate.block if blocked else self._gate.unblock)(host)
+        state = self._gate.export(host)
+        self._store.record_host(state)
+        return state
+
+    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+        """Take further pages in beside the list."""
+        return await self._roster.adopt(wanted, origin=BY_HAND, now=self._clock.now(), complete=False)
+
+    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Retire pages, whoever listed them."""
+        return await self._roster.retire(urls, now=self._clock.now())
+
+    def explain(self, url: str) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now."""
+        page = next((page for page in self._pages if page.url == url), None)
+        standing = None if page is None else self._scheduler.standing(page.id)
+        if page is None or standing is None:
+            return None
+        now, host = self._clock.now(), self._gate.host(page.host)
+        seen = not math.isnan(standing.last)
+        return {
+            "url": page.url,
+            "host": page.host,
+            "importance": standing.importance,
+            "last_crawl_at": standing.last if seen else None,
+            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
+            "freshness": self._scheduler.freshness_of(page.id, now),
+            "value": self._scheduler.value_of(page.id, now) if seen else None,
+            "level": self._scheduler.chooser.level,
+            "host_ready_in_seconds": max(0.0, float(self._gate.ready_at[host]) - now),
+            "why_not_now": self._why_not(page.id, host, now),
+        }
+
+    def _why_not(self, page_id: int, host: int, now: float) -> str:
+        if self._paused:
+            return "crawld is paused"
+        if self._rate == 0:
+            return "the bandwidth is 0"
+        if self._scheduler.held(page_id):
+            return "it is being crawled at this moment"
+        state = self._gate.export(host)
+        if state.blocked:
+            return "its host is blocked by the operator"
+        if state.blocked_until > now:
+            return (
+                f"its host asked for rest or failed {state.failures} times; free in {state.blocked_until - now:.0f} s"
+            )
+        if not self._gate.ready(host, now):
+            return "its host was asked a moment ago and is given time between requests"
+        if (wait := self._scheduler.waits_until(page_id)) > now:
+            return f"it was asked or failed lately and waits {wait - now:.0f} s more"
+        value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
+        return f"its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
+
+    async def reload(self) -> str:
+        """Read the settings and the URL list again."""
+        return "nothing to reload" if self.on_reload is None else await self.on_reload()

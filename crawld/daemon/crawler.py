@@ -1,0 +1,226 @@
+"""The heart of the daemon: every slot becomes a request.
+
+At each slot, in this order: a request that continues something under way (a redirect hop), a poll of a signal source
+within its share, an audit within its share, and else the page with the highest crawl value. What is decided is
+decided synchronously; awaiting happens after.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from crawld.content.rules import DigestRule
+from crawld.daemon.audits import Audits
+from crawld.daemon.pages import Pages
+from crawld.daemon.sender import Sender
+from crawld.daemon.shares import Share
+from crawld.daemon.slots import Permits
+from crawld.daemon.status import Status
+from crawld.daemon.visits import Visits, log_crawl
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, Listener, NeedsFetch, Record, Robots, Store
+from crawld.model.crawl import Crawl, Verdict
+from crawld.model.fetched import FetchFailed, Request, Scope, Trouble
+from crawld.model.page import Page, PageState
+from crawld.scheduler.pacer import Pacer
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.scheduler import Scheduler
+
+log = logging.getLogger("crawld.crawl")
+
+MOST_TRIES = 50
+"""Pages looked at in one slot before it is given up, where robots.txt forbids each."""
+MOST_IN_FLIGHT = 2000
+
+Work = Coroutine[Any, Any, None]
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a crawler is made of."""
+
+    scheduler: Scheduler
+    gate: HostGate
+    pacer: Pacer
+    pages: Pages
+    store: Store
+    fetcher: Fetcher
+    robots: Robots
+    clock: Clock
+    rule_for: Callable[[str], DigestRule]
+    rng: random.Random
+    listener: Listener | None = None
+    poll_share: float = 0.05
+    audit_share: float = 0.01
+    unconditional_share: float = 0.02
+
+
+class Crawler:
+    """Serves slots until told to stop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._p = p = parts
+        self.status = Status(started_at=p.clock.now(), bandwidth=p.pacer.rate)
+        self.audits = Audits()
+        self._permits = Permits(p.gate)
+        self._sender = Sender(p.fetcher, p.gate, self._permits, p.robots, p.store, p.clock, self.status, p.listener)
+        self._visits = Visits(
+            self._sender, p.scheduler, p.pages, p.store, p.clock, p.rule_for, p.unconditional_share, p.rng, self.audits
+        )
+        self.polls, self.audit_share = Share(p.poll_share), Share(p.audit_share)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._pending_audit: int | None = None
+        self._rate_mark = (self.status.started_at, 0)
+
+    async def run(self) -> None:
+        """Serve slots until `stop`."""
+        while not self._stopping:
+            await self._sleep_until(self._p.pacer.next_at())
+            if self._p.pacer.take(self._p.clock.monotonic()) is None:
+                continue
+            self.status.last_slot_at = self._p.clock.monotonic()
+            self.status.skipped_slots = self._p.pacer.skipped
+            self.polls.tick()
+            self.audit_share.tick()
+            busy = len(self._tasks) >= MOST_IN_FLIGHT or not self._p.store.healthy
+            if busy or not self._use_slot(self._p.clock.now()):
+                self.status.idle_slots += 1
+
+    def stop(self) -> None:
+        """Take no further slot."""
+        self._stopping = True
+        self._wake.set()
+
+    async def drain(self, seconds: float) -> int:
+        """Wait for what is under way, then give up what has not come; how many were given up."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        late = [task for task in self._tasks if not task.done()]
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return len(late)
+
+    def change_bandwidth(self, rate: float) -> None:
+        """Slots follow the new rate from the next one on."""
+        self._p.pacer.change_rate(rate, self._p.clock.monotonic())
+        self._p.scheduler.change_bandwidth(rate, self._p.clock.now())
+        self.status.bandwidth = rate
+        self._wake.set()
+
+    def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
+        """What counts as a change, from the next visit on."""
+        self._visits.rule_for = rule_for
+
+    def request_rate(self, now: float) -> float:
+        """Requests per second since this was asked last."""
+        before, count = self._rate_mark
+        self._rate_mark = (now, self.status.requests)
+        return (self.status.requests - count) / max(now - before, 1e-9)
+
+    async def _sleep_until(self, monotonic: float) -> None:
+        """Sleep until the slot, or until the rate changes or we are stopped."""
+        self._wake.clear()
+        delay = monotonic - self._p.clock.monotonic()
+        if self._stopping or delay <= 0:
+            await asyncio.sleep(0)
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), None if math.isinf(delay) else delay)
+
+    # -- one slot ---------------------------------------------------------------------------------------------------
+
+    def _use_slot(self, now: float) -> bool:
+        return self._permits.grant(now) or self._poll(now) or self._audit(now) or self._crawl_best(now)
+
+    def _poll(self, now: float) -> bool:
+        if self._p.listener is None or not self.polls.ready:
+            return False
+        request = self._p.listener.due(now)
+        if request is None or not self._p.gate.ready(self._p.gate.host(request.host), now):
+            return False
+        verdict = self._p.robots.verdict(request.url, now)
+        if isinstance(verdict, Disallowed):
+            forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
+            self._p.listener.finish(request, forbidden, now)
+            return False
+        self.polls.spend()
+        self._start(request.host, verdict, self._run_poll(request), now)
+        return True
+
+    def _audit(self, now: float) -> bool:
+        """Crawl a page drawn by importance; it waits for its host, because another draw would not be by chance."""
+        if self._pending_audit is None and self.audit_share.ready:
+            self.audit_share.spend()
+            self._pending_audit = self._p.scheduler.draw(self._p.rng.random())
+        page = None if self._pending_audit is None else self._p.pages.get(self._pending_audit)
+        if page is None:
+            self._pending_audit = None
+            return False
+        if not self._p.gate.ready(self._p.gate.host(page.host), now):
+            return False
+        verdict = self._p.robots.verdict(page.url, now)
+        if isinstance(verdict, Disallowed):
+            self._pending_audit = None
+            return False
+        if isinstance(verdict, Allowed):
+            if not self._p.scheduler.hold(page.id, now):
+                return False
+            self._pending_audit = None
+        self._start(page.host, verdict, self._visits.crawl(page, audit=True), now)
+        return True
+
+    def _crawl_best(self, now: float) -> bool:
+        for _ in range(MOST_TRIES):
+            page_id = self._p.scheduler.pick(now)
+            if page_id is None:
+                return False
+            page = self._p.pages[page_id]
+            verdict = self._p.robots.verdict(page.url, now)
+            if isinstance(verdict, Disallowed):
+                self._forbid(page, verdict, now)
+                continue
+            if isinstance(verdict, NeedsFetch):
+                self._p.scheduler.release(page_id)
+            self._start(page.host, verdict, self._visits.crawl(page), now)
+            return True
+        return False
+
+    def _start(self, host: str, verdict: Allowed | NeedsFetch, work: Work, now: float) -> None:
+        """Spend the slot on the work, or on robots.txt where that is not known: the work then comes up again."""
+        self._p.gate.acquire(self._p.gate.host(host), now)
+        if isinstance(verdict, NeedsFetch):
+            work.close()
+            work = self._sender.fetch_robots(verdict.url)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        self.status.in_flight = len(self._tasks)
+
+    def _forbid(self, page: Page, verdict: Disallowed, now: float) -> None:
+        self._p.scheduler.release(page.id, verdict.until)
+        if verdict.by_rule and self._p.pages.change_state(page.id, PageState.DISALLOWED):
+            crawl = Crawl(page.id, now, Verdict.FAILED, trouble=Trouble.ROBOTS.value, detail=verdict.reason)
+            self._p.store.record(Record(crawl, PageState.DISALLOWED))
+            self.status.count(crawl)
+            log_crawl(page, crawl)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.status.in_flight = len(self._tasks)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.status.faults += 1
+            log.error("a fault of crawld itself, please report it", exc_info=error)
+
+    async def _run_poll(self, request: Request) -> None:
+        listener = self._p.listener
+        if listener is not None:
+            outcome = await self._sender.follow(request)
+            for page_id, source in listener.finish(request, outcome, self._p.clock.now()):
+                self._p.scheduler.notice(page_id, source)

@@ -1,0 +1,92 @@
+"""Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from crawld.daemon.pages import Pages
+from crawld.interfaces import Adoption, Store
+from crawld.model.page import Page, PageState, Wanted
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.scheduler import Arrivals, Scheduler
+
+
+class Roster:
+    """Takes pages in and out; the store first, memory after, so that a crash in between loses nothing."""
+
+    def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate) -> None:
+        self._store = store
+        self._pages = pages
+        self._scheduler = scheduler
+        self._gate = gate
+
+    async def restore(self) -> int:
+        """Take in everything the store knows; how many pages that are."""
+        for state in await self._store.hosts():
+            self._gate.restore(state)
+        stored = await self._store.restore()
+        hosts = {name: self._gate.host(name) for name in set(stored.hosts)}
+        for i, page_id in enumerate(stored.ids.tolist()):
+            page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
+            self._pages.put(page, stored.states[i], int(stored.failures[i]))
+        with np.errstate(invalid="ignore"):
+            alpha = stored.shape / stored.rate
+        self._scheduler.add(
+            Arrivals(
+                ids=stored.ids,
+                hosts=np.array([hosts[name] for name in stored.hosts], dtype=np.int64),
+                importance=stored.importance,
+                last=stored.last_success,
+                signals=stored.signals,
+                alpha=alpha,
+                shape=stored.shape,
+                kappa=stored.kappa,
+                gamma=stored.gamma,
+                not_before=self._waits(stored.ids.tolist(), stored.states, stored.last_attempt.tolist()),
+            )
+        )
+        return len(stored.ids)
+
+    def _waits(self, ids: list[int], states: Sequence[PageState], last_attempt: list[float]) -> np.ndarray:
+        """When each page may be asked again: a restart forgives no failing page its back-off."""
+        return np.array(
+            [
+                self._pages.wait_after(page_id, state, at) if not math.isnan(at) else -math.inf
+                for page_id, state, at in zip(ids, states, last_attempt, strict=True)
+            ]
+        )
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
+        """Take over a URL list while running."""
+        adoption = await self._store.adopt(wanted, origin=origin, now=now, complete=complete)
+        self._take_in([*adoption.added, *adoption.returned])
+        for page in adoption.reweighted:
+            self._pages.put(page)
+        self._scheduler.reweight(
+            [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])
+        )
+        gone = [page.id for page in adoption.retired]
+        self._scheduler.retire(gone)
+        self._pages.drop(gone)
+        return adoption
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
+        """Retire these pages, whoever listed them; the URLs of those that were here."""
+        gone = await self._store.retire(urls, now=now)
+        self._scheduler.retire([page.id for page in gone])
+        self._pages.drop([page.id for page in gone])
+        return [page.url for page in gone]
+
+    def _take_in(self, pages: Sequence[Page]) -> None:
+        new = [page for page in pages if page.id not in self._scheduler]
+        for page in new:
+            self._pages.put(page)
+        self._scheduler.add(
+            Arrivals(
+                ids=np.array([page.id for page in new], dtype=np.int64),
+                hosts=np.array([self._gate.host(page.host) for page in new], dtype=np.int64),
+                importance=np.array([page.importance for page in new]),
+                last=np.full(len(new), np.nan),
+            )
+        )

@@ -1,0 +1,152 @@
+"""The daemon's life on one screen: start, serve, tick, stop."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from crawld.daemon.crawler import Crawler
+from crawld.daemon.roster import Roster
+from crawld.daemon.systemd import Notifier
+from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Store
+from crawld.model.slot import format_rate
+from crawld.scheduler.scheduler import Scheduler
+
+log = logging.getLogger("crawld")
+
+DRAIN_SECONDS = 3.0
+TICK_SECONDS = 60.0
+
+Service = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Daemon:
+    """Everything that runs, put together by wiring."""
+
+    store: Store
+    fetcher: Fetcher
+    scheduler: Scheduler
+    crawler: Crawler
+    roster: Roster
+    clock: Clock
+    load_list: Callable[[], Awaitable[None]]
+    services: Sequence[Service] = ()
+    """Further loops that run beside the crawler until they are cancelled: the learner, the control socket."""
+    reload: Callable[[], Awaitable[None]] | None = None
+    tick_seconds: float = TICK_SECONDS
+    notifier: Notifier = field(default_factory=Notifier)
+    on_ready: Callable[[], None] | None = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _reloading: asyncio.Future[None] | None = None
+
+    def stop(self) -> None:
+        """End the run cleanly."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Live until `stop`, SIGTERM or SIGINT, or until one of the loops fails, which is raised."""
+        await self.store.start()
+        try:
+            pages = await self.roster.restore()
+            log.info("restored", extra={"pages": pages})
+            await self.load_list()
+            await self._serve()
+        finally:
+            self.notifier.send("STOPPING=1")
+            await self.fetcher.close()
+            await self.store.close()
+
+    async def _serve(self) -> None:
+        loops = [self.crawler.run, self._tick, self._feed_watchdog, *self.services]
+        tasks = [asyncio.create_task(_service(loop)) for loop in loops]
+        stopping = asyncio.create_task(self._stop.wait())
+        with self._signals():
+            self.notifier.send("READY=1", self._status_line())
+            log.info(
+                "ready", extra={"pages": len(self.scheduler), "bandwidth": format_rate(self.crawler.status.bandwidth)}
+            )
+            if self.on_ready is not None:
+                self.on_ready()
+            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            log.info("stopping")
+            self.notifier.send("STOPPING=1")
+            self.crawler.stop()
+            given_up = await self.crawler.drain(DRAIN_SECONDS)
+        failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+        for task in (stopping, *tasks):
+            task.cancel()
+        await asyncio.gather(stopping, *tasks, return_exceptions=True)
+        self._record_freshness()
+        await self.store.flush()
+        log.info("stopped", extra={"requests": self.crawler.status.requests, "given_up": given_up})
+        for error in failed:
+            if error is not None:
+                raise error
+
+    @contextlib.contextmanager
+    def _signals(self):  # type: ignore[no-untyped-def]
+        loop = asyncio.get_running_loop()
+        handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self._on_hangup}
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    def _on_hangup(self) -> None:
+        self._reloading = asyncio.ensure_future(self._reload())
+
+    async def _reload(self) -> None:
+        if self.reload is not None:
+            await self.reload()
+
+    async def _tick(self) -> None:
+        """Once a minute: a point of the freshness history, a line for systemd, and pruning."""
+        while True:
+            await asyncio.sleep(self.tick_seconds)
+            self._record_freshness()
+            self.notifier.send(self._status_line())
+
+    async def _feed_watchdog(self) -> None:
+        limit = self.notifier.watchdog_seconds()
+        if limit is None:
+            await asyncio.Event().wait()
+            return
+        while True:
+            self.notifier.send("WATCHDOG=1")
+            await asyncio.sleep(limit / 3)
+
+    def _status_line(self) -> str:
+        fresh = self.scheduler.predicted_freshness(self.clock.now())
+        shown = "no pages yet" if fresh is None else f"freshness {fresh:.3f}"
+        return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}"
+
+    def _record_freshness(self) -> None:
+        """Write one point of the freshness history."""
+        now, status = self.clock.now(), self.crawler.status
+        measured = self.crawler.audits.measured()
+        judged = status.verdicts["changed"] + status.verdicts["unchanged"]
+        self.store.record_freshness(
+            FreshnessPoint(
+                at=now,
+                bandwidth=status.bandwidth,
+                request_rate=self.crawler.request_rate(now),
+                predicted=self.scheduler.predicted_freshness(now),
+                measured=measured[0] if measured else None,
+                measured_low=measured[1] if measured else None,
+                measured_high=measured[2] if measured else None,
+                level=self.scheduler.chooser.level,
+                pages=len(self.scheduler),
+                changed_share=status.verdicts["changed"] / judged if judged else None,
+                skipped_slots=status.skipped_slots,
+            )
+        )
+
+
+async def _service(loop: Service) -> None:
+    await loop()

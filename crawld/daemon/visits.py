@@ -1,0 +1,175 @@
+"""A visit to one page: ask, judge, look twice where that tells noise from change, record, give the page back."""
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from crawld.content.digest import digest
+from crawld.content.rules import DigestRule
+from crawld.content.volatile import volatile_places
+from crawld.daemon.audits import Audits
+from crawld.daemon.judge import Judgement, judge
+from crawld.daemon.pages import Pages
+from crawld.daemon.sender import Sender
+from crawld.interfaces import Clock, Record, Store
+from crawld.model.crawl import Crawl, Memory, Verdict
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope
+from crawld.model.page import Page
+from crawld.scheduler.scheduler import Scheduler
+
+log = logging.getLogger("crawld.crawl")
+
+BODY_IN_THREAD = 100_000
+"""Bodies from this size on are digested off the loop, so that slots stay on time."""
+SECOND_LOOK_SECONDS = 3.0
+SECOND_LOOK_STREAKS = frozenset({4, 16, 64, 256})
+"""After so many changes in a row a page is fetched twice, to learn which of its blocks differ at every fetch."""
+DISTRUST_304 = 30 * 86400.0
+
+
+@dataclass(slots=True)
+class Visits:
+    """Visits pages that were picked and whose host's gate is acquired."""
+
+    sender: Sender
+    scheduler: Scheduler
+    pages: Pages
+    store: Store
+    clock: Clock
+    rule_for: Callable[[str], DigestRule]
+    unconditional_share: float
+    rng: random.Random
+    audits: Audits
+
+    async def crawl(self, page: Page, *, audit: bool = False) -> None:
+        """Visit a page; where we are stopped in the middle, it is given back as it was."""
+        try:
+            memory = await self.store.recall(page.id)
+            request = self._request(page, memory, unconditional=audit)
+            at = self.clock.now()
+            outcome = await self.sender.follow(request)
+            judgement = await self._judge(page, at, outcome, memory)
+            judgement = await self._second_look(page, at, outcome, memory, judgement)
+            await self._check_honesty(page, request, memory, judgement)
+        except BaseException:
+            self.scheduler.release(page.id)
+            raise
+        self._settle(page, at, request, outcome, judgement, audit=audit)
+
+    def _request(self, page: Page, memory: Memory | None, *, unconditional: bool) -> Request:
+        if memory is None or unconditional or self._distrusted(page) or self.rng.random() < self.unconditional_share:
+            return Request(page.url, page.host)
+        return Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
+
+    def _distrusted(self, page: Page) -> bool:
+        gate = self.sender.gate
+        return gate.export(gate.host(page.host)).distrust_304_until > self.clock.now()
+
+    async def _judge(self, page: Page, at: float, outcome: Outcome, memory: Memory | None) -> Judgement:
+        rule = self.rule_for(page.url)
+        if isinstance(outcome, Fetched) and len(outcome.body) >= BODY_IN_THREAD:
+            return await asyncio.to_thread(judge, page.id, at, outcome, memory, rule)
+        return judge(page.id, at, outcome, memory, rule)
+
+    async def _second_look(
+        self, page: Page, at: float, outcome: Outcome, memory: Memory | None, judgement: Judgement
+    ) -> Judgement:
+        """Fetch a page that changes at every visit again, and judge anew without the blocks that differ."""
+        fresh = judgement.memory
+        if (
+            memory is None
+            or fresh is None
+            or judgement.verdict is not Verdict.CHANGED
+            or fresh.streak not in SECOND_LOOK_STREAKS
+        ):
+            return judgement
+        await asyncio.sleep(SECOND_LOOK_SECONDS)
+        again = await self.sender.send_again(Request(page.url, page.host))
+        if not isinstance(again, Fetched) or again.status >= 300:
+            return judgement
+        places = volatile_places(
+            fresh.digest, digest(again.body, again.headers.get("content-type"), self.rule_for(page.url))
+        )
+        if not places:
+            return judgement
+        log.info("volatile", extra={"url": page.url, "blocks": len(places)})
+        known = tuple(sorted({*memory.volatile, *places}))
+        return await self._judge(page, at, outcome, replace(memory, volatile=known))
+
+    async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:
+        """Where asking without conditions found a change, see whether the old validators would have hidden it."""
+        if (
+            memory is None
+            or request.etag is not None
+            or request.last_modified is not None
+            or judgement.verdict is not Verdict.CHANGED
+            or (memory.etag is None and memory.last_modified is None)
+            or self._distrusted(page)
+        ):
+            return
+        conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
+        answer = await self.sender.send_again(conditional)
+        if isinstance(answer, Fetched) and answer.status == 304:
+            gate, now = self.sender.gate, self.clock.now()
+            host = gate.host(page.host)
+            gate.distrust_304(host, now + DISTRUST_304)
+            self.store.record_host(gate.export(host))
+            log.warning("lying 304", extra={"url": page.url, "host": page.host})
+
+    def _settle(
+        self, page: Page, at: float, request: Request, outcome: Outcome, judgement: Judgement, *, audit: bool
+    ) -> None:
+        """Record the crawl and give the page back, in one synchronous step."""
+        standing = self.scheduler.standing(page.id)
+        succeeded = judgement.verdict.succeeded
+        seen_before = standing is not None and not math.isnan(standing.last)
+        counted = standing if seen_before and succeeded else None
+        crawl = Crawl(
+            page_id=page.id,
+            at=at,
+            verdict=judgement.verdict,
+            status=None if isinstance(outcome, Redirected) else outcome.status,
+            trouble=judgement.trouble,
+            detail=judgement.detail,
+            tau=at - counted.last if counted else None,
+            signals=counted.signals if counted else (),
+            bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
+            duration=self.clock.now() - at,
+            magnitude=judgement.magnitude,
+            predicted=self.scheduler.freshness_of(page.id, at) if seen_before else None,
+            conditional=request.etag is not None or request.last_modified is not None,
+            audit=audit,
+            reverted=judgement.reverted,
+        )
+        spared = isinstance(outcome, FetchFailed) and outcome.scope is Scope.HOST
+        wait = self.pages.after(page.id, judgement.state, at, spared=spared)
+        state, failures = self.pages.state(page.id), self.pages.failures(page.id)
+        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
+        if audit and succeeded:
+            self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
+        if succeeded:
+            self.scheduler.settle(page.id, at, wait)
+        else:
+            self.scheduler.release(page.id, wait)
+        self.sender.status.count(crawl)
+        log_crawl(page, crawl)
+
+
+def log_crawl(page: Page, crawl: Crawl) -> None:
+    """One line per crawl."""
+    log.info(
+        "crawl",
+        extra={
+            "url": page.url,
+            "verdict": crawl.verdict.value,
+            "status": crawl.status,
+            "trouble": crawl.trouble,
+            "detail": crawl.detail,
+            "bytes": crawl.bytes,
+            "ms": round(crawl.duration * 1000),
+            "fresh": None if crawl.predicted is None else round(crawl.predicted, 4),
+        },
+    )

@@ -1,7 +1,7 @@
 """The contract between crawl values and whoever picks by them."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,19 @@ class Beliefs:
     kappa: Floats
     gamma: Floats
 
+    def select(self, pages: NDArray[np.bool_] | NDArray[np.intp]) -> "Beliefs":
+        """The same of some pages only."""
+        return Beliefs(self.mu[pages], self.alpha[pages], self.shape[pages], self.kappa[pages], self.gamma[pages])
+
+
+class Jet(NamedTuple):
+    """A value and how it moves with τ: |V(τ+h) − V − slope·h − curvature·h²/2| ≤ bound·h³/6 for every h ≥ 0."""
+
+    value: Floats
+    slope: Floats
+    curvature: Floats
+    bound: Floats
+
 
 class Valuation(Protocol):
     """A crawl value: it never falls as time passes nor as signals arrive.
@@ -36,3 +49,6 @@ class Valuation(Protocol):
 
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
+
+    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
+        """The value now, its first two derivatives in τ, and a bound on the third from now on."""

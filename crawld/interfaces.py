@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Outcome, Request
 from crawld.model.host import HostState
 from crawld.model.page import Page, PageState, Wanted
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import SOURCES, Signal, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -251,6 +251,50 @@ class Robots(Protocol):
 
     def sitemaps(self, url: str) -> Sequence[str]:
         """The Sitemap lines of the robots.txt at the URL's site."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """What a poll decided: for the store `polls` and `signals`, for the scheduler `counted`."""
+
+    polls: Sequence[Poll]  # the file itself, then those it led to
+    signals: Sequence[Signal] = ()
+    removed: Sequence[str] = ()  # files no longer watched, to be forgotten
+    discovered: Sequence[str] = ()  # URLs to add, where discovery is on
+    vanished: Sequence[int] = ()  # pages the file listed before and lists no more, where discovery is on
+    hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
+    topic: str | None = None
+    summary: str = ""
+
+    @property
+    def counted(self) -> Sequence[tuple[int, int]]:
+        """Page id and source index of every signal that counts."""
+        return [(signal.page_id, SOURCES.index(signal.source)) for signal in self.signals if not signal.stale]
+
+
+class SignalSources(Protocol):
+    """Signal sources: what to poll next, and what the answers mean. No verb awaits."""
+
+    def due(self, now: float) -> Sequence[Request]:
+        """Polls to send now, most urgent first; several, since the first one's host may not be ready."""
+
+    def begin(self, request: Request) -> None:
+        """The poll is under way: it is not due again until `finish`."""
+
+    def release(self, request: Request, not_before: float) -> None:
+        """Give up a poll that was not sent, or whose answer never came; it is due again from then on."""
+
+    def read(self, request: Request, outcome: Outcome, now: float) -> Any:
+        """Read an answer, for `finish` alone; touches nothing that changes, so a large one may be read off the loop."""
+
+    def finish(self, request: Request, reading: Any, now: float) -> PollResult:
+        """Decide what the answer means in the light of the last one."""
+
+    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> Sequence[Poll]:
+        """robots.txt of a site was read; these are its Sitemap lines. The files that are watched from now on."""
+
+    def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> Sequence[Poll]:
+        """A page links to these feeds in its head. The files that are watched from now on."""
 
 
 class Listener(Protocol):

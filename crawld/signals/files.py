@@ -1,0 +1,108 @@
+"""A file that signals are read from, and how long to wait before it is asked again.
+
+The wait is multiplied: by 1.5 after a poll without a signal for our pages, by 0.5 after one whose signals are all
+right, by something between where its host's signals have proved right only at times. It settles where a bit more than
+a third of the polls bring something; what never changes, or is always wrong, fades out to one poll a week.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+
+from crawld.interfaces import SourceFile
+from crawld.model.signal import Source
+
+FIRST_WAIT = 60.0
+SHORTEST_WAIT = 15.0
+LONGEST_WAIT = 7 * 86_400.0
+FIRST_WAIT_FAILING = 600.0
+LONGEST_WAIT_DEAD = 30 * 86_400.0
+DEAD_AFTER = 8  # successive failures
+GROWTH, SHRINKAGE = 1.5, 0.5
+MEGABYTE = 2.0**20
+
+
+class Origin(StrEnum):
+    """How we came to know of a file."""
+
+    CONFIG = "config"
+    ROBOTS = "robots"
+    GUESS = "guess"
+    INDEX = "index"
+    PAGE = "page"  # a link in the head of a page
+
+
+@dataclass(slots=True)
+class File:
+    """One sitemap or feed: where it is, how it was found, how it did so far."""
+
+    url: str
+    source: Source
+    host: str
+    origin: Origin
+    speaks_for: tuple[str, ...] = ()  # hosts beside its own; with origin config: any
+    parent: str | None = None  # the index that lists it
+    depth: int = 0
+    next_poll: float = 0.0
+    wait: float = FIRST_WAIT
+    polls: int = 0
+    changes: int = 0  # polls that brought something new
+    signals: int = 0
+    stale: int = 0
+    discarded: int = 0
+    site_events: int = 0
+    failures: int = 0  # successive
+    entries: int = 0
+    size: int = 0
+    stamp: int = 0  # the lastmod its index gives
+    etag: str | None = None
+    last_modified: str | None = None
+    trouble: str | None = None
+    baseline: bytes = field(default=b"", repr=False)  # what it listed, packed
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has failed so often that it is asked once a month only."""
+        return self.failures >= DEAD_AFTER
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The hosts it may speak for: its own and the one that named it; any where a person gave it."""
+        return None if self.origin is Origin.CONFIG else frozenset((self.host, *self.speaks_for))
+
+    def succeeded(self, now: float, *, worth: float) -> None:
+        """Plan the next poll after one that went well; `worth` is 0 (nothing) to 1 (signals that are all right)."""
+        self.failures, self.trouble = 0, None
+        self.wait *= GROWTH ** (1.0 - worth) * SHRINKAGE**worth
+        shortest = SHORTEST_WAIT * (1.0 + self.size / MEGABYTE)  # what is dear to send is asked for less often
+        self.wait = min(max(self.wait, shortest), LONGEST_WAIT)
+        self.next_poll = now + self.wait
+
+    def failed(self, now: float, trouble: str, *, answered: bool = False) -> None:
+        """Plan the next poll after one that failed: later each time; a guess that the host denied, in a month."""
+        denied = answered and self.origin is Origin.GUESS and not self.changes
+        self.failures = DEAD_AFTER if denied else self.failures + 1
+        self.trouble = trouble[:200]
+        wait = max(self.wait, FIRST_WAIT_FAILING) * 2.0 ** min(self.failures - 1, 20)
+        self.next_poll = now + (LONGEST_WAIT_DEAD if self.dead else min(wait, LONGEST_WAIT))
+
+    def exported(self) -> SourceFile:
+        """As the store keeps it: its numbers as JSON, a NUL, and what it listed."""
+        state = {name: value for name, value in asdict(self).items() if name not in _APART}
+        changed = {name: value for name, value in state.items() if value != _DEFAULTS.get(name)}
+        packed = json.dumps(changed).encode() + b"\0" + self.baseline
+        return SourceFile(self.url, self.source, self.host, self.next_poll, packed)
+
+
+_APART = frozenset({"url", "source", "host", "next_poll", "baseline"})
+_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(File)}
+
+
+def restored(kept: SourceFile) -> File:
+    """The file that was exported; what a newer version added is left out."""
+    numbers, _, baseline = kept.state.partition(b"\0")
+    given = {name: value for name, value in json.loads(numbers).items() if name in _DEFAULTS and name not in _APART}
+    given["origin"] = Origin(given.get("origin", Origin.ROBOTS))
+    given["speaks_for"] = tuple(given.get("speaks_for", ()))
+    return File(kept.url, kept.source, kept.host, next_poll=kept.next_poll, baseline=baseline, **given)

@@ -1,0 +1,97 @@
+"""Which page a listed URL means, whatever its scheme, trailing slash or the case of its host.
+
+The rules, in the order they are applied to a normalised URL: http and https are the same; the ports 80 and 443 are
+left out; one slash at the end of the path is left out; everything else (path, case of the path, query) must be equal.
+Normalising has already put the host into lower case and left out the fragment.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.model.page import Page
+
+Keys = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+
+MOST_LATECOMERS = 10_000
+
+
+def match_key(url: str) -> str:
+    """What two normalised URLs of the same page have in common."""
+    rest = url.partition("://")[2]
+    path, mark, query = rest.partition("?")
+    authority, slash, path = path.partition("/")
+    if authority.endswith((":80", ":443")):
+        authority = authority.rpartition(":")[0]
+    path = path.removesuffix("/")
+    return f"{authority}{slash if path else ''}{path}{mark}{query}"
+
+
+def key_of(url: str) -> int:
+    """The match key of a normalised URL as a number of 64 bits."""
+    return int.from_bytes(blake2b(match_key(url).encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def keys_of(urls: Iterable[str]) -> Keys:
+    """The match keys of many URLs."""
+    return np.fromiter((key_of(url) for url in urls), dtype=np.uint64)
+
+
+class PageIndex:
+    """Page ids by match key, in 16 bytes a page. Several pages may share a key: each is found."""
+
+    def __init__(self) -> None:
+        self._keys: Keys = np.empty(0, dtype=np.uint64)
+        self._ids: Ints = np.empty(0, dtype=np.int64)
+        self._late_keys: list[int] = []
+        self._late_ids: list[int] = []
+        self._dropped: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._ids) + len(self._late_ids) - len(self._dropped)
+
+    def put(self, pages: Sequence[Page]) -> None:
+        """Take pages in that are not in yet."""
+        if self._dropped.intersection(page.id for page in pages):
+            self._settle()
+        self._late_keys.extend(key_of(page.url) for page in pages)
+        self._late_ids.extend(page.id for page in pages)
+        if len(self._late_ids) > MOST_LATECOMERS:
+            self._settle()
+
+    def drop(self, page_ids: Iterable[int]) -> None:
+        """Forget pages that are in."""
+        self._dropped.update(page_ids)
+
+    def find(self, keys: Keys) -> tuple[Ints, Ints]:
+        """Positions in `keys` and the ids of the pages found there, one pair a page."""
+        late = np.array(self._late_keys, dtype=np.uint64)
+        order = np.argsort(late, kind="stable")
+        late_ids = np.array(self._late_ids, dtype=np.int64)[order]
+        found = (_look_up(self._keys, self._ids, keys), _look_up(late[order], late_ids, keys))
+        positions = np.concatenate([positions for positions, _ in found])
+        ids = np.concatenate([ids for _, ids in found])
+        if self._dropped:
+            kept = ~np.isin(ids, np.fromiter(self._dropped, dtype=np.int64))
+            positions, ids = positions[kept], ids[kept]
+        return positions, ids
+
+    def _settle(self) -> None:
+        keys = np.concatenate([self._keys, np.array(self._late_keys, dtype=np.uint64)])
+        ids = np.concatenate([self._ids, np.array(self._late_ids, dtype=np.int64)])
+        kept = ~np.isin(ids, np.fromiter(self._dropped, dtype=np.int64))
+        keys, ids = keys[kept], ids[kept]
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._ids = keys[order], ids[order]
+        self._late_keys, self._late_ids, self._dropped = [], [], set()
+
+
+def _look_up(sorted_keys: Keys, ids: Ints, wanted: Keys) -> tuple[Ints, Ints]:
+    left = np.searchsorted(sorted_keys, wanted, side="left")
+    counts = np.searchsorted(sorted_keys, wanted, side="right") - left
+    positions = np.repeat(np.arange(len(wanted), dtype=np.int64), counts)
+    within = np.arange(len(positions), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    return positions, ids[np.repeat(left, counts) + within]

@@ -1,0 +1,342 @@
+"""The listener: what is polled when, and what an answer leads to."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
+from crawld.model.page import Page
+from crawld.model.signal import Source
+from crawld.signals.files import (
+    DEAD_AFTER,
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    LONGEST_WAIT_DEAD,
+    SHORTEST_WAIT,
+    File,
+    Origin,
+    restored,
+)
+from crawld.signals.indexes import STEP
+from crawld.signals.listener import MOST_FEEDS_PER_HOST, Discovery, Listener, Listening
+from crawld.signals.matching import PageIndex
+from crawld.signals.schedule import MOST_FILES_PER_HOST, PollSchedule
+
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+ROBOTS = "https://a.org/robots.txt"
+SITEMAP = "https://a.org/sitemap.xml"
+
+
+def urlset(*entries: tuple[str, float | None]) -> bytes:
+    """A sitemap of these paths and times."""
+    urls = "".join(
+        f"<url><loc>https://a.org{path}</loc>"
+        + ("" if at is None else f"<lastmod>{datetime.fromtimestamp(at, UTC).isoformat()}</lastmod>")
+        + "</url>"
+        for path, at in entries
+    )
+    return f"<urlset>{urls}</urlset>".encode()
+
+
+class Desk:
+    """A listener for pages /0 to /9 of a.org, last crawled ten hours ago."""
+
+    def __init__(self, listening: Listening | None = None) -> None:
+        self.pages = PageIndex()
+        self.pages.put([Page(i, f"http://a.org/{i}", "a.org") for i in range(10)])
+        self.listener = Listener(self.pages, lambda _: NOW - 10 * HOUR, listening or Listening())
+
+    def poll(self, outcome: Outcome | bytes, url: str = SITEMAP, now: float = NOW) -> PollResult:
+        """Send the poll of this file and take over its answer."""
+        (request,) = [request for request in self.listener.due(now) if request.url == url]
+        self.listener.begin(request)
+        assert url not in [other.url for other in self.listener.due(now)]
+        if isinstance(outcome, bytes):
+            outcome = Fetched(url, 200, outcome, {"etag": '"1"', "last-modified": "then"})
+        reading = self.listener.read(request, outcome, now)
+        return self.listener.finish(request, reading, now)
+
+    def file(self, url: str = SITEMAP) -> File:
+        """What is known of a file."""
+        file = self.listener.schedule.get(url)
+        assert file is not None
+        return file
+
+    def due_urls(self, now: float = NOW) -> list[str]:
+        """What is due."""
+        return [request.url for request in self.listener.due(now)]
+
+
+def urls(polls: Sequence[Poll]) -> list[str]:
+    """The addresses of files."""
+    return [poll.file.url for poll in polls]
+
+
+def test_robots_lines_are_watched_else_the_usual_address() -> None:
+    """The Sitemap lines of robots.txt are polled at once; without any, /sitemap.xml is tried."""
+    desk = Desk()
+    found = desk.listener.found(ROBOTS, ["https://cdn.org/s.xml", "/other.xml", "https://cdn.org/s.xml", "::"], NOW)
+    assert urls(found) == ["https://cdn.org/s.xml", "https://a.org/other.xml", "https://a.org/::"]
+    assert desk.due_urls() == ["https://a.org/::", "https://a.org/other.xml", "https://cdn.org/s.xml"]
+    assert urls(desk.listener.found("http://b.org/robots.txt", [], NOW)) == ["http://b.org/sitemap.xml"]
+    assert not desk.listener.found("http://b.org/robots.txt", [], NOW)
+
+
+def test_polls_are_requests_with_validators() -> None:
+    """A poll asks conditionally once the server gave validators, with a limit of its own."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    desk.poll(urlset(("/1", None)))
+    (request,) = desk.listener.due(NOW + 10 * FIRST_WAIT)
+    assert request == Request(SITEMAP, "a.org", Purpose.SITEMAP, '"1"', "then", 50 * 2**20)
+
+
+def test_a_poll_brings_signals_statistics_and_a_summary() -> None:
+    """Signals of our pages are returned with what is to be kept, and counted by host and source."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    old = [(f"/{i}", NOW - 99 * HOUR) for i in range(20)]
+    assert desk.poll(urlset(*old)).signals == []
+    later = NOW + HOUR
+    result = desk.poll(urlset(("/1", NOW), ("/2", NOW - 50 * HOUR), ("/15", NOW), *old[3:15]), now=later)
+    assert sorted((s.page_id, s.stale) for s in result.signals) == [(1, False), (2, True)]
+    assert result.counted == [(1, 0)]
+    assert (result.polls[0].site_events, result.summary) == (0, "entries=15 ours=9 moved=3 signals=1 stale=1")
+    statistics = desk.listener.statistics()["a.org", Source.SITEMAP]
+    assert {name: statistics[name] for name in ("polls", "signals", "stale", "site_events")} == {
+        "polls": 2, "signals": 1, "stale": 1, "site_events": 0,
+    }  # fmt: skip
+    event = desk.poll(urlset(*((path, later) for path, _ in old)), now=later + HOUR)
+    assert (event.polls[0].site_events, len(event.signals)) == (1, 10)
+
+
+def test_the_wait_follows_what_polls_bring() -> None:
+    """Signals halve the wait down to its floor, silence lengthens it to a week, what is dear is asked less often."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    desk.poll(urlset(("/1", NOW - 99 * HOUR)))
+    now = NOW
+    for i in range(8):
+        now = desk.file().next_poll
+        desk.poll(urlset(("/1", NOW + i)), now=now)
+    assert desk.file().wait == pytest.approx(SHORTEST_WAIT, rel=0.01)
+    waits = []
+    for _ in range(40):
+        now = desk.file().next_poll
+        desk.poll(Fetched(SITEMAP, 304), now=now)
+        waits.append(desk.file().wait)
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_WAIT
+    dear = File("u", Source.FEED, "h", Origin.CONFIG, size=50 * 2**20)
+    for _ in range(20):
+        dear.succeeded(NOW, worth=1.0)
+    assert dear.wait == 51 * SHORTEST_WAIT
+
+
+def test_signals_that_proved_wrong_make_a_file_fade() -> None:
+    """A file that changes at every poll is asked less and less where its host's signals are worth nothing."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    desk.listener.appraise("a.org", Source.SITEMAP, 0.05)
+    desk.poll(urlset(("/1", NOW - 99 * HOUR)))
+    before = desk.file().wait
+    result = desk.poll(urlset(("/1", NOW)), now=NOW + HOUR)
+    assert len(result.signals) == 1
+    assert desk.file().wait > before
+
+
+def test_dead_files_fade_out() -> None:
+    """Failures double the wait up to once a month; a guess that the host denies is dead at once, a busy host is not."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    now = NOW
+    for _ in range(DEAD_AFTER):
+        now = desk.file().next_poll
+        desk.poll(Fetched(SITEMAP, 404), now=now)
+    assert (desk.file().dead, desk.file().next_poll - now) == (True, LONGEST_WAIT_DEAD)
+    guess = "https://b.org/sitemap.xml"
+    desk.listener.found("https://b.org/robots.txt", [], now)
+    desk.poll(FetchFailed(guess, Trouble.TIMEOUT, Scope.HOST), guess, now)
+    assert not desk.file(guess).dead
+    result = desk.poll(b"<html>not here</html>", guess, desk.file(guess).next_poll)
+    assert (desk.file(guess).dead, result.summary) == (True, "an HTML page")
+    desk.poll(urlset(), guess, desk.file(guess).next_poll)
+    assert not desk.file(guess).dead
+
+
+def test_an_index_is_walked_bit_by_bit() -> None:
+    """The files of an index are polled one after the other, the latest first, dropped and hastened as it says."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+
+    def index(lastmods: dict[int, str]) -> bytes:
+        rows = (f"<sitemap><loc>/{i}.xml</loc><lastmod>{at}</lastmod></sitemap>" for i, at in lastmods.items())
+        return f"<sitemapindex>{''.join(rows)}</sitemapindex>".encode()
+
+    result = desk.poll(index(dict.fromkeys(range(500), "2026-01-01") | {499: "2026-02-01"}))
+    assert len(result.polls) == 501
+    assert desk.due_urls() == ["https://a.org/499.xml"]
+    assert len([f for f in desk.listener.schedule if f.parent and f.next_poll <= NOW + 10 * STEP]) == 11
+    child = "https://a.org/499.xml"
+    assert not desk.poll(urlset(("/1", NOW - 99 * HOUR)), child).signals
+    waits = desk.file(child).next_poll
+    later = NOW + 30.0
+    result = desk.poll(index({498: "2026-01-01", 499: "2026-03-01"}), now=desk.file().next_poll)
+    assert len(result.removed) == 498
+    assert urls(result.polls) == [SITEMAP, child]
+    assert desk.file(child).next_poll <= max(waits, later + 60)
+    assert len(desk.listener.schedule) == 3
+    assert desk.file(child).hosts == frozenset({"a.org"})
+
+
+def test_an_index_of_indexes_ends() -> None:
+    """An index that lists itself or ever deeper ones is not followed for ever."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    now = NOW
+    for depth in range(5):
+        for request in desk.listener.due(now):
+            rows = (f"<sitemap><loc>{url}</loc></sitemap>" for url in (request.url, f"{request.url}.{depth}"))
+            body = f"<sitemapindex>{''.join(rows)}</sitemapindex>"
+            desk.poll(body.encode(), request.url, now)
+        now += 10 * STEP
+    assert len(desk.listener.schedule) <= 1 + 5 + 25
+    assert max(file.depth for file in desk.listener.schedule) == 2
+
+
+def test_the_same_change_in_two_files_is_one_signal() -> None:
+    """A page listed twice with the same new lastmod is signalled once."""
+    desk = Desk()
+    other = "https://a.org/news.xml"
+    desk.listener.found(ROBOTS, [SITEMAP, other], NOW)
+    for url in (SITEMAP, other):
+        desk.poll(urlset(("/1", NOW - 99 * HOUR)), url)
+    results = [desk.poll(urlset(("/1", NOW)), url, NOW + HOUR) for url in (SITEMAP, other)]
+    assert [len(result.signals) for result in results] == [1, 0]
+
+
+def test_a_feed_at_a_sitemaps_address_is_a_feed() -> None:
+    """What a file is decides its source, and a feed's hub is offered."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    feed = '<feed><link rel="hub" href="https://hub.org/"/><link rel="self" href="/me"/>{}</feed>'
+    result = desk.poll(feed.format("").encode())
+    assert (result.polls[0].file.source, list(result.hubs), result.topic) == (
+        Source.FEED,
+        ["https://hub.org/"],
+        "https://a.org/me",
+    )
+    result = desk.poll(feed.format('<entry><link href="/1"/></entry>').encode(), now=NOW + HOUR)
+    assert result.counted == [(1, 1)]
+
+
+def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
+    """A few feeds of each host are found by links in pages."""
+    desk = Desk()
+    found = desk.listener.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
+    assert len(found) == MOST_FEEDS_PER_HOST
+    assert not desk.listener.found_feeds("https://a.org/2", ["/another"], NOW)
+    assert desk.listener.due(NOW)[0].purpose is Purpose.FEED
+
+
+def test_discovery_names_what_is_new_and_what_vanished() -> None:
+    """With discovery on, listed URLs within the scope that are no pages of ours are named, up to the limit."""
+    desk = Desk(Listening(discovery=Discovery(lambda url: "/x" in url, 2)))
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    result = desk.poll(urlset(("/1", None), ("/2", None), ("/x1", None), ("/x2", None), ("/x3", None), ("/y", None)))
+    assert len(result.discovered) == 2
+    assert all("/x" in url for url in result.discovered)
+    assert list(desk.poll(urlset(("/1", None)), now=NOW + HOUR).vanished) == [2]
+
+
+def test_without_discovery_nothing_is_named() -> None:
+    """Discovery is off by default."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    desk.poll(urlset(("/x", None), ("/1", None)))
+    result = desk.poll(urlset(("/x", None)), now=NOW + HOUR)
+    assert (list(result.discovered), list(result.vanished)) == ([], [])
+
+
+def test_only_what_the_settings_want_is_watched() -> None:
+    """Given files are watched and may speak for any host; with finding off nothing else is, restored or found."""
+    listening = Listening(False, False, ["https://c.org/s.xml"], ["https://c.org/feed"])
+    desk = Desk(listening)
+    assert urls(desk.listener.watch_given(NOW)) == ["https://c.org/s.xml", "https://c.org/feed"]
+    assert desk.file("https://c.org/s.xml").hosts is None
+    assert not desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    assert not desk.listener.found_feeds("https://a.org/", ["/feed"], NOW)
+    other = Desk()
+    kept = [*other.listener.found(ROBOTS, [SITEMAP], NOW), *other.listener.found_feeds("https://a.org/", ["/f"], NOW)]
+    again = Desk(listening)
+    again.listener.restore([poll.file for poll in (*kept, *Desk(listening).listener.watch_given(NOW))])
+    assert sorted(again.due_urls()) == ["https://c.org/feed", "https://c.org/s.xml"]
+
+
+def test_a_restart_loses_nothing() -> None:
+    """What was kept of a file brings it back as it was, and its baseline tells the next change."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    result = desk.poll(urlset(("/1", NOW - 99 * HOUR)))
+    again = Desk()
+    again.listener.restore([poll.file for poll in result.polls])
+    assert again.file() == desk.file()
+    assert again.poll(urlset(("/1", NOW)), now=NOW + HOUR).counted == [(1, 0)]
+
+
+def test_state_of_a_newer_version_is_read_as_far_as_known() -> None:
+    """Names in a file's kept state that are not known are left out."""
+    state = b'{"origin": "page", "novelty": 3, "polls": 2}\0'
+    file = restored(SourceFile("https://a.org/s", Source.FEED, "a.org", 5.0, state))
+    assert (file.origin, file.polls, file.next_poll) == (Origin.PAGE, 2, 5.0)
+
+
+def test_a_poll_given_up_is_due_again() -> None:
+    """A poll that was not sent, or never answered, comes back at the time asked for."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    (request,) = desk.listener.due(NOW)
+    desk.listener.begin(request)
+    desk.listener.release(request, NOW + 5)
+    assert (desk.due_urls(NOW + 4), desk.due_urls(NOW + 5)) == ([], [SITEMAP])
+
+
+def test_an_answer_for_a_file_dropped_meanwhile_changes_nothing() -> None:
+    """A poll whose file left the schedule ends without a trace."""
+    desk = Desk()
+    desk.listener.found(ROBOTS, [SITEMAP], NOW)
+    (request,) = desk.listener.due(NOW)
+    desk.listener.begin(request)
+    desk.listener.schedule.remove(SITEMAP)
+    reading = desk.listener.read(request, Fetched(SITEMAP, 200, urlset(("/1", NOW))), NOW)
+    result = desk.listener.finish(request, reading, NOW)
+    assert (result.signals, list(result.removed), len(desk.listener.schedule)) == ((), [SITEMAP], 0)
+
+
+def test_the_delay_is_one_for_each_source() -> None:
+    """Signals of one source can be discarded after a crawl while another's are kept."""
+    for delay, expected in (({Source.FEED: 99 * HOUR}, 1), ({Source.SITEMAP: 99 * HOUR}, 0), (99 * HOUR, 0)):
+        desk = Desk(Listening(delay=delay))
+        desk.listener.found(ROBOTS, [SITEMAP], NOW)
+        desk.poll(urlset(("/1", NOW - 99 * HOUR)))
+        assert len(desk.poll(urlset(("/1", NOW)), now=NOW + HOUR).signals) == expected
+
+
+def test_a_host_cannot_fill_the_schedule() -> None:
+    """Each host may have so many files and no more; a removed one makes room."""
+    schedule = PollSchedule()
+    added = [schedule.add(File(f"u{i}", Source.FEED, "h", Origin.INDEX)) for i in range(MOST_FILES_PER_HOST + 2)]
+    assert (sum(added), len(schedule), "u1" in schedule) == (MOST_FILES_PER_HOST, MOST_FILES_PER_HOST, True)
+    schedule.remove("u1")
+    assert schedule.add(File("other", Source.FEED, "h", Origin.INDEX, next_poll=-5.0))
+    assert schedule.next_at() == -5.0
+    assert PollSchedule().next_at() is None
+
+
+def test_the_listener_fits_its_contract() -> None:
+    """The drivers' view of signal sources is what the listener offers."""
+    sources: SignalSources = Desk().listener
+    assert not sources.due(NOW)

@@ -7,7 +7,7 @@ from crawld.errors import InputError
 
 _WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _PRODUCT = re.compile(rf"{_WORD}(?:/{_WORD})?(?:\s|$)")
-_CONTACT = re.compile(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+\.[^\s@()<>]+")
+_CONTACT = re.compile(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+")
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 

@@ -4,7 +4,8 @@
 bulk statements in one transaction, and forgotten; everything else reads committed rows over connections of its own.
 """
 
+from crawld.store.reports import Reader, StoredBody
 from crawld.store.retention import Retention
 from crawld.store.sql import SqlStore
 
-__all__ = ["Retention", "SqlStore"]
+__all__ = ["Reader", "Retention", "SqlStore", "StoredBody"]

@@ -59,3 +59,12 @@ def migrate(connection: Connection, shown: str) -> None:
     """Bring the database up to this version, all or nothing."""
     if check_revision(connection, shown) != latest_revision():
         command.upgrade(alembic_config(connection), "head")
+
+
+def check_readable(connection: Connection, shown: str) -> None:
+    """StoreError where the tables are not those of this version: reading migrates nothing."""
+    current = check_revision(connection, shown)
+    if current is None:
+        raise StoreError(f"the database {shown} is empty: start the daemon once")
+    if current != latest_revision():
+        raise StoreError(f"the database {shown} was written by an older crawld: start the daemon once to migrate it")

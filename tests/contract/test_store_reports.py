@@ -1,0 +1,205 @@
+"""What people read: the views, and the reader that needs no daemon. On SQLite and on PostgreSQL alike."""
+
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from crawld.clock import SystemClock
+from crawld.errors import StoreError
+from crawld.model.crawl import Verdict
+from crawld.model.host import HostState
+from crawld.model.page import PageState, Wanted
+from crawld.model.signal import Source
+from crawld.store import Reader, SqlStore
+from tests.contract.store_builders import estimate, memory, point, record, signal, wanted
+
+NOW = SystemClock().now()  # the views compare with the real time
+HOUR = 3600.0
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[SqlStore]:
+    """A started store on an empty database."""
+    store = SqlStore(store_url)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def test_page_stats_are_what_the_estimate_means(store: SqlStore, store_url: str) -> None:
+    """Δ, β, κ, precision, recall, staleness and freshness follow from the estimate, the time and the signals."""
+    await store.adopt(wanted("a", importance=2.0), origin="list", now=NOW - 10 * HOUR)
+    store.record(record(1, Verdict.NEW, at=NOW - 8 * HOUR))
+    store.record(record(1, Verdict.CHANGED, at=NOW - 5 * HOUR, tau=3 * HOUR))
+    store.record(record(1, Verdict.FAILED, at=NOW - 1 * HOUR, state=PageState.FAILING))
+    store.record_signals([signal(1, at=NOW - 60), signal(1, at=NOW - 50)])
+    await store.flush()
+    kappa, gamma = (0.5, math.inf, 0.0, 0.0), (1e-4, 0.0, 0.0, 0.0)
+    await store.save_estimates([estimate(1, at=NOW, shape=2.0, rate=20 * HOUR, kappa=kappa, gamma=gamma)])
+    async with Reader(store_url) as reader:
+        (row,) = await reader.page_stats()
+    alpha, announced = 2.0 / (20 * HOUR), 1e-4 * (1 - math.exp(-0.5))
+    assert (row["url"], row["host"], row["importance"]) == ("https://example.org/a", "example.org", 2.0)
+    assert (row["state"], row["crawls"], row["changes"], row["failures"]) == ("failing", 3, 1, 1)
+    assert (row["signals"], row["last_crawl_at"], row["last_change_at"]) == (2, NOW - 5 * HOUR, NOW - 5 * HOUR)
+    assert row["alpha"] == pytest.approx(alpha)
+    assert row["change_rate"] == pytest.approx(alpha + announced)
+    assert (row["kappa"], row["gamma"]) == (pytest.approx(0.5), pytest.approx(1e-4))
+    assert row["beta_seconds"] == pytest.approx(0.5 / alpha)
+    assert row["precision"] == pytest.approx(1 - math.exp(-0.5))
+    assert row["recall"] == pytest.approx(announced / (alpha + announced))
+    assert row["staleness"] == pytest.approx(2 * math.log1p(5 / 20) + 1.0, rel=1e-2)
+    assert row["freshness"] == pytest.approx(math.exp(-row["staleness"]))
+
+
+async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url: str) -> None:
+    """Never crawled, no estimate, infinite and huge κ, a rate beyond measure: every row can be read."""
+    await store.adopt(wanted("a", "b", "c", "d"), origin="list", now=NOW)
+    for page_id in (2, 3, 4):
+        store.record(record(page_id, Verdict.NEW, at=NOW - HOUR))
+        store.record_signals([signal(page_id, at=NOW)])
+    await store.flush()
+    sure = {"kappa": (math.inf, 0.0, 0.0, 0.0), "gamma": (1e-5, 0.0, 0.0, 0.0)}
+    huge = {"kappa": (5e3, 0.0, 0.0, 0.0), "gamma": (0.0, 0.0, 0.0, 0.0), "shape": 1e6, "rate": 1e-9}
+    await store.save_estimates([estimate(3, at=NOW, **sure), estimate(4, at=NOW, **huge)])
+    async with Reader(store_url) as reader:
+        rows = {row["url"][-1]: row for row in await reader.page_stats()}
+        (host,) = await reader.host_stats()
+    assert rows["a"]["freshness"] == 0.0
+    assert rows["b"]["freshness"] is None
+    assert (rows["c"]["kappa"], rows["c"]["precision"]) == (math.inf, 1.0)
+    assert rows["c"]["freshness"] < 1e-300
+    assert rows["d"]["freshness"] < 1e-300
+    assert rows["d"]["precision"] is None
+    assert host["freshness"] == pytest.approx(0.0)
+
+
+async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) -> None:
+    """Counts add up, freshness is weighted by importance, retired pages are left out."""
+    lines = [*wanted("a", importance=3.0), *wanted("b", "c"), Wanted("https://other.example/", 1.0)]
+    await store.adopt(lines, origin="list", now=NOW)
+    store.record(record(1, Verdict.NEW, at=NOW, host=HostState("example.org", blocked_until=NOW + 9, delay=2.0)))
+    store.record(record(3, Verdict.NEW, at=NOW))
+    await store.flush()
+    await store.save_estimates([estimate(1, at=NOW)])
+    await store.retire(["https://example.org/c"], now=NOW)
+    async with Reader(store_url) as reader:
+        first, second = await reader.host_stats()
+    assert (first["host"], first["pages"], first["copies"], first["crawls"]) == ("example.org", 2, 1, 1)
+    assert first["freshness"] == pytest.approx(0.75, abs=0.01)
+    assert (first["delay_seconds"], first["blocked_until"]) == (2.0, NOW + 9)
+    assert (second["host"], second["pages"], second["freshness"]) == ("other.example", 1, 0.0)
+
+
+async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) -> None:
+    """Signals are counted by host and source with stale ones apart; precision and recall pool the host's pages."""
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+    store.record_signals([signal(1, at=NOW), signal(2, at=NOW), signal(2, at=NOW, stale=True)])
+    store.record_signals([signal(2, at=NOW, source=Source.PING)])
+    await store.flush()
+    half = math.log(2)
+    beliefs = {"shape": 1.0, "rate": 1e5, "kappa": (half, 0.0, 0.0, 0.0), "gamma": (2e-5, 0.0, 0.0, 0.0)}
+    await store.save_estimates([estimate(1, at=NOW, **beliefs), estimate(2, at=NOW, **beliefs)])
+    async with Reader(store_url) as reader:
+        ping, sitemap = await reader.signal_stats()
+    assert (ping["source"], ping["signals"], ping["precision"]) == ("ping", 1, None)
+    assert (sitemap["source"], sitemap["signals"], sitemap["stale"]) == ("sitemap", 3, 1)
+    assert (sitemap["precision"], sitemap["recall"]) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
+async def test_calibration_compares_predicted_with_seen(store: SqlStore, store_url: str) -> None:
+    """Revisits with a prediction fall into tenths; failures and first copies tell nothing."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    for verdict, predicted in (("unchanged", 0.82), ("changed", 0.88), ("unchanged", 1.0), ("failed", 0.5)):
+        store.record(record(1, Verdict(verdict), predicted=predicted, at=NOW))
+        await store.flush()
+    async with Reader(store_url) as reader:
+        low, high = await reader.calibration()
+    assert (low["bin"], low["crawls"], low["predicted"], low["seen"]) == (8, 2, pytest.approx(0.85), 0.5)
+    assert low["gap"] == pytest.approx(-0.35)
+    assert (high["bin"], high["predicted_low"], high["predicted_high"], high["seen"]) == (9, 0.9, 1.0, 1.0)
+
+
+async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
+    """A page's answer holds its estimate, memory, last crawls and signals, newest first; unknown pages have none."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    store.record(record(1, Verdict.NEW, at=NOW - 9, status=200, memory=memory(1, etag='"x"')))
+    store.record_signals([signal(1, at=NOW - 5, source=Source.FEED)])
+    store.record(record(1, Verdict.CHANGED, at=NOW - 1, tau=8.0, signals=(0, 1, 0, 0)))
+    await store.flush()
+    await store.save_estimates([estimate(1, at=NOW, alpha_se=0.5, crawls=2)])
+    async with Reader(store_url) as reader:
+        page = await reader.page("https://example.org/a", crawls=1)
+        assert await reader.page("https://example.org/unknown") is None
+    assert page is not None
+    assert page["estimate"]["alpha_se"] == 0.5
+    assert page["estimate"]["kappa_se"] == {"sitemap": None, "feed": None, "ping": None, "websub": None}
+    assert (page["memory"]["etag"], page["memory"]["blocks"]) == ('"x"', 2)
+    assert [crawl["signals"]["feed"] for crawl in page["last_crawls"]] == [1]
+    assert [seen["source"] for seen in page["last_signals"]] == ["feed"]
+    assert page["pending_signals"] == {"sitemap": 0, "feed": 0, "ping": 0, "websub": 0}
+
+
+async def test_the_latest_body_comes_back_as_it_was(store: SqlStore, store_url: str) -> None:
+    """The copy is what was fetched, with its time, the time it was last confirmed, and its freshness."""
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+    body = bytes(range(256)) * 1_000
+    store.record(record(1, Verdict.NEW, at=NOW - 9, memory=memory(1), body=body))
+    store.record(record(1, Verdict.UNCHANGED, at=NOW - 1, tau=8.0))
+    await store.flush()
+    async with Reader(store_url) as reader:
+        copy = await reader.body("https://example.org/a")
+        assert await reader.body("https://example.org/b") is None
+    assert copy is not None
+    assert copy.body == body
+    assert (copy.content_type, copy.fetched_at, copy.checked_at) == ("text/html", NOW - 9, NOW - 1)
+    assert copy.freshness is None
+
+
+async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, store_url: str) -> None:
+    """The sums are there before the first page and after the daemon has gone."""
+    async with Reader(store_url) as reader:
+        nothing = await reader.overall()
+    assert (nothing["pages"], nothing["freshness"], nothing["latest"]) == (0, None, None)
+    await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+    await store.retire(["https://example.org/c"], now=NOW)
+    store.record(record(1, Verdict.NEW, at=NOW))
+    store.record_freshness(point(NOW - 60))
+    store.record_freshness(point(NOW, predicted=0.5))
+    await store.close()
+    async with Reader(store_url) as reader:
+        overall = await reader.overall()
+        assert [row["at"] for row in await reader.freshness_history(since=NOW - 1)] == [NOW]
+    assert (overall["pages"], overall["hosts"], overall["crawls"]) == (2, 1, 1)
+    assert overall["states"]["retired"] == 1
+    assert overall["freshness"] == 0.0
+    assert overall["latest"]["predicted"] == 0.5
+
+
+async def test_reading_changes_no_file(tmp_path: Path) -> None:
+    """A reader neither creates a database nor leaves anything beside a stopped daemon's."""
+    with pytest.raises(StoreError, match="there is no database at"):
+        async with Reader(f"sqlite:///{tmp_path / 'none.db'}"):
+            pass
+    url = f"sqlite:///{tmp_path / 'crawld.db'}"
+    store = SqlStore(url)
+    await store.start()
+    await store.close()
+    before = sorted(tmp_path.iterdir())
+    async with Reader(url) as reader:
+        await reader.overall()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+async def test_what_is_no_database_of_ours_cannot_be_read(store_url: str, tmp_path: Path) -> None:
+    """An empty database and a file that is none are refused in a sentence."""
+    if store_url.startswith("sqlite"):
+        (tmp_path / "crawld.db").write_bytes(b"not a database, not a database, not a database" * 99)
+        match = "is not a SQLite database"
+    else:
+        match = "is empty: start the daemon once"
+    with pytest.raises(StoreError, match=match):
+        async with Reader(store_url):
+            pass

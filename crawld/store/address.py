@@ -41,9 +41,9 @@ def check_place(file: Path) -> None:
     """StoreError where a SQLite file cannot be made or written."""
     directory = file.parent
     if not directory.is_dir():
-        raise StoreError(f"the directory {directory} of the database does not exist: create it, or change `store`")
+        raise StoreError(f"the directory {directory} of the database does not exist: create it, or change `database`")
     if file.is_dir():
-        raise StoreError(f"{file} is a directory: `store` must name a file")
+        raise StoreError(f"{file} is a directory: `database` must name a file")
     if not os.access(directory, os.W_OK | os.X_OK):
         raise StoreError(f"the directory {directory} of the database is not writable: give crawld's user the right to")
     if file.exists() and not os.access(file, os.R_OK | os.W_OK):

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from crawld.errors import StoreError
 from crawld.store.address import Address
 
-BUSY_TIMEOUT_MS = 5_000
+BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
@@ -43,7 +43,7 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
         event.listen(engine.sync_engine, "begin", _begin_read_only)
         return engine
     if not address.file.is_file():
-        raise StoreError(f"there is no database at {address.file}: start the daemon, or change `store`")
+        raise StoreError(f"there is no database at {address.file}: start the daemon, or change `database`")
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
     quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
@@ -102,14 +102,15 @@ def in_a_sentence(error: BaseException, shown: str) -> StoreError:
     """What a driver's error means for whoever runs the daemon, and what to do."""
     said = str(getattr(error, "orig", None) or error).strip()
     known = (
-        ("not a database", f"{shown} is not a SQLite database: move it away, or change `store`"),
+        ("not a database", f"{shown} is not a SQLite database: move it away, or change `database`"),
         ("malformed", f"the database {shown} is damaged: restore it from a backup, or try sqlite3's .recover"),
         ("is full", f"the disk of the database {shown} is full: free some space"),
         ("No space left", f"the disk of the database {shown} is full: free some space"),
         ("is locked", f"the database {shown} is locked by another program: close it"),
         ("readonly database", f"the database {shown} is not writable: give crawld's user the right to write it"),
         ("unable to open", f"the database {shown} cannot be opened: check the path and its rights"),
-        ("does not exist", f"{shown}: {said}; create it"),
+        ('database "', f"{shown}: {said}; create it, or change `database`"),
+        ("onnect call failed", f"no PostgreSQL answers at {shown}: start it, or change `database`"),
     )
     for needle, sentence in known:
         if needle in said:

@@ -1,0 +1,216 @@
+"""A database that cannot be opened, or not be written for a while: said in a sentence, and nothing lost."""
+
+import asyncio
+import os
+import resource
+import signal as signals
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crawld.errors import StoreError
+from crawld.model.crawl import Verdict
+from crawld.store import SqlStore, writer
+from tests.contract.store_builders import NOW, memory, record, rows, wanted
+
+
+async def refused(url: str) -> str:
+    """The sentence with which a database is refused."""
+    with pytest.raises(StoreError) as caught:
+        await SqlStore(url).start()
+    return str(caught.value)
+
+
+class TestOpening:
+    """Whatever is wrong is said before anything is written."""
+
+    @pytest.mark.parametrize(
+        ("url", "said"),
+        [
+            ("mysql://localhost/x", "'mysql' is not supported"),
+            ("nonsense", "is not a database: write sqlite:///FILE"),
+            ("sqlite://", "names no file"),
+            ("sqlite:///:memory:", "names no file"),
+        ],
+    )
+    def test_other_databases(self, url: str, said: str) -> None:
+        """A URL that names no SQLite file and no PostgreSQL is refused at once."""
+        with pytest.raises(StoreError, match=said):
+            SqlStore(url)
+
+    async def test_missing_directory(self, tmp_path: Path) -> None:
+        """The directory must be there already."""
+        assert "does not exist: create it" in await refused(f"sqlite:///{tmp_path / 'missing' / 'crawld.db'}")
+
+    async def test_directory_instead_of_a_file(self, tmp_path: Path) -> None:
+        """A directory is no database."""
+        assert "must name a file" in await refused(f"sqlite:///{tmp_path}")
+
+    async def test_not_writable(self, tmp_path: Path) -> None:
+        """A directory without the right to write is named."""
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        tmp_path.chmod(0o500)
+        assert "is not writable" in await refused(f"sqlite:///{tmp_path / 'crawld.db'}")
+        tmp_path.chmod(0o700)
+
+    async def test_not_a_database(self, tmp_path: Path) -> None:
+        """Another file is left alone."""
+        file = tmp_path / "crawld.db"
+        file.write_text("a letter to a friend\n" * 100)
+        assert "is not a SQLite database" in await refused(f"sqlite:///{file}")
+        assert file.read_text() == "a letter to a friend\n" * 100
+
+    async def test_somebody_elses_tables(self, tmp_path: Path) -> None:
+        """Another program's database is left alone."""
+        connection = sqlite3.connect(tmp_path / "crawld.db")
+        connection.execute("CREATE TABLE albums (id INTEGER)")
+        connection.close()
+        assert "somebody else's tables (albums…)" in await refused(f"sqlite:///{tmp_path / 'crawld.db'}")
+
+    async def test_nobody_answers(self) -> None:
+        """A PostgreSQL that is not there is named without its password."""
+        said = await refused("postgresql://me:secret@127.0.0.1:1/crawld")
+        assert "no PostgreSQL answers" in said
+        assert "secret" not in said
+
+    async def test_a_database_that_is_not_there(self, postgres_server: str) -> None:
+        """A server without that database is told apart from no server."""
+        missing = postgres_server.replace("/postgres?", "/missing?")
+        assert 'database "missing" does not exist; create it' in await refused(missing)
+
+    async def test_in_use(self, store_url: str) -> None:
+        """A second daemon is refused while the first runs, and welcome afterwards."""
+        first = SqlStore(store_url)
+        await first.start()
+        assert "is in use by another crawld" in await refused(store_url)
+        await first.close()
+        second = SqlStore(store_url)
+        await second.start()
+        await second.close()
+
+    def test_without_the_driver(self) -> None:
+        """PostgreSQL without asyncpg is told how to get it."""
+        code = (
+            "import asyncio, sys; sys.modules['asyncpg'] = None\n"
+            "from crawld.store import SqlStore\n"
+            "asyncio.run(SqlStore('postgresql://localhost/x').start())"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "pip install 'crawld[postgres]'" in done.stderr
+
+
+@contextmanager
+def files_cannot_grow(beyond: int) -> Iterator[None]:
+    """No file of this process may be longer, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signals.signal(signals.SIGXFSZ, signals.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (beyond, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signals.signal(signals.SIGXFSZ, before)
+
+
+async def until_unhealthy(store: SqlStore) -> None:
+    """Wait until the store says that it is in trouble."""
+    while store.healthy:
+        await asyncio.sleep(0.02)
+
+
+class TestWriting:
+    """Passing trouble: rows wait in memory, the daemon is told, and everything is committed in the end."""
+
+    async def test_locked_by_another_program(self, tmp_path: Path) -> None:
+        """While somebody holds the write lock the store is unhealthy; afterwards nothing is missing."""
+        url = f"sqlite:///{tmp_path / 'crawld.db'}"
+        store = SqlStore(url)
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        store.record(record(1, Verdict.NEW, memory=memory(1)))
+        await until_unhealthy(store)
+        assert "locked" in (store.trouble or "")
+        assert store.backlog == 1
+        assert await store.recall(1) == memory(1)
+        other.execute("ROLLBACK")
+        other.close()
+        await store.flush()
+        assert store.healthy
+        assert (await store.restore()).last_success.tolist() == [NOW]
+        await store.close()
+
+    async def test_disk_full(self, tmp_path: Path) -> None:
+        """While files cannot grow the rows wait; once they can, all are there, and the database is whole."""
+        url = f"sqlite:///{tmp_path / 'crawld.db'}"
+        store = SqlStore(url)
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        with files_cannot_grow(beyond=200_000):
+            for i in range(200):
+                store.record(record(1, Verdict.CHANGED, at=NOW + i, body=os.urandom(4_000), memory=memory(1)))
+                await asyncio.sleep(0)
+            for i in range(2_000):
+                store.record(record(1, Verdict.UNCHANGED, at=NOW + 200 + i, detail="x" * 100))
+            await until_unhealthy(store)
+            assert store.backlog > 0
+        await store.close()
+        assert store.lost == 0
+        assert await rows(url, "SELECT crawls FROM pages") == [(2_200,)]
+        assert await rows(url, "SELECT count(*) FROM crawls") == [(2_200,)]
+        assert await rows(url, "PRAGMA integrity_check") == [("ok",)]
+
+    async def test_a_lost_connection_is_made_again(self, postgres_url: str) -> None:
+        """When the server cuts every connection, the store connects again and commits what waited."""
+        import asyncpg
+
+        store = SqlStore(postgres_url)
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        other = await asyncpg.connect(postgres_url)
+        await other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        await other.close()
+        store.record(record(1, Verdict.NEW))
+        await store.flush()
+        assert (await store.restore()).last_success.tolist() == [NOW]
+        assert "is in use by another crawld" in await refused(postgres_url)
+        await store.close()
+
+    async def test_a_queue_twice_full_counts_what_it_refuses(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Full, the store is unhealthy; twice full, it takes no more and counts what is lost."""
+        monkeypatch.setattr(writer, "FULL_QUEUE", 10)
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        for i in range(25):
+            assert store.healthy == (i < 10)
+            store.record(record(1, Verdict.UNCHANGED, at=NOW + i))
+        assert (store.backlog, store.lost) == (20, 5)
+        await store.flush()
+        assert store.healthy
+        await store.close()
+
+    async def test_closing_gives_up_in_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A database that stays locked cannot keep the daemon from stopping, and what was not written is said."""
+        monkeypatch.setattr(writer, "LAST_TRY_SECONDS", 0.1)
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        store.record(record(1, Verdict.NEW))
+        with pytest.raises(StoreError, match="1 queued rows could not be written: database is locked"):
+            await store.close()
+        other.close()

@@ -1,0 +1,100 @@
+"""The migrations and the tables agree, up and down, on both databases."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import Connection, inspect, text
+
+from crawld.errors import StoreError
+from crawld.store import SqlStore, schema
+from crawld.store.address import parse_address
+from crawld.store.engine import writing_engine
+from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
+from crawld.store.tables import metadata
+from tests.contract.store_builders import NOW, wanted
+
+
+def _names(connection: Connection) -> set[str]:
+    inspector = inspect(connection)
+    return {*inspector.get_table_names(), *inspector.get_view_names()} - {"alembic_version"}
+
+
+def _check(connection: Connection) -> None:
+    command.check(alembic_config(connection))
+
+
+def _downgrade(connection: Connection) -> None:
+    command.downgrade(alembic_config(connection), "base")
+
+
+async def test_up_check_down_and_up_again(store_url: str) -> None:
+    """A fresh database has the model's tables and the views; going down leaves nothing; going up again works."""
+    engine = writing_engine(parse_address(store_url))
+    tables = {table.name for table in metadata.sorted_tables}
+    views = {"page_stats", "host_stats", "signal_stats", "calibration"}
+    for _ in range(2):
+        async with engine.begin() as connection:
+            await connection.run_sync(migrate, "it")
+            assert await connection.run_sync(_names) == tables | views
+        async with engine.begin() as connection:
+            await connection.run_sync(_check)
+        async with engine.begin() as connection:
+            await connection.run_sync(_downgrade)
+            assert await connection.run_sync(_names) == set()
+    await engine.dispose()
+
+
+async def test_a_second_start_migrates_nothing(store_url: str) -> None:
+    """Starting on a database of this version leaves it as it is."""
+    for _ in range(2):
+        store = SqlStore(store_url)
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        assert len((await store.restore()).ids) == 1
+        await store.close()
+
+
+async def _run(url: str, statement: str) -> None:
+    engine = writing_engine(parse_address(url))
+    async with engine.begin() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
+
+
+async def test_a_newer_database_is_refused(store_url: str) -> None:
+    """A revision this version does not know is from a newer one; nothing is touched, and the lock is let go."""
+    store = SqlStore(store_url)
+    await store.start()
+    await store.close()
+    await _run(store_url, "UPDATE alembic_version SET version_num = '9999'")
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"newer crawld \(revision 9999\): install that version"):
+            await SqlStore(store_url).start()
+
+
+async def test_a_failed_migration_leaves_nothing_behind(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one step breaks, all steps are taken back, tables included."""
+    copy = tmp_path / "migrations"
+    shutil.copytree(migrations_directory(), copy)
+    (copy / "versions" / "0003_broken.py").write_text(
+        'from alembic import op\n\nrevision = "0003"\ndown_revision = "0002"\n\n\n'
+        'def upgrade() -> None:\n    op.execute("INSERT INTO nowhere VALUES (1)")\n'
+    )
+    monkeypatch.setattr(schema, "migrations_directory", lambda: copy)
+    with pytest.raises(StoreError, match="cannot be used"):
+        await SqlStore(store_url).start()
+    monkeypatch.undo()
+    engine = writing_engine(parse_address(store_url))
+    async with engine.begin() as connection:
+        assert await connection.run_sync(_names) == set()
+    await engine.dispose()
+
+
+def test_the_latest_revision_is_the_last_file() -> None:
+    """Files are numbered, and the chain ends with the last of them."""
+    files = sorted(file.name for file in (migrations_directory() / "versions").glob("0*.py"))
+    assert files[-1].startswith(latest_revision())

@@ -27,7 +27,8 @@ class Intervals:
 
     pages: int
     sources: int
-    exposure: Floats  # (1 + sources, pages): Σ w f over unchanged intervals
+    total: Floats  # (1 + sources, pages): Σ w f over all intervals
+    exposure: Floats  # the same over unchanged ones
     changed: Floats  # (1 + sources, changed intervals): f
     weights: Floats
     page: Ints  # of each changed interval
@@ -46,9 +47,12 @@ class Intervals:
         page = np.repeat(np.arange(pages), np.diff(offsets))
         telling = (features.max(axis=0) > 0) & (weight > 0)
         seen = telling & np.asarray(changed, bool)
-        quiet = np.where(telling & ~seen, weight, 0.0)
-        exposure = np.array([np.bincount(page, quiet * feature, minlength=pages) for feature in features], float)
-        return cls(pages, len(features) - 1, exposure, features[:, seen], weight[seen], page[seen])
+        every = np.where(telling, weight, 0.0)
+        total, exposure = (
+            np.array([np.bincount(page, counting * feature, minlength=pages) for feature in features], float)
+            for counting in (every, np.where(seen, 0.0, every))
+        )
+        return cls(pages, len(features) - 1, total, exposure, features[:, seen], weight[seen], page[seen])
 
 
 def most_likely(intervals: Intervals, shapes: Floats, rates: Floats) -> tuple[Floats, Floats]:

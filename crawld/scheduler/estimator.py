@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from crawld.scheduler.curvature import Intervals, most_likely
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 YEAR = 365.25 * 86400.0
 
@@ -24,29 +23,27 @@ class Prior:
     seconds: a page changes every 30 days, give or take a lot, and one signal means next to nothing.
     """
 
-    alpha_shape: ArrayLike = 1.0
-    alpha_rate: ArrayLike = 30 * 86400.0
-    kappa_shape: ArrayLike = 1.0
-    kappa_rate: ArrayLike = 50.0
-    gamma_shape: ArrayLike = 0.5
-    gamma_rate: ArrayLike = 30 * 86400.0
-
-    def take(self, pages: Ints) -> "Prior":
-        """The priors of some pages, where each page has its own."""
-        return Prior(*(np.asarray(getattr(self, name))[pages] for name in self.__dataclass_fields__))
+    alpha_shape: float | Floats = 1.0
+    alpha_rate: float | Floats = 30 * 86400.0
+    kappa_shape: float | Floats = 1.0
+    kappa_rate: float | Floats = 50.0
+    gamma_shape: float | Floats = 0.5
+    gamma_rate: float | Floats = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
     """What is believed after the evidence: α ~ Gamma(shape, rate), and likewise κ by source.
 
-    A column by page (`fit` drops that axis). `alpha_map` and `kappa_map` are where the joint density is highest.
+    A column by page (`fit` drops that axis). `heard` counts, by source, the signals of the intervals as weighted;
+    `alpha_map` and `kappa_map` are where the joint density is highest.
     """
 
     shape: Floats
     rate: Floats
     kappa_shape: Floats
     kappa_rate: Floats
+    heard: Floats
     alpha_map: Floats | None = None
     kappa_map: Floats | None = None
 
@@ -84,6 +81,7 @@ def fit(
         posterior.rate[0],
         posterior.kappa_shape[0],
         posterior.kappa_rate[0],
+        posterior.heard[0],
         alpha[0],
         kappa[0],
     )
@@ -106,7 +104,7 @@ def fit_pages(
     shapes, rates = _rows(prior, intervals.pages, intervals.sources)
     mean, shape = most_likely(intervals, shapes, rates)
     rate = shape / mean
-    return Posterior(shape[0], rate[0], shape[1:].T, rate[1:].T)
+    return Posterior(shape[0], rate[0], shape[1:].T, rate[1:].T, intervals.total[1:].T)
 
 
 def map_pages(
@@ -128,9 +126,7 @@ def signal_rates(counts: ArrayLike, watched: ArrayLike, prior: Prior) -> Floats:
     """γ by page and source: signals are counted, so the Gamma prior and the Poisson count give it in closed form."""
     counts = np.asarray(counts, float)
     seconds = np.maximum(np.asarray(watched, float), 0.0)[..., None]
-    shape, rate = np.asarray(prior.gamma_shape, float), np.asarray(prior.gamma_rate, float)
-    gamma: Floats = (shape + counts) / (rate + seconds)
-    return gamma
+    return np.asarray((prior.gamma_shape + counts) / (prior.gamma_rate + seconds))
 
 
 def age_weights(at: ArrayLike, now: float, half_life: float = YEAR) -> Floats:

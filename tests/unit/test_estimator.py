@@ -123,7 +123,7 @@ def test_many_pages_at_once_are_the_same_as_each_alone() -> None:
     parts = [history(rng, rows, sources=3) for rows in lengths]
     tau, signals, changed = (np.concatenate(column) for column in zip(*parts))
     weights = rng.random(len(tau))
-    prior = Prior(0.7, 3.0, [1.0, 2.0, 0.5], [50.0, 5.0, 1.0])
+    prior = Prior(0.7, 3.0, np.array([1.0, 2.0, 0.5]), np.array([50.0, 5.0, 1.0]))
     offsets = np.r_[0, np.cumsum(lengths)]
     many = fit_pages(offsets, tau, signals, changed, prior, weights)
     for page in range(len(lengths)):
@@ -185,7 +185,7 @@ def test_a_learnt_kappa_rises_with_evidence_only() -> None:
 
 def test_signal_rates_are_counts_over_time_with_a_prior() -> None:
     """γ = (shape + count)/(rate + time), by source, and the prior's mean before any time has passed."""
-    prior = Prior(gamma_shape=[1.0, 2.0], gamma_rate=10.0)
+    prior = Prior(gamma_shape=np.array([1.0, 2.0]), gamma_rate=10.0)
     rates = signal_rates([[0, 0], [9, 18]], [0.0, 90.0], prior)
     assert rates == pytest.approx(np.array([[0.1, 0.2], [0.1, 0.2]]))
 

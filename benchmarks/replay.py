@@ -1,0 +1,139 @@
+"""Replays of real page histories: a policy crawls within a budget and sees only whether a page had changed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+ROUND = 100  # slots are decided in batches of a hundredth of the pages
+
+
+@dataclass(frozen=True)
+class Site:
+    """When the pages of one site were born, changed, were announced as changed, and died."""
+
+    name: str
+    birth: Floats
+    death: Floats  # end of the record where still alive
+    changes: "Moments"
+    signals: "Moments"
+
+    @property
+    def pages(self) -> int:
+        """How many there ever were."""
+        return len(self.birth)
+
+
+class Moments:
+    """Sorted times of many pages in one array, asked by page and time."""
+
+    def __init__(self, offsets: Ints, times: Floats, start: float, end: float) -> None:
+        self.times = times
+        self.stride = 2.0 * (end - start + 1.0)
+        self.start = start
+        page = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        self.keys = page * self.stride + (times - start)
+        self.ends = offsets[1:]
+
+    def until(self, pages: Ints, at: Floats | float) -> Ints:
+        """Index behind the last moment of each page at or before a time."""
+        return np.searchsorted(self.keys, pages * self.stride + (at - self.start), side="right")
+
+    def count(self, pages: Ints, after: Floats, until: Floats | float) -> Ints:
+        """Moments of each page in (after, until]."""
+        return self.until(pages, until) - self.until(pages, after)
+
+    def next(self, pages: Ints, after: Floats) -> Floats:
+        """The first moment of each page after a time, inf if none."""
+        at = self.until(pages, after)
+        found = np.full(len(pages), np.inf)
+        there = at < self.ends[pages]
+        found[there] = self.times[at[there]]
+        return found
+
+
+def load(path: Path) -> Site:
+    """One site of the reference data; times in days since its beginning."""
+    data = np.load(path, allow_pickle=False)
+    first, day = float(data["birth"].min()), 86400.0
+    end = (float(max(data["commit_t"].max(), data["change_t"].max())) - first) / day
+    birth = (data["birth"] - first) / day
+    death = np.where(data["death"] > 0, (data["death"] - first) / day, end)
+
+    def moments(kind: str) -> Moments:
+        if f"{kind}_off" not in data:
+            return Moments(np.zeros(len(birth) + 1, np.int64), np.zeros(0), 0.0, end)
+        return Moments(data[f"{kind}_off"], (data[f"{kind}_t"] - first) / day, 0.0, end)
+
+    return Site(path.stem, birth, np.maximum(death, birth), moments("change"), moments("signal"))
+
+
+def sites(folder: Path = SHARED) -> Iterator[Site]:
+    """Every site of the reference data."""
+    for path in sorted(folder.glob("*.npz")):
+        yield load(path)
+
+
+def zipf(pages: int, seed: int = 1) -> Floats:
+    """Importance falling as one over a rank drawn at random, of mean 1."""
+    weights = 1.0 / (1.0 + np.random.default_rng(seed).permutation(pages))
+    return np.asarray(weights / weights.mean())
+
+
+class Policy(Protocol):
+    """Who chooses and learns."""
+
+    def choose(self, now: float, alive: Ints, last: Floats, signals: Ints, count: int) -> Ints:
+        """The `count` pages to crawl now out of those alive; `last` and `signals` are theirs."""
+
+    def learn(self, now: float, pages: Ints, tau: Floats, signals: Ints, changed: NDArray[np.bool_]) -> None:
+        """What the crawls found."""
+
+
+class RoundRobin:
+    """The page not crawled for longest."""
+
+    def choose(self, _now: float, alive: Ints, last: Floats, _signals: Ints, count: int) -> Ints:
+        """The oldest copies."""
+        return alive[np.argsort(last, kind="stable")[:count]]
+
+    def learn(self, now: float, pages: Ints, tau: Floats, signals: Ints, changed: NDArray[np.bool_]) -> None:
+        """Nothing."""
+
+
+def replay(site: Site, policy: Policy, budget: float, importance: Floats) -> float:
+    """Weighted share of living page-time in which our copy was the current one.
+
+    `budget` is crawls per change. A page's first copy is taken at its birth and costs nothing; its death is known.
+    """
+    slots = int(budget * len(site.changes.times))
+    last = site.birth.copy()
+    fresh = np.zeros(site.pages)
+    end = float(site.death.max())
+    every = end / slots
+    taken = 0
+    while taken < slots:
+        now = (taken + 0.5) * every
+        alive = np.flatnonzero((site.birth < now) & (site.death > now))
+        count = min(max(1, len(alive) // ROUND), slots - taken)
+        now = (taken + 0.5 * count) * every
+        taken += count
+        if not len(alive):
+            continue
+        signals = site.signals.count(alive, last[alive], now)
+        pages = policy.choose(now, alive, last[alive], signals, count)
+        changed = site.changes.count(pages, last[pages], now) > 0
+        fresh[pages] += np.minimum(site.changes.next(pages, last[pages]), now) - last[pages]
+        heard = site.signals.count(pages, last[pages], now)
+        tau, last[pages] = now - last[pages], now
+        policy.learn(now, pages, tau, heard, changed)
+    everyone = np.arange(site.pages)
+    fresh += np.minimum(site.changes.next(everyone, last), site.death) - np.minimum(last, site.death)
+    return float((importance * fresh).sum() / (importance * (site.death - site.birth)).sum())

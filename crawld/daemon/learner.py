@@ -1,0 +1,102 @@
+"""The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from crawld.interfaces import Clock, Floats, Histories, Ints, Store
+from crawld.model.estimate import Estimate
+from crawld.model.signal import SOURCES
+from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, fit_pages, signal_rates
+from crawld.scheduler.siblings import Siblings
+
+BATCH = 2_000
+SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
+
+
+class Student(Protocol):
+    """Whoever picks by estimates."""
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates."""
+
+
+class Learner:
+    """Learns as long as it runs. A page is dirty until its estimate knows its latest crawl: a restart loses nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        student: Student,
+        clock: Clock,
+        *,
+        interval: float = 5.0,
+        half_life: float = YEAR,
+        prior: Prior | None = None,
+    ) -> None:
+        self._store, self._student, self._clock = store, student, clock
+        self._interval, self._half_life = interval, half_life
+        self.siblings = Siblings(prior or Prior(), len(SOURCES))
+        self._again: dict[int, None] = {}  # pages to fit again because their host's prior moved, in order
+
+    async def run(self) -> None:
+        """Learn until cancelled, one full batch after another while there is more than one to do."""
+        while True:
+            if await self.learn() < BATCH:
+                await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+
+    async def learn(self) -> int:
+        """Fit one batch: pages with new crawls first, then those whose prior moved; how many there were."""
+        dirty = await self._store.dirty_pages(BATCH)
+        again = [page for page, _ in zip(self._again, range(BATCH - len(dirty)))]
+        pages = np.unique(np.append(dirty, np.array(again, np.int64)))
+        if not len(pages):
+            return 0
+        for page in pages.tolist():
+            self._again.pop(page, None)
+        now = self._clock.now()
+        histories = await self._store.histories(pages)
+        # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
+        estimates, moved = await asyncio.to_thread(self._fit, histories, now)
+        await self._store.save_estimates(estimates)
+        self._student.learn(estimates)
+        self._again |= dict.fromkeys(moved.tolist())
+        return len(pages)
+
+    def _fit(self, histories: Histories, now: float) -> tuple[list[Estimate], Ints]:
+        prior = self.siblings.prior(histories.hosts)
+        weights = age_weights(histories.at, now, self._half_life)
+        posterior = fit_pages(histories.offsets, histories.tau, histories.signals, histories.changed, prior, weights)
+        moved = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
+        gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
+        return _estimates(histories, posterior, gamma, now), moved
+
+
+def _estimates(histories: Histories, posterior: Posterior, gamma: Floats, now: float) -> list[Estimate]:
+    """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
+    starts, ends = histories.offsets[:-1], histories.offsets[1:]
+    latest = np.nan_to_num(histories.first_success)
+    told = ends > starts
+    latest[told] = histories.at[ends[told] - 1]
+    changes = np.concatenate([[0], np.cumsum(histories.changed)])
+    columns = (
+        histories.page_ids,
+        np.maximum(latest, now - SLOWEST_RECORD),
+        posterior.shape,
+        posterior.rate,
+        posterior.kappa,
+        gamma,
+        posterior.alpha_se,
+        posterior.kappa_se,
+        ends - starts,
+        changes[ends] - changes[starts],
+        histories.signal_counts,
+    )
+    return [
+        Estimate(page, at, shape, rate, tuple(kappa), tuple(heard), se, tuple(kappa_se), crawls, seen, tuple(signals))
+        for page, at, shape, rate, kappa, heard, se, kappa_se, crawls, seen, signals in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]

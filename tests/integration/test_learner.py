@@ -1,0 +1,139 @@
+"""The learner over a real store: what it believes, keeps and teaches, and that a restart loses nothing."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from crawld.daemon.learner import Learner
+from crawld.model.crawl import Verdict
+from crawld.model.estimate import Estimate
+from crawld.store import SqlStore
+from tests.contract.store_builders import NOW, record, wanted
+
+DAY = 86400.0
+
+
+class Pupil:
+    """Remembers the latest estimate of each page it was taught."""
+
+    def __init__(self) -> None:
+        self.believed: dict[int, Estimate] = {}
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take them over."""
+        self.believed |= {estimate.page_id: estimate for estimate in estimates}
+
+
+class HandClock:
+    """Stands still until told; counts how often somebody slept."""
+
+    def __init__(self, now: float) -> None:
+        self.time, self.sleeps = now, 0
+
+    def now(self) -> float:
+        """The time it was set to."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """The same."""
+        return self.time
+
+    async def sleep_until(self, monotonic: float) -> None:
+        """Jump there and let others run."""
+        self.time, self.sleeps = monotonic, self.sleeps + 1
+        await asyncio.sleep(0)
+
+
+async def crawled(path: Path, changed: Mapping[int, Sequence[bool]]) -> SqlStore:
+    """A store in which page i was crawled daily with those findings."""
+    store = SqlStore(f"sqlite:///{path / 'crawld.db'}")
+    await store.start()
+    await store.adopt(wanted(*map(str, changed)), origin="list", now=NOW)
+    for page, findings in changed.items():
+        store.record(record(page, Verdict.NEW, at=NOW))
+        for day, found in enumerate(findings, start=1):
+            verdict = Verdict.CHANGED if found else Verdict.UNCHANGED
+            store.record(record(page, verdict, at=NOW + day * DAY, tau=DAY, signals=(int(found), 0, 0, 0)))
+    await store.flush()
+    return store
+
+
+async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> None:
+    """After one round every page has an estimate, in the store and in the scheduler, and nothing is dirty."""
+    store = await crawled(tmp_path, {1: [True] * 20, 2: [False] * 20, 3: []})
+    pupil = Pupil()
+    learner = Learner(store, pupil, HandClock(NOW + 21 * DAY))
+    assert await learner.learn() == 3
+    assert pupil.believed[1].alpha > 5 * pupil.believed[2].alpha
+    assert (pupil.believed[1].crawls, pupil.believed[1].changes) == (20, 20)
+    assert (pupil.believed[3].crawls, pupil.believed[3].changes) == (0, 0)
+    stored = await store.restore()
+    assert stored.shape.tolist() == pytest.approx([pupil.believed[page].shape for page in (1, 2, 3)])
+    assert stored.kappa[:, 0].tolist() == pytest.approx([pupil.believed[page].kappa[0] for page in (1, 2, 3)])
+    assert len(await store.dirty_pages(10)) == 0
+    await store.close()
+
+
+async def test_a_crawl_committed_while_learning_keeps_its_page_dirty(tmp_path: Path) -> None:
+    """An estimate is as of the crawls it knows, so a later one is never overlooked."""
+    store = await crawled(tmp_path, {1: [True, False]})
+    clock = HandClock(NOW + 2 * DAY + 1.0)
+    learner = Learner(store, Pupil(), clock)
+    reading = store.histories
+
+    async def interrupted(*args: object, **kwargs: object) -> object:
+        histories = await reading(*args, **kwargs)  # type: ignore[arg-type]
+        store.record(record(1, Verdict.CHANGED, at=clock.time + 0.5, tau=1.5))
+        await store.flush()
+        clock.time += 1.0
+        return histories
+
+    store.histories = interrupted  # type: ignore[assignment,method-assign]
+    await learner.learn()
+    assert (await store.dirty_pages(10)).tolist() == [1]
+    await store.close()
+
+
+async def test_a_restart_learns_what_was_left_and_nothing_twice(tmp_path: Path) -> None:
+    """What was dirty when the process died is dirty for the next one; what was learnt is not."""
+    store = await crawled(tmp_path, {1: [True], 2: [False]})
+    await Learner(store, Pupil(), HandClock(NOW + DAY)).learn()
+    store.record(record(2, Verdict.CHANGED, at=NOW + 2 * DAY, tau=DAY))
+    await store.close()
+    again = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+    await again.start()
+    pupil = Pupil()
+    learner = Learner(again, pupil, HandClock(NOW + 2 * DAY))
+    await learner.learn()
+    assert list(pupil.believed) == [2]
+    assert (pupil.believed[2].crawls, pupil.believed[2].changes) == (2, 1)
+    await again.close()
+
+
+async def test_siblings_are_fitted_again_when_their_host_turns_out_otherwise(tmp_path: Path) -> None:
+    """A page without a history of its own comes to be believed like the rest of its host."""
+    store = await crawled(tmp_path, {page: [True] * 10 for page in range(1, 41)} | {41: []})
+    pupil = Pupil()
+    learner = Learner(store, pupil, HandClock(NOW + 11 * DAY))
+    await learner.learn()
+    first = pupil.believed[41].alpha
+    while await learner.learn():
+        pass
+    assert pupil.believed[41].alpha > 3 * first
+    await store.close()
+
+
+async def test_it_runs_until_cancelled_and_sleeps_between(tmp_path: Path) -> None:
+    """The loop learns, sleeps its interval, and learns again."""
+    store = await crawled(tmp_path, {1: [True]})
+    pupil, clock = Pupil(), HandClock(NOW + DAY)
+    running = asyncio.create_task(Learner(store, pupil, clock, interval=5.0).run())
+    while clock.sleeps < 2:
+        await asyncio.sleep(0.001)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert running.cancelled()
+    assert 1 in pupil.believed
+    await store.close()

@@ -11,8 +11,10 @@ from crawld.scheduler.allocation_azar import azar_continuous, azar_discrete, bin
 from crawld.scheduler.allocation_balance import Floats, budget, columns, kkt_residual, scaled, spread
 from crawld.scheduler.allocation_cho import age_optimal, freshness_optimal, harmonic_optimal
 from crawld.scheduler.allocation_lambda import lambdacrawl, lambdacrawl_approximate
+from crawld.scheduler.allocation_signals import SignalOptimum, optimum_accuracy, signal_optimal, signal_optimum
 
 __all__ = [
+    "SignalOptimum",
     "age_optimal",
     "azar_continuous",
     "azar_discrete",
@@ -22,7 +24,10 @@ __all__ = [
     "kkt_residual",
     "lambdacrawl",
     "lambdacrawl_approximate",
+    "optimum_accuracy",
     "proportional",
+    "signal_optimal",
+    "signal_optimum",
     "uniform",
 ]
 

@@ -12,7 +12,7 @@ from crawld.errors import InputError
 Floats = NDArray[np.float64]
 
 SUM_TOLERANCE = 1e-13  # relative; what is left is spread by one last scaling
-BRACKET_TOLERANCE = 4e-16  # relative; two multipliers this close are the two sides of a jump
+BRACKET_TOLERANCE = 1e-11  # relative; where demand still differs at two multipliers this close, it jumps
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
@@ -33,6 +33,7 @@ class Seen:
     host: str  # the Host header
     headers: Mapping[str, str]
     body: bytes = b""
+    peer: object = None  # the client's end of the connection
 
     @property
     def path(self) -> str:
@@ -77,6 +78,7 @@ class Site:
     """The server. Behaviours are looked up by exact path first, then by the first segment of the path."""
 
     hosts: int = 1
+    addresses: Sequence[str] = ()  # instead of the first `hosts` of loopback
     tls: ssl.SSLContext | None = None
     seed: int = 0
     log: list[Seen] = field(default_factory=list)
@@ -107,11 +109,12 @@ class Site:
 
     def address(self, host: int = 1) -> str:
         """The address of a host, counted from 1."""
-        return f"127.0.{(host - 1) // 250}.{(host - 1) % 250 + 1}"
+        return self.addresses[host - 1] if self.addresses else f"127.0.{(host - 1) // 250}.{(host - 1) % 250 + 1}"
 
     def host(self, host: int = 1) -> str:
         """A host as `crawld.model.url.host_of` names it."""
-        return f"{self.address(host)}:{self.port}"
+        address = self.address(host)
+        return f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}"
 
     def url(self, path: str, host: int = 1) -> str:
         """The absolute URL of a path on a host."""
@@ -131,8 +134,10 @@ class Site:
             opened: list[socket.socket] = []
             self.port = 0
             try:
-                for host in range(1, self.hosts + 1):
-                    opened.append(socket.create_server((self.address(host), self.port), backlog=1024))
+                for host in range(1, (len(self.addresses) or self.hosts) + 1):
+                    address = self.address(host)
+                    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                    opened.append(socket.create_server((address, self.port), family=family, backlog=1024))
                     self.port = opened[0].getsockname()[1]
             except OSError:
                 for one in opened:
@@ -158,12 +163,17 @@ class Site:
             writer.transport.abort() if self.tls else writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = head[:-4].split("\r\n")
-        method, target, _ = first.split(" ", 2)
+        first = await reader.readexactly(1)
+        if first == b"\x16":  # a TLS handshake: we speak none here, and say so as servers do
+            writer.write(b"HTTP/1.1 400 This is plain HTTP\r\n\r\n")
+            return False
+        head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        asked, *lines = head[:-4].split("\r\n")
+        method, target, _ = asked.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        seen = Seen(time.monotonic(), time.time(), method, target, headers.get("host", ""), headers, body)
+        peer = writer.get_extra_info("peername")
+        seen = Seen(time.monotonic(), time.time(), method, target, headers.get("host", ""), headers, body, peer)
         self.log.append(seen)
         parts = urlsplit(target)
         visit = Visit(self, seen, writer, dict(parse_qsl(parts.query)))

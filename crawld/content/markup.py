@@ -19,11 +19,26 @@ BLOCKS = (
     "td", "textarea", "tfoot", "th", "thead", "title", "tr", "ul",
 )  # fmt: skip
 """Elements that begin and end a block of text."""
+UNSEEN = ("script", "style", "template", "iframe")
+"""Elements whose text no reader sees."""
+_CUT = "\ue000"  # private use: marks where blocks meet; inside a text it would only cut a block in two
+_HIDDEN = etree.XPath("//*[@hidden]")
+# A style sheet walks the tree several times faster than Python does.
+_TEXT = etree.XSLT(
+    etree.XML(
+        f"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+        <xsl:output method="text" encoding="utf-8"/>
+        <xsl:template match="{"|".join(BLOCKS)}">
+            <xsl:text>{_CUT}</xsl:text><xsl:apply-templates/><xsl:text>{_CUT}</xsl:text>
+        </xsl:template>
+        <xsl:template match="{"|".join(UNSEEN)}"/>
+        </xsl:stylesheet>"""
+    )
+)
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _LOOKS_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
-_CUT = "\ue000"  # private use: marks where blocks meet; inside a text it would only cut a block in two
 
 
 def is_html(body: bytes, content_type: str | None) -> bool:
@@ -42,10 +57,16 @@ def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> l
     root = _parse(body, content_type)
     if root is None:
         return None
-    for tree in _unseen(root, rule):
-        _drop(tree)
+    unseen = _HIDDEN(root)
+    for selector in rule._selectors:
+        unseen += selector(root)
+    for element in unseen:
+        element.clear(keep_tail=True)
     chosen = rule._only(root) if rule._only is not None else []
-    blocks = [block for part in _outermost(chosen) or [root] for block in _blocks(part)]
+    try:
+        blocks = [block for part in _outermost(chosen) or [root] for block in _blocks(part)]
+    except etree.XSLTError:
+        return None
     if rule._texts:
         blocks = [" ".join(erase(rule._texts, block).split()) for block in blocks]
     return [block for block in blocks if block] or None
@@ -65,22 +86,6 @@ def _parse(body: bytes, content_type: str | None) -> Any | None:
     return root
 
 
-def _unseen(root: Any, rule: DigestRule) -> list[Any]:
-    """Elements that hold no visible text or are not wanted."""
-    found = list(root.iter("script", "style", "template", "iframe"))
-    found += root.xpath("//*[@hidden]")
-    for selector in rule._selectors:
-        found += selector(root)
-    return found
-
-
-def _drop(element: Any) -> None:
-    """Empty an element but keep its place and what follows it."""
-    tail = element.tail
-    element.clear()
-    element.tail = tail
-
-
 def _outermost(elements: list[Any]) -> list[Any]:
     """The elements that lie in none of the others."""
     chosen = set(elements)
@@ -88,10 +93,7 @@ def _outermost(elements: list[Any]) -> list[Any]:
 
 
 def _blocks(root: Any) -> Iterator[str]:
-    for element in root.iter(*BLOCKS):
-        element.text = _CUT + (element.text or "")
-        if element is not root:
-            element.tail = _CUT + (element.tail or "")
-    for block in "".join(root.itertext(with_tail=False)).split(_CUT):
+    """The text below an element, cut wherever a block begins or ends."""
+    for block in bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT):
         if text := " ".join(block.split()):
             yield text

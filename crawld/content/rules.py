@@ -1,14 +1,13 @@
 """Rules for what counts as a change, chosen by URL."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from lxml.cssselect import CSSSelector
 
-from crawld.content.patterns import compile_safely
+from crawld.content.patterns import compile_linear
 from crawld.errors import InputError
 
 Mode = Literal["text", "raw"]
@@ -32,7 +31,7 @@ class DigestRule:
     min_change: float = 0.0
     _selectors: tuple[CSSSelector, ...] = field(init=False, repr=False, compare=False)
     _only: CSSSelector | None = field(init=False, repr=False, compare=False)
-    _texts: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _texts: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_change <= 1.0:
@@ -41,7 +40,7 @@ class DigestRule:
             raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode text")
         object.__setattr__(self, "_only", None if self.only is None else self._selector(self.only))
         object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
-        object.__setattr__(self, "_texts", tuple(compile_safely(text) for text in self.ignore_text))
+        object.__setattr__(self, "_texts", tuple(compile_linear(text) for text in self.ignore_text))
 
     def _selector(self, text: str) -> CSSSelector:
         try:

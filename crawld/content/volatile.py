@@ -6,13 +6,15 @@ Only neighbours that occur once on the page mark places, lest one repeated line 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import groupby
 
 from crawld.model.crawl import Digest
 
 REACH = 8
 """How far from a steady neighbour a place may be."""
+STEPS = range(1, REACH + 1)
 _START, _END = 1, 2  # stand for the edges of the page, which always stay
 
 
@@ -29,14 +31,26 @@ def volatile_places(first: Digest, second: Digest) -> tuple[int, ...]:
 
 
 def steady_blocks(blocks: Sequence[int], volatile: Sequence[int]) -> Sequence[int]:
-    """The blocks that lie in no volatile place."""
+    """The blocks that lie in no volatile place.
+
+    Where blocks in a row are named from both sides, the names from the front decide: of what is put in beside a
+    volatile block something then remains, and the page has changed.
+    """
     if not volatile:
         return blocks
     known = set(volatile)
     edged = _edged(blocks)
-    return tuple(
-        block for at, block in enumerate(blocks, REACH) if not any(place in known for place in _around(edged, at))
-    )
+    from_front = [any(_name(edged[at - step], -step) in known for step in STEPS) for at in _inside(edged)]
+    from_back = [any(_name(edged[at + step], step) in known for step in STEPS) for at in _inside(edged)]
+    steady: list[int] = []
+    rows = groupby(range(len(blocks)), key=lambda at: from_front[at] or from_back[at])
+    for named, row in rows:
+        places = list(row)
+        if named:
+            by_front = any(from_front[at] for at in places)
+            places = [at for at in places if by_front and not from_front[at]]
+        steady += [blocks[at] for at in places]
+    return tuple(steady)
 
 
 def _single(blocks: Sequence[int]) -> set[int]:
@@ -47,11 +61,8 @@ def _edged(blocks: Sequence[int]) -> list[int]:
     return [*[0] * (REACH - 1), _START, *blocks, _END, *[0] * (REACH - 1)]
 
 
-def _around(edged: Sequence[int], at: int) -> Iterator[int]:
-    """Every name of a place: by each neighbour within reach that could mark it."""
-    for distance in range(1, REACH + 1):
-        yield _name(edged[at - distance], -distance)
-        yield _name(edged[at + distance], distance)
+def _inside(edged: Sequence[int]) -> range:
+    return range(REACH, len(edged) - REACH)
 
 
 def _places(blocks: Sequence[int], differing: range, markers: set[int]) -> set[int]:
@@ -60,8 +71,7 @@ def _places(blocks: Sequence[int], differing: range, markers: set[int]) -> set[i
     names = set()
     for at in (place + REACH for place in differing):
         for side in (-1, 1):
-            reach = (side * distance for distance in range(1, REACH + 1))
-            found = next((step for step in reach if edged[at + step] in markers), None)
+            found = next((side * step for step in STEPS if edged[at + side * step] in markers), None)
             if found is not None:
                 names.add(_name(edged[at + found], found))
     return names

@@ -33,7 +33,7 @@ def classify(error: BaseException) -> Fault:
     if isinstance(error, aiohttp.ClientConnectorError):
         return _not_connected(error.os_error)
     if isinstance(error, aiohttp.ClientPayloadError | http_exceptions.PayloadEncodingError):
-        return _broken_body(error)
+        return Trouble.PROTOCOL, Scope.PAGE, f"body broken off: {_words(error)}"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return Trouble.REFUSED, Scope.HOST, "connection closed by the server before an answer"
     if isinstance(error, aiohttp.ClientResponseError | http_exceptions.HttpProcessingError):
@@ -68,15 +68,6 @@ def _not_connected(error: OSError) -> Fault:
     if error.errno == errno.ETIMEDOUT:
         return Trouble.TIMEOUT, Scope.HOST, "no connection in time"
     return Trouble.REFUSED, Scope.HOST, f"not connected: {_words(error)}"
-
-
-def _broken_body(error: BaseException) -> Fault:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, http_exceptions.ContentEncodingError | http_exceptions.DecompressSizeError):
-            return Trouble.ENCODING, Scope.PAGE, f"body does not decompress: {_words(cause)}"
-        cause = cause.__cause__
-    return Trouble.PROTOCOL, Scope.PAGE, f"body broken off: {_words(error)}"
 
 
 def _words(error: BaseException) -> str:

@@ -8,8 +8,10 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from crawld.content.encodings import unpacker
 from crawld.content.headers import media_type, retry_after
-from crawld.errors import InputError
+from crawld.content.robots import LONGEST_ROBOTS
+from crawld.errors import InputError, ParseError
 from crawld.fetch.faults import FAULTS, classify
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
@@ -67,6 +69,8 @@ class HttpFetcher:
         try:
             async with self._open().get(url, headers=_validators(request), allow_redirects=False) as response:
                 return await self._read(request, response, began)
+        except ParseError as error:
+            return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))
         except FAULTS as error:
             return self._failed(request, began, *classify(error))
 
@@ -75,13 +79,18 @@ class HttpFetcher:
         if self._session is not None:
             await self._session.close()
 
+    def forget_names(self) -> None:
+        """Look every name up anew."""
+        if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
+            self._session.connector.clear_dns_cache()
+
     def _open(self) -> aiohttp.ClientSession:
         """The session, made at the first request because it belongs to the running loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
-                keepalive_timeout=15,
+                keepalive_timeout=4,  # less than the 5 s of common servers: a reused connection must not be closing
                 socket_factory=self._guard.open_socket,
                 resolver=self._resolver,
             )
@@ -95,6 +104,7 @@ class HttpFetcher:
                     sock_connect=self._timeouts.connect,
                     sock_read=self._timeouts.first_byte,
                 ),
+                auto_decompress=False,  # see content/encodings.py
                 max_line_size=32_768,
                 max_field_size=32_768,
                 max_headers=256,
@@ -111,10 +121,10 @@ class HttpFetcher:
             if request.etag is None and request.last_modified is None:
                 detail = "304 to a request without conditions"
                 return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
-            return self._fetched(request, response, b"", began)
+            return self._fetched(request, response, began)
         if status in GONE:
             await _drain(response)
-            return self._fetched(request, response, b"", began)
+            return self._fetched(request, response, began)
         if not 200 <= status < 300 or status == 206:
             await _drain(response)
             wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
@@ -129,18 +139,16 @@ class HttpFetcher:
             response.close()
             detail = f"type {kind} is not kept"
             return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)
-        limit = self._max_bytes if request.max_bytes is None else request.max_bytes
-        too_large = f"more than {limit:,} bytes"
-        body = bytearray()
-        if (response.content_length or 0) <= limit:
-            while chunk := await response.content.readany():
-                body += chunk
-                if len(body) > limit or response.content.total_raw_bytes > limit:
-                    break
-            else:
-                return self._fetched(request, response, bytes(body), began)
-        response.close()
-        return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, too_large, status=response.status)
+        cut = request.purpose is Purpose.ROBOTS  # of a long robots.txt the beginning counts; everything else is refused
+        limit = request.max_bytes or (LONGEST_ROBOTS if cut else self._max_bytes)
+        body, wire = None, 0
+        if (response.content_length or 0) <= limit or cut:
+            body, wire = await _unpacked(response, limit)
+        if body is None or (len(body) > limit and not cut):
+            response.close()
+            detail = f"more than {limit:,} bytes"
+            return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, detail, status=response.status)
+        return self._fetched(request, response, began, body[:limit], wire)
 
     async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
         await _drain(response)
@@ -152,15 +160,11 @@ class HttpFetcher:
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began)
 
-    def _fetched(self, request: Request, response: aiohttp.ClientResponse, body: bytes, began: float) -> Fetched:
-        return Fetched(
-            url=request.url,
-            status=response.status,
-            body=body,
-            headers=_plain(response),
-            wire_bytes=response.content.total_raw_bytes if body else 0,
-            duration=self._clock.monotonic() - began,
-        )
+    def _fetched(
+        self, request: Request, response: aiohttp.ClientResponse, began: float, body: bytes = b"", wire: int = 0
+    ) -> Fetched:
+        duration = self._clock.monotonic() - began
+        return Fetched(request.url, response.status, body, _plain(response), wire, duration)
 
     def _failed(
         self,
@@ -208,6 +212,21 @@ def _absolute(base: URL, location: str) -> str:
     if not location:
         raise InputError("no target")
     return normalise(str(base.join(URL(location.replace(" ", "%20")))))
+
+
+async def _unpacked(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes | None, int]:
+    """The body, and its bytes on the wire; one byte beyond the limit where it is longer, None where its packing is."""
+    stream = unpacker(response.headers.get("Content-Encoding"))
+    body, wire = bytearray(), 0
+    while chunk := await response.content.readany():
+        wire += len(chunk)
+        body += stream.feed(chunk, limit + 1 - len(body))
+        if len(body) > limit:
+            return bytes(body), wire
+        if wire > limit:
+            return None, wire
+    stream.finish()
+    return bytes(body), wire
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

@@ -5,20 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from crawld.clock import SystemClock
+from crawld.content.robots import LONGEST_ROBOTS
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.behaviours import BEHAVIOURS
+from tests.behaviours import BEHAVIOURS, answer
 from tests.site import LOOPBACK, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    """A site with two hosts."""
-    async with Site(hosts=2) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -122,6 +116,11 @@ FAULTS = [
     ("/bad_encoding/gzip", Trouble.ENCODING, Scope.PAGE),
     ("/bad_encoding/br", Trouble.ENCODING, Scope.PAGE),
     ("/bad_encoding/zstd", Trouble.ENCODING, Scope.PAGE),
+    ("/empty_members", Trouble.ENCODING, Scope.PAGE),
+    ("/cut_encoding/gzip", Trouble.ENCODING, Scope.PAGE),
+    ("/cut_encoding/br", Trouble.ENCODING, Scope.PAGE),
+    ("/cut_encoding/zstd", Trouble.ENCODING, Scope.PAGE),
+    ("/cut_encoding/deflate", Trouble.ENCODING, Scope.PAGE),
     ("/video", Trouble.WRONG_TYPE, Scope.PAGE),
 ]
 
@@ -144,3 +143,35 @@ async def test_no_behaviour_raises(site: Site, fetcher: HttpFetcher) -> None:
     for name in BEHAVIOURS.keys() - skipped:
         outcome = await fetcher.fetch(ask(site.url(f"/{name}?text=x&to=/ok")))
         assert isinstance(outcome, Outcome)
+
+
+async def test_retry_after_is_told(site: Site, fetcher: HttpFetcher) -> None:
+    """The wait a busy server asks for comes back in seconds, from seconds or from a date."""
+    seconds = await fetcher.fetch(ask(site.url("/status/429?after=120")))
+    date = await fetcher.fetch(ask(site.url("/status/503?after=Fri,%2031%20Dec%201999%2023:59:59%20GMT")))
+    assert isinstance(seconds, FetchFailed)
+    assert isinstance(date, FetchFailed)
+    assert (seconds.retry_after, date.retry_after) == (120.0, 0.0)
+
+
+async def test_the_limit_is_the_requests_own(site: Site, fetcher: HttpFetcher) -> None:
+    """A request may bring a limit of its own."""
+    outcome = await fetcher.fetch(Request(site.url("/ok"), site.host(), max_bytes=10))
+    assert isinstance(outcome, FetchFailed)
+    assert outcome.trouble is Trouble.TOO_LARGE
+
+
+async def test_of_a_long_robots_txt_the_beginning_counts(site: Site, fetcher: HttpFetcher) -> None:
+    """A robots.txt beyond its limit is cut there, not refused."""
+    site.robots[site.address()] = "Disallow: /x\n" * 100_000
+    outcome = await fetcher.fetch(Request(site.url("/robots.txt"), site.host(), Purpose.ROBOTS))
+    assert isinstance(outcome, Fetched)
+    assert len(outcome.body) == LONGEST_ROBOTS
+
+
+async def test_header_bytes_that_are_not_utf8(site: Site, fetcher: HttpFetcher) -> None:
+    """Header values in another charset come back as text that can be stored."""
+    site.pages["/odd"] = answer("x", X_Odd="d\xe9j\xe0")
+    outcome = await fetcher.fetch(ask(site.url("/odd")))
+    assert isinstance(outcome, Fetched)
+    assert outcome.headers["x-odd"] == "déjà"

@@ -1,0 +1,68 @@
+"""Rules by URL, and settings that would hang or mislead."""
+
+import pytest
+
+from crawld.content.patterns import compile_linear, erase
+from crawld.content.rules import DEFAULT_RULE, DigestRule, rule_for
+from crawld.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "fits"),
+    [
+        ("*", "https://example.org/a", True),
+        ("https://example.org/*", "https://example.org/a?b", True),
+        ("https://example.org/*", "http://example.org/a", False),
+        ("example.org/*", "http://example.org/a", True),
+        ("example.org/*", "https://example.org/a", True),
+        ("example.org/*", "https://www.example.org/a", False),
+        ("*.example.org/*", "https://www.example.org/a", True),
+        ("https://example.org/a", "https://example.org/a/b", False),
+        ("example.org/*/x/*.html", "https://example.org/a/x/b.html", True),
+        ("example.org/*/x/*.html", "https://example.org/a/y/b.html", False),
+        ("example.org/a*a", "https://example.org/a", False),
+        ("example.org/?q=[1]*", "https://example.org/?q=[1]2", True),
+    ],
+)
+def test_patterns(pattern: str, url: str, fits: bool) -> None:
+    """Only the star is special, and without a scheme both schemes fit."""
+    assert DigestRule(pattern).fits(url) is fits
+
+
+def test_the_first_rule_that_fits() -> None:
+    """Rules are tried in order; without one, visible text counts."""
+    rules = [DigestRule("example.org/raw/*", mode="raw"), DigestRule("example.org/*", min_change=0.5)]
+    assert rule_for(rules, "https://example.org/raw/x") is rules[0]
+    assert rule_for(rules, "https://example.org/x") is rules[1]
+    assert rule_for(rules, "https://example.com/") is DEFAULT_RULE
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"only": "div["}, "not a CSS selector"),
+        ({"ignore": ["a:nonsense"]}, "not a CSS selector"),
+        ({"ignore_text": ["("]}, "not a regular expression"),
+        ({"ignore_text": [r"(.)\1"]}, "not a regular expression"),
+        ({"ignore_text": ["(?<!a)b"]}, "not a regular expression"),
+        ({"ignore_text": ["a{1,999999}"]}, "not a regular expression"),
+        ({"min_change": 1.5}, "between 0 and 1"),
+        ({"mode": "raw", "only": "main"}, "need mode text"),
+    ],
+)
+def test_bad_rules(settings: dict[str, object], words: str) -> None:
+    """What cannot be used, or could hang, is refused when it is read."""
+    with pytest.raises(InputError, match=words):
+        DigestRule("x", **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [r"\d+ views", r"\d{1,2}:\d\d", "(?:am|pm)", r"Updated .* ago", "[a-f0-9]{32}"])
+def test_good_patterns(text: str) -> None:
+    """What such rules are for can be written."""
+    assert compile_linear(text).pattern == text
+
+
+@pytest.mark.parametrize("text", ["(a+)+b", "(a|aa)+b", "a*a*a*a*b", r"(\w+\s?)*$"])
+def test_no_pattern_hangs(text: str) -> None:
+    """Patterns that would keep a backtracking engine busy for years are matched in one pass."""
+    assert erase((compile_linear(text),), "a" * 50_000 + "!").endswith("!")

@@ -1,0 +1,85 @@
+"""Compressed bodies: unpacked, bounded, known to be whole."""
+
+import gzip
+import zlib
+
+import brotli
+import pytest
+from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.content.encodings import unpacker
+from crawld.errors import ParseError
+
+PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}
+EVERY = pytest.mark.parametrize("encoding", PACK)
+
+
+def unpack(encoding: str, packed: bytes, pieces: int = 1000, most: int = 10**9) -> bytes:
+    """The whole body, fed in pieces of that size."""
+    stream, body = unpacker(encoding), b""
+    for at in range(0, len(packed), pieces):
+        body += stream.feed(packed[at : at + pieces], most - len(body))
+        if len(body) >= most:
+            return body
+    stream.finish()
+    return body
+
+
+@given(st.sampled_from(list(PACK)), st.binary(max_size=5000), st.integers(1, 50))
+def test_round_trip(encoding: str, body: bytes, pieces: int) -> None:
+    """A body comes out as it went in, however the network cut it."""
+    assert unpack(encoding, PACK[encoding](body), pieces) == body
+
+
+@given(st.sampled_from(list(PACK)), st.binary(max_size=300))
+def test_junk_is_named(encoding: str, junk: bytes) -> None:
+    """Bytes that are not what they claim are refused, never an exception of another kind."""
+    try:
+        body = unpack(encoding, junk, 7, most=10_000)
+    except ParseError:
+        return
+    assert len(body) <= 10_000
+
+
+@EVERY
+def test_a_bomb_stops_at_the_limit(encoding: str) -> None:
+    """No more is unpacked than was asked for."""
+    assert len(unpack(encoding, PACK[encoding](bytes(5_000_000)), most=100_000)) == 100_000
+
+
+@EVERY
+def test_a_body_that_breaks_off(encoding: str) -> None:
+    """Half a body is not a body."""
+    with pytest.raises(ParseError, match="breaks off"):
+        unpack(encoding, PACK[encoding](bytes(range(256)) * 50)[:-3])
+
+
+@EVERY
+def test_no_bytes_are_no_body(encoding: str) -> None:
+    """An empty body is whole, whatever its encoding."""
+    assert unpack(encoding, b"") == b""
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_streams_in_a_row(encoding: str) -> None:
+    """Streams may follow one another, padding after the last is ignored, and too many are refused."""
+    one = PACK[encoding](b"x")
+    assert unpack(encoding, one * 3 + bytes(20)) == b"xxx"
+    with pytest.raises(ParseError, match="more than"):
+        unpack(encoding, PACK[encoding](b"") * 2000)
+
+
+def test_bare_deflate() -> None:
+    """Servers that send deflate without its zlib header are understood."""
+    packer = zlib.compressobj(wbits=-15)
+    assert unpack("deflate", packer.compress(b"bare") + packer.flush()) == b"bare"
+
+
+def test_other_encodings() -> None:
+    """An unknown encoding is none, an old name is known, and packing twice over is refused."""
+    assert unpack("utf-8", b"plain") == b"plain"
+    assert unpack("x-gzip", gzip.compress(b"old")) == b"old"
+    with pytest.raises(ParseError, match="2 times"):
+        unpacker("gzip, br")

@@ -1,0 +1,76 @@
+"""What header values say."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.content.headers import LONGEST_WAIT, charset, http_date, max_age, media_type, retry_after
+
+NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("120", 120.0),
+        (" 120 ", 120.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("-5", None),
+        ("soon", None),
+        ("Tue, 14 Nov 2023 22:14:20 GMT", 60.0),
+        ("Tuesday, 14-Nov-23 22:14:20 GMT", 60.0),
+        ("Tue Nov 14 22:14:20 2023", 60.0),
+        ("Tue, 14 Nov 2023 22:14:20 +0100", 0.0),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT),
+        ("999999999999", LONGEST_WAIT),
+        ("9" * 400, None),
+    ],
+)
+def test_retry_after(value: str | None, seconds: float | None) -> None:
+    """Seconds and all three spellings of a date are understood, the past is now, and no wait is for ever."""
+    assert retry_after(value, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("public", None),
+        ("public, max-age=300", 300.0),
+        ('Max-Age="60"', 60.0),
+        ("s-maxage=5", None),
+        ("no-store", 0.0),
+        ("max-age=300, no-cache", 0.0),
+    ],
+)
+def test_max_age(value: str | None, seconds: float | None) -> None:
+    """Cache-Control says how long a copy may be kept."""
+    assert max_age(value) == seconds
+
+
+def test_content_type() -> None:
+    """A Content-Type has a bare type and a charset, quoted or not, known or not."""
+    assert media_type("Text/HTML; charset=x") == "text/html"
+    assert media_type("") is None
+    assert charset('text/html; Charset="UTF-8"') == "utf-8"
+    assert charset("text/html;charset=nonsense-42") == "nonsense-42"
+    assert charset(None) is None
+
+
+@given(st.text(), st.floats(0, 4e9))
+def test_no_value_raises(value: str, now: float) -> None:
+    """Whatever a server sends, a wait is a number of seconds within bounds, or nothing."""
+    wait = retry_after(value, now)
+    assert wait is None or 0.0 <= wait <= LONGEST_WAIT
+    kept = max_age(value)
+    assert kept is None or kept >= 0.0
+    date = http_date(value)
+    assert date is None or math.isfinite(date)
+    label = charset(value)
+    assert label is None or label.isascii()

@@ -1,0 +1,96 @@
+"""robots.txt to rules."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.content.robots import LONGEST_ROBOTS, RobotsRules, parse_robots, robots_text
+
+SITE = "https://example.org"
+REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "robots.jsonl.gz"
+
+
+def rules(text: str | bytes) -> RobotsRules:
+    """The rules of a robots.txt for `crawld`."""
+    return parse_robots(robots_text(text.encode() if isinstance(text, str) else text), f"{SITE}/robots.txt", "crawld")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "allowed"),
+    [
+        ("", "/a", True),
+        ("User-agent: *\nDisallow: /", "/a", False),
+        ("User-agent: *\nDisallow: /", "/robots.txt", True),
+        ("User-agent: *\nDisallow:", "/a", True),
+        ("User-agent: *\nDisallow: /\nUser-agent: crawld\nAllow: /", "/a", True),
+        ("User-agent: CRAWLD\nDisallow: /", "/a", False),
+        ("User-agent: other\nDisallow: /", "/a", True),
+        ("User-agent: crawld\nDisallow: /a\n\nUser-agent: crawld\nDisallow: /b", "/b", False),
+        ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
+        ("User-agent: *\nAllow: /a\nDisallow: /a", "/a", True),
+        ("User-agent: *\nDisallow: /*.pdf$", "/x.pdf", False),
+        ("User-agent: *\nDisallow: /*.pdf$", "/x.pdf?y", True),
+        ("\ufeffUser-agent: *\nDisallow: /", "/a", False),
+        ("User-agent: *\rDisallow: /\r", "/a", False),
+        ("<html><body>Not found</body></html>", "/a", True),
+    ],
+)
+def test_rules(text: str, path: str, allowed: bool) -> None:
+    """Groups, longest match, wildcards, byte order marks and files that are none are read as RFC 9309 has them."""
+    assert rules(text).allows(SITE + path) is allowed
+
+
+def test_delay_and_sitemaps() -> None:
+    """Crawl-delay is our group's, Sitemap lines are everybody's, each once and spelled as every URL."""
+    found = rules(
+        "Sitemap: HTTPS://Example.org:443/a.xml\nUser-agent: *\nCrawl-delay: 9\nUser-agent: crawld\nCrawl-delay: 2.5\n"
+        "Sitemap: /b.xml\nSitemap: https://example.org/a.xml\nSitemap: javascript:alert(1)\nSitemap: http://[\n"
+    )
+    assert found.crawl_delay == 2.5
+    assert found.sitemaps == (f"{SITE}/a.xml", f"{SITE}/b.xml")
+
+
+@pytest.mark.parametrize("delay", ["nan", "inf", "-1", "soon", ""])
+def test_delays_that_are_none(delay: str) -> None:
+    """A Crawl-delay that is not a length of time is no delay."""
+    assert rules(f"User-agent: *\nCrawl-delay: {delay}\nDisallow: /x").crawl_delay is None
+
+
+def test_what_lies_beyond_the_limit_is_not_read() -> None:
+    """A robots.txt counts up to 500 KiB."""
+    padding = b"#" + b"x" * LONGEST_ROBOTS + b"\n"
+    assert rules(padding + b"User-agent: *\nDisallow: /").allows(f"{SITE}/a")
+
+
+@given(st.binary(max_size=2000), st.sampled_from(["/", "/a?b=c", "/%C3%A9", "/*$"]))
+def test_any_bytes_are_a_robots_txt(body: bytes, path: str) -> None:
+    """Whatever a server sends for robots.txt gives rules."""
+    assert rules(body).allows(SITE + path) in {True, False}
+
+
+@given(
+    st.lists(st.sampled_from(["User-agent: *", "Disallow: /*a*b*$", "Allow: /%", "Crawl-delay: 1e400", "Sitemap: :"]))
+)
+def test_any_lines_are_a_robots_txt(lines: list[str]) -> None:
+    """Lines in any order give rules, and no delay is infinite."""
+    found = rules("\n".join(lines))
+    assert found.crawl_delay is None or found.crawl_delay < float("inf")
+    assert found.allows(f"{SITE}/robots.txt")
+
+
+def test_real_files() -> None:
+    """Every robots.txt of the reference data is read, and most of them let somebody in."""
+    if not REFERENCE.exists():
+        pytest.skip(f"no reference data at {REFERENCE}")
+    with gzip.open(REFERENCE) as lines:
+        bodies = [base64.b64decode(json.loads(line)["b64"]) for line in lines]
+    read = [rules(body) for body in bodies]
+    assert len(read) > 100
+    assert sum(found.allows(f"{SITE}/") for found in read) > len(read) / 2
+    assert any(found.sitemaps for found in read)
+    assert any(found.crawl_delay for found in read)

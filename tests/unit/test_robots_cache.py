@@ -1,0 +1,176 @@
+"""What is known of robots.txt, and for how long."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.fetch.robots_cache import DAY, FIRST_WAIT, LONGEST_WAIT, SHORTEST_KEPT, STALE_KEPT, RobotsCache
+from crawld.interfaces import Allowed, Disallowed, NeedsFetch
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Scope, Trouble
+
+PAGE = "https://example.org/secret/page"
+ROBOTS = "https://example.org/robots.txt"
+NOW = 1_700_000_000.0
+FORBIDS = "User-agent: *\nDisallow: /secret\nCrawl-delay: 3\nSitemap: /map.xml"
+
+
+def file(text: str = FORBIDS, **headers: str) -> Fetched:
+    """A robots.txt as it came."""
+    return Fetched(ROBOTS, 200, text.encode(), {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def status(code: int, wait: float | None = None) -> FetchFailed:
+    """An answer with a status that brings no file."""
+    return FetchFailed(ROBOTS, Trouble.STATUS, Scope.PAGE, f"status {code}", status=code, retry_after=wait)
+
+
+def learnt(*outcomes: Outcome) -> RobotsCache:
+    """A cache that met these outcomes, all at NOW."""
+    cache = RobotsCache("crawld")
+    for outcome in outcomes:
+        cache.learn(ROBOTS, outcome, NOW)
+    return cache
+
+
+def test_unknown_sites_need_a_fetch() -> None:
+    """The first thing asked of a site is its robots.txt."""
+    assert RobotsCache("crawld").verdict(PAGE, NOW) == NeedsFetch(ROBOTS)
+
+
+def test_rules_are_obeyed_for_a_day() -> None:
+    """A file is obeyed for a day, then asked for again."""
+    cache = learnt(file())
+    assert cache.verdict(PAGE, NOW) == Disallowed("forbidden by robots.txt", NOW + DAY)
+    assert cache.verdict("https://example.org/open", NOW + DAY - 1) == Allowed()
+    assert cache.verdict(PAGE, NOW + DAY) == NeedsFetch(ROBOTS)
+    assert (cache.crawl_delay(PAGE), cache.sitemaps(PAGE)) == (3.0, ("https://example.org/map.xml",))
+
+
+def test_sites_differ_by_scheme_and_port() -> None:
+    """A robots.txt speaks for its own origin alone."""
+    cache = learnt(file())
+    assert isinstance(cache.verdict("http://example.org/secret/page", NOW), NeedsFetch)
+    assert isinstance(cache.verdict("https://example.org:8443/", NOW), NeedsFetch)
+    assert (cache.crawl_delay("http://example.org/"), cache.sitemaps("http://example.org/")) == (None, ())
+
+
+@pytest.mark.parametrize(("stated", "kept"), [("3600", 3600), ("1", SHORTEST_KEPT), ("999999999", DAY)])
+def test_cache_control_may_shorten(stated: str, kept: float) -> None:
+    """Cache-Control may shorten the day, within reason, and never lengthens it."""
+    cache = learnt(file(cache_control=f"max-age={stated}"))
+    assert isinstance(cache.verdict(PAGE, NOW + kept - 1), Disallowed)
+    assert isinstance(cache.verdict(PAGE, NOW + kept), NeedsFetch)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Fetched(ROBOTS, 404),
+        Fetched(ROBOTS, 410),
+        status(400),
+        status(401),
+        status(403),
+        FetchFailed(ROBOTS, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE),
+        FetchFailed(ROBOTS, Trouble.BAD_REDIRECT, Scope.PAGE, status=302),
+        Redirected(ROBOTS, 302, "https://example.org/elsewhere"),
+    ],
+)
+def test_no_file_means_no_rules(outcome: Outcome) -> None:
+    """A site without a robots.txt forbids nothing, also after it had one."""
+    for cache in (learnt(outcome), learnt(file(), outcome)):
+        assert cache.verdict(PAGE, NOW + DAY - 1) == Allowed()
+        assert isinstance(cache.verdict(PAGE, NOW + DAY), NeedsFetch)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        status(500),
+        status(503),
+        status(429),
+        *(FetchFailed(ROBOTS, trouble, Scope.HOST) for trouble in (Trouble.TIMEOUT, Trouble.DNS, Trouble.PROTOCOL)),
+    ],
+)
+def test_out_of_reach_forbids_everything(outcome: Outcome) -> None:
+    """Where robots.txt cannot be had nothing may be asked, which is not a rule, and it is tried again soon."""
+    verdict = learnt(outcome).verdict(PAGE, NOW)
+    assert isinstance(verdict, Disallowed)
+    assert (verdict.by_rule, verdict.until) == (False, NOW + FIRST_WAIT)
+    assert learnt(outcome).verdict(PAGE, NOW + FIRST_WAIT) == NeedsFetch(ROBOTS)
+
+
+def test_waits_grow_and_are_bounded() -> None:
+    """Each failure doubles the wait, up to a bound; a Retry-After is waited for."""
+    cache, waits = RobotsCache("crawld"), []
+    for _ in range(12):
+        cache.learn(ROBOTS, status(500), NOW)
+        verdict = cache.verdict(PAGE, NOW)
+        assert isinstance(verdict, Disallowed)
+        waits.append(verdict.until - NOW)
+    assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
+    assert waits[-1] == LONGEST_WAIT
+    asked = learnt(status(503, wait=3600.0)).verdict(PAGE, NOW)
+    assert isinstance(asked, Disallowed)
+    assert asked.until == NOW + 3600.0
+
+
+def test_an_old_copy_outlives_an_outage() -> None:
+    """While robots.txt is out of reach its last copy is obeyed, but not for ever."""
+    cache = learnt(file())
+    later = NOW + DAY
+    cache.learn(ROBOTS, status(500), later)
+    assert cache.verdict("https://example.org/open", later) == Allowed()
+    assert isinstance(cache.verdict(PAGE, later), Disallowed)
+    much_later = NOW + STALE_KEPT
+    cache.learn(ROBOTS, status(500), much_later)
+    verdict = cache.verdict("https://example.org/open", much_later)
+    assert isinstance(verdict, Disallowed)
+    assert not verdict.by_rule
+
+
+def test_success_forgets_failures() -> None:
+    """A file after failures counts as if there had been none."""
+    cache = learnt(status(500), status(500), file())
+    assert cache.verdict("https://example.org/open", NOW) == Allowed()
+
+
+def test_memory_is_bounded() -> None:
+    """Beyond its bound the cache forgets the sites asked for least recently."""
+    cache = RobotsCache("crawld", most_sites=2)
+    for site in "ab":
+        cache.learn(f"https://{site}.org/robots.txt", file(), NOW)
+    cache.verdict("https://a.org/", NOW)
+    cache.learn("https://c.org/robots.txt", file(), NOW)
+    known = [site for site in "abc" if not isinstance(cache.verdict(f"https://{site}.org/", NOW), NeedsFetch)]
+    assert known == ["a", "c"]
+
+
+def test_rules_survive_being_packed() -> None:
+    """A site whose parsed rules were dropped is judged as before."""
+    cache = RobotsCache("crawld")
+    for number in range(1_500):
+        cache.learn(f"https://s{number}.org/robots.txt", file(), NOW)
+    assert isinstance(cache.verdict("https://s0.org/secret/", NOW), Disallowed)
+    assert cache.verdict("https://s0.org/open", NOW) == Allowed()
+
+
+def test_a_clock_set_back() -> None:
+    """A wall clock set back by days does not keep a file for longer."""
+    assert learnt(file()).verdict(PAGE, NOW - 10 * DAY) == NeedsFetch(ROBOTS)
+
+
+OUTCOMES = st.sampled_from([file(), file(""), Fetched(ROBOTS, 404), status(500), status(403), status(429, 1e9)])
+
+
+@given(st.lists(st.tuples(OUTCOMES, st.floats(0, 1e6))))
+def test_a_verdict_is_never_older_than_its_bound(steps: Iterable[tuple[Outcome, float]]) -> None:
+    """Whatever happened, no verdict holds for more than a day."""
+    cache, now = RobotsCache("crawld"), NOW
+    for outcome, later in steps:
+        now += later
+        cache.learn(ROBOTS, outcome, now)
+        verdict = cache.verdict(PAGE, now)
+        assert not isinstance(verdict, NeedsFetch)
+        assert isinstance(verdict, Allowed) or now < verdict.until <= now + DAY

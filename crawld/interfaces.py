@@ -296,6 +296,9 @@ class SignalSources(Protocol):
     def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> Sequence[Poll]:
         """A page links to these feeds in its head. The files that are watched from now on."""
 
+    def appraise(self, host: str, source: Source, precision: float) -> None:
+        """Signals of this host and source proved right this often: poll them as often as that is worth."""
+
 
 class Listener(Protocol):
     """Signal sources: what to poll next, and what the answers mean."""

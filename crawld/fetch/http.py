@@ -67,7 +67,13 @@ class HttpFetcher:
         except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         try:
-            async with self._open().get(url, headers=_validators(request), allow_redirects=False) as response:
+            async with self._open().request(
+                "POST" if request.form else "GET",
+                url,
+                data=list(request.form) or None,
+                headers=_validators(request),
+                allow_redirects=False,
+            ) as response:
                 return await self._read(request, response, began)
         except ParseError as error:
             return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))

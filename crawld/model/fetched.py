@@ -13,6 +13,7 @@ class Purpose(StrEnum):
     SITEMAP = "sitemap"
     FEED = "feed"
     WEBSUB = "websub"
+    PING = "ping"  # the key file that vouches for a pushed ping
 
 
 class Trouble(StrEnum):
@@ -50,6 +51,7 @@ class Request:
     etag: str | None = None
     last_modified: str | None = None
     max_bytes: int | None = None
+    form: tuple[tuple[str, str], ...] = ()  # sent as a POST where there is one
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ class File:
     etag: str | None = None
     last_modified: str | None = None
     trouble: str | None = None
+    hub: str | None = None  # WebSub: who pushes it
+    topic: str | None = None  # the address the hub knows it by
+    hub_secret: str | None = None
+    hub_asked_at: float = 0.0
+    hub_until: float = 0.0  # the end of the lease, 0 where there is none
     baseline: bytes = field(default=b"", repr=False)  # what it listed, packed
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from crawld.content.listing import locate
 from crawld.interfaces import Poll, PollResult, SourceFile
-from crawld.model.fetched import Outcome, Purpose, Request
+from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of, origin_of
 from crawld.signals import indexes
@@ -156,19 +156,41 @@ class Listener:
         self.schedule.plan(file)
         return result
 
+    def pushed(self, url: str, body: bytes, now: float) -> PollResult:
+        """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
+        file = self.schedule.get(url)
+        reading = read_answer(url, file.hosts if file else frozenset(), Fetched(url, 200, body), now)
+        if file is None or reading.listed is None or reading.trouble is not None:
+            return PollResult((), summary=reading.trouble or "nothing delivered")
+        finding = self._compared(file, reading, reading.listed, Source.WEBSUB, now)
+        signals = self._unheard(finding)
+        useful = sum(not signal.stale for signal in signals)
+        return PollResult(
+            polls=[Poll(file.exported(), polls=0)],
+            signals=signals,
+            discovered=self._discovered(reading.listed),
+            summary=_summary(finding, reading.listed, useful, len(signals) - useful),
+        )
+
+    def _compared(self, file: File, reading: Reading, listed: Listed, source: Source, now: float) -> Finding:
+        feed = reading.form is not None and reading.form.is_feed
+        known = Known(self.pages, self._last_success, self._delay(source))
+        before = Baseline.unpacked(file.baseline)
+        finding = compare(before, listed, source, known, now, feed=feed, complete=reading.complete)
+        file.baseline = finding.baseline.packed()
+        return finding
+
     def _taken(self, file: File, reading: Reading, listed: Listed, now: float) -> PollResult:
         feed = reading.form is not None and reading.form.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
         file.etag, file.last_modified = reading.etag, reading.last_modified
         file.size, file.entries = reading.size, len(listed.keys) + len(reading.children)
-        known = Known(self.pages, self._last_success, self._delay(file.source))
-        before = Baseline.unpacked(file.baseline)
-        finding = compare(before, listed, file.source, known, now, feed=feed, complete=reading.complete)
-        file.baseline = finding.baseline.packed()
+        first = not file.baseline
+        finding = self._compared(file, reading, listed, file.source, now)
         signals = self._unheard(finding)
         useful = sum(not signal.stale for signal in signals)
         walk = indexes.walk(self.schedule, file, reading.children, complete=reading.complete, now=now)
-        file.changes += bool(finding.moved or finding.new or walk.news or before is None)
+        file.changes += bool(finding.moved or finding.new or walk.news or first)
         file.signals += useful
         file.stale += len(signals) - useful
         file.discarded += finding.discarded

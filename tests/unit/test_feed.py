@@ -3,6 +3,7 @@
 import pytest
 
 from crawld.content.feed import links_of_header, read_feed
+from crawld.content.feed_links import feed_links
 from crawld.content.listing import Entry, Form, Kind, Unreadable, UnreadableError
 
 URL = "https://example.org/feed"
@@ -100,3 +101,15 @@ def test_names_why_a_feed_cannot_be_read(text: str, reason: Unreadable) -> None:
     with pytest.raises(UnreadableError) as refusal:
         read_feed(text.encode(), URL, NOW)
     assert refusal.value.reason is reason
+
+
+def test_feeds_linked_in_the_head_are_found() -> None:
+    """Alternate links of a feed's type are found, relative or not; other links and comments' feeds are not."""
+    page = b"""<!doctype html><head><LINK REL='alternate' type="application/rss+xml" href="/feed?a=1&amp;b=2">
+        <link href=atom.xml rel="alternate home" type=application/atom+xml><link rel="stylesheet" href="x.css">
+        <link rel="alternate" hreflang="de" href="/de"><link rel="alternate" type="application/rss+xml">
+        <link rel="alternate" type="application/rss+xml" href="/comments/feed/"></head>"""
+    assert feed_links(page, "https://example.org/a/b") == [
+        "https://example.org/feed?a=1&b=2",
+        "https://example.org/a/atom.xml",
+    ]

@@ -1,0 +1,126 @@
+"""The driver of polls: gives a slot to the poll that may be sent, and records what its answer decided."""
+
+import asyncio
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from crawld.daemon.pages import Pages
+from crawld.interfaces import Allowed, Clock, Disallowed, NeedsFetch, Poll, PollResult, Robots, SignalSources, Store
+from crawld.model.estimate import Estimate
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
+from crawld.model.signal import SOURCES, Signal, Source
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.scheduler import Scheduler
+
+log = logging.getLogger("crawld.signals")
+
+BODY_IN_THREAD = 100_000
+"""Answers from this size on are read off the loop, so that slots stay on time."""
+SIGNALS_TO_DOUBT = 100.0
+"""Signals after which a host's are believed to be worth what they proved, rather than everything."""
+RETRY_SECONDS = 60.0
+
+Send = Callable[[Request], Awaitable[Outcome]]
+Discovered = Callable[[PollResult], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Polls:
+    """What signal sources need of the daemon: slots within their share, the gate, robots.txt, and a memory."""
+
+    sources: SignalSources
+    store: Store
+    scheduler: Scheduler
+    clock: Clock
+    on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
+
+    def choose(self, now: float, gate: HostGate, robots: Robots) -> tuple[Request, Allowed | NeedsFetch] | None:
+        """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready."""
+        for request in self.sources.due(now):
+            if not gate.ready(gate.host(request.host), now):
+                continue
+            verdict = robots.verdict(request.url, now)
+            if isinstance(verdict, NeedsFetch):
+                return request, verdict
+            self.sources.begin(request)
+            if isinstance(verdict, Allowed):
+                return request, verdict
+            self._forbid(request, verdict, now)
+        return None
+
+    def _forbid(self, request: Request, verdict: Disallowed, now: float) -> None:
+        if not verdict.by_rule:  # robots.txt could not be had: no fault of the file
+            self.sources.release(request, verdict.until)
+            return
+        forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
+        self._record(request, self.sources.finish(request, self.sources.read(request, forbidden, now), now))
+
+    async def run(self, request: Request, send: Send) -> None:
+        """Send a poll that was chosen, follow it to its end, and record what it brought."""
+        try:
+            outcome = await send(request)
+            reading = await self._read(request, outcome)
+        except BaseException:
+            self.sources.release(request, self.clock.now() + RETRY_SECONDS)
+            raise
+        result = self.sources.finish(request, reading, self.clock.now())
+        self._record(request, result)
+        if result.removed:
+            await self.store.forget_sources(result.removed)
+        for follow in self.on_result:
+            await follow(result)
+
+    async def _read(self, request: Request, outcome: Outcome) -> object:
+        now = self.clock.now()
+        if isinstance(outcome, Fetched) and len(outcome.body) >= BODY_IN_THREAD:
+            return await asyncio.to_thread(self.sources.read, request, outcome, now)
+        return self.sources.read(request, outcome, now)
+
+    def _record(self, request: Request, result: PollResult) -> None:
+        for poll in result.polls:
+            self.store.record_poll(poll)
+        self.take(result.signals)
+        log.info("poll", extra={"url": request.url, "source": request.purpose.value, "summary": result.summary})
+
+    def take(self, signals: Sequence[Signal]) -> None:
+        """Record signals, polled or pushed, and let those that count raise their pages' staleness."""
+        self.store.record_signals(signals)
+        for signal in signals:
+            if not signal.stale:
+                self.scheduler.notice(signal.page_id, SOURCES.index(signal.source))
+
+    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> None:
+        """robots.txt of a site was read; these are its Sitemap lines."""
+        self._keep(self.sources.found(robots_url, sitemaps, now))
+
+    def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> None:
+        """A page links to these feeds in its head."""
+        if feeds:
+            self._keep(self.sources.found_feeds(page_url, feeds, now))
+
+    def _keep(self, polls: Sequence[Poll]) -> None:
+        for poll in polls:
+            self.store.record_poll(poll)
+
+    def learn(self, estimates: Sequence[Estimate], pages: Pages) -> None:
+        """Tell the sources what their signals proved to be worth, by host and source.
+
+        A host's signals are given credit at first: estimates start near "worthless" (docs/method.md 4), and a file
+        that is polled less and less could never prove itself.
+        """
+        right: dict[tuple[str, Source], float] = defaultdict(float)
+        total: dict[tuple[str, Source], int] = defaultdict(int)
+        for estimate in estimates:
+            page = pages.get(estimate.page_id)
+            if page is None:
+                continue
+            for source, count, kappa in zip(SOURCES, estimate.signals, estimate.kappa, strict=True):
+                right[page.host, source] -= count * math.expm1(-kappa)
+                total[page.host, source] += count
+        for (host, source), count in total.items():
+            if count:
+                credit = 1.0 / (1.0 + count / SIGNALS_TO_DOUBT)
+                self.sources.appraise(host, source, max(right[host, source] / count, credit))

@@ -1,0 +1,135 @@
+"""WebSub: subscribing where a feed offers a hub, so that changes are pushed. Pure: requests and answers as values.
+
+The life of a subscription: a poll finds a hub; `subscribe` gives the request to send it; the hub calls back and is
+answered by `confirm`; from then on it delivers, and `deliver` checks the signature and hands the content to the
+listener, as if it had been polled. Before the lease ends `renewals` asks for another one. A hub that never calls back
+is asked once a day.
+"""
+
+import hashlib
+import hmac
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from crawld.interfaces import PollResult
+from crawld.model.fetched import Purpose, Request
+from crawld.model.url import host_of
+from crawld.signals.files import File
+from crawld.signals.listener import Listener
+
+LEASE = 10 * 86_400.0
+LONGEST_LEASE = 30 * 86_400.0
+RENEW_BEFORE = 86_400.0
+ASK_AGAIN = 86_400.0
+MOST_DELIVERED = 4 * 2**20
+_DIGESTS = ("sha1", "sha256", "sha384", "sha512")
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackAnswer:
+    """What to answer a hub, and what its delivery decided."""
+
+    status: int
+    body: str = ""
+    result: PollResult | None = None
+
+
+class Subscriptions:
+    """The feeds of a listener that hubs push to us. `callback` is the public address the hubs are told."""
+
+    def __init__(self, listener: Listener, callback: str, new_secret: Callable[[], str]) -> None:
+        self._listener = listener
+        self._callback = callback.rstrip("/")
+        self._new_secret = new_secret
+        self._by_token: dict[str, str] = {}  # the last segment of the callback -> the feed's address
+        for file in listener.schedule:
+            if file.hub_secret:
+                self._by_token[_token(file)] = file.url
+
+    def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
+        """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
+        file = self._listener.schedule.get(url)
+        if file is None or not hubs or now < file.hub_asked_at + ASK_AGAIN or now < file.hub_until - RENEW_BEFORE:
+            return None
+        file.hub, file.topic = hubs[0], topic or url
+        return self._ask(file, now)
+
+    def renewals(self, now: float) -> Sequence[Request]:
+        """Requests for the leases that are about to end."""
+        return [
+            self._ask(file, now)
+            for file in self._listener.schedule
+            if file.hub_until and now >= max(file.hub_until - RENEW_BEFORE, file.hub_asked_at + ASK_AGAIN)
+        ]
+
+    def _ask(self, file: File, now: float) -> Request:
+        file.hub_secret = file.hub_secret or self._new_secret()
+        file.hub_asked_at = now
+        self._by_token[_token(file)] = file.url
+        form = {
+            "hub.mode": "subscribe",
+            "hub.topic": file.topic or file.url,
+            "hub.callback": f"{self._callback}/{_token(file)}",
+            "hub.lease_seconds": f"{LEASE:.0f}",
+        }
+        if urlsplit(file.hub or "").scheme == "https":  # a secret in the clear is none
+            form["hub.secret"] = file.hub_secret
+        hub = file.hub or ""
+        return Request(hub, host_of(hub), Purpose.WEBSUB, max_bytes=65_536, form=tuple(form.items()))
+
+    def confirm(self, token: str, query: Mapping[str, str], now: float) -> CallbackAnswer:
+        """The hub asks whether we meant it: the challenge where we did, 404 where we did not."""
+        file = self._file(token)
+        if file is None or query.get("hub.topic") != (file.topic or file.url):
+            return CallbackAnswer(404, "no such subscription")
+        mode = query.get("hub.mode")
+        if mode == "denied":
+            file.hub_until = 0.0
+            return CallbackAnswer(200)
+        if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
+            return CallbackAnswer(404, "not asked for")
+        file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
+        return CallbackAnswer(200, query["hub.challenge"])
+
+    def deliver(self, token: str, body: bytes, headers: Mapping[str, str], now: float) -> CallbackAnswer:
+        """The hub delivers the feed: 410 where we want none, else 202, and signals only where the signature is right.
+
+        A wrong signature is answered like a right one, as the protocol asks: the forger learns nothing.
+        """
+        file = self._file(token)
+        if file is None or now > file.hub_until:
+            return CallbackAnswer(410, "no such subscription")
+        if len(body) > MOST_DELIVERED:
+            return CallbackAnswer(413, "too large")
+        signed = urlsplit(file.hub or "").scheme == "https"
+        if signed and not _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body):
+            return CallbackAnswer(202)
+        return CallbackAnswer(202, result=self._listener.pushed(file.url, body, now))
+
+    def _file(self, token: str) -> File | None:
+        url = self._by_token.get(token)
+        return None if url is None else self._listener.schedule.get(url)
+
+
+def _token(file: File) -> str:
+    """A name for the callback that only the hub can know."""
+    secret = (file.hub_secret or "").encode()
+    return hmac.new(secret, f"callback {file.url}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return LEASE
+    return seconds if math.isfinite(seconds) and seconds > 0 else LEASE
+
+
+def _signature_holds(header: str, secret: str, body: bytes) -> bool:
+    name, _, given = header.partition("=")
+    if name not in _DIGESTS:
+        return False
+    expected = hmac.new(secret.encode(), body, name).hexdigest()
+    return hmac.compare_digest(expected.encode(), given.strip().lower().encode("utf-8", "replace"))

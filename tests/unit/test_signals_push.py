@@ -1,0 +1,192 @@
+"""Pings: what is accepted, what it leads to, and what is refused in a sentence."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
+from crawld.model.page import Page
+from crawld.model.signal import Source
+from crawld.signals.matching import PageIndex
+from crawld.signals.push_inbox import (
+    DENIAL_HOLDS,
+    KEY_HOLDS,
+    MOST_BYTES,
+    MOST_PENDING,
+    MOST_URLS,
+    PushAnswer,
+    PushInbox,
+)
+from crawld.signals.watcher import Known
+
+NOW = 1_790_000_000.0
+HOUR = 3600.0
+KEY = "0123456789abcdef"
+
+
+def inbox(delay: float = 0.0) -> PushInbox:
+    """An inbox for pages 1 to 5 of a.org; page 5 was never crawled, the others an hour ago."""
+    pages = PageIndex()
+    pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(1, 6)])
+    return PushInbox(Known(pages, lambda page_id: math.nan if page_id == 5 else NOW - HOUR, delay))
+
+
+def post(body: Any, box: PushInbox | None = None) -> PushAnswer:
+    """Post a ping."""
+    return (box or inbox()).post_signals(json.dumps(body).encode(), NOW)
+
+
+def test_a_ping_signals_the_pages_it_names() -> None:
+    """URLs and objects with a time are taken alike; what is not ours is named in the answer."""
+    answer = post(["http://a.org/1/", {"url": "https://A.ORG/2", "at": NOW - 60}, {"url": "https://a.org/x"}])
+    assert (answer.status, dict(answer.body)) == (
+        200,
+        {"signals": 2, "stale": 0, "unknown": 1, "unknown_urls": ["https://a.org/x"]},
+    )
+    assert [(s.page_id, s.source, s.seen_at, s.claimed_at) for s in answer.signals] == [
+        (1, Source.PING, NOW, None),
+        (2, Source.PING, NOW, NOW - 60),
+    ]
+
+
+def test_pings_follow_the_rules_of_signals() -> None:
+    """A time before our last crawl is stale, a page never crawled gets none, the delay discards."""
+    answer = post([{"url": "https://a.org/1", "at": NOW - 2 * HOUR}, "https://a.org/5"])
+    assert [(s.page_id, s.stale) for s in answer.signals] == [(1, True)]
+    assert not post(["https://a.org/1"], inbox(delay=2 * HOUR)).signals
+    assert post({"url": "https://a.org/1", "at": "2026-09-21T12:00:00Z"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 400, "not JSON"),
+        (b"[" * 100_000, 400, "not JSON"),
+        (b'["ftp://a.org/"]', 400, "not a URL"),
+        (b'[{"url": "https://a.org/1", "at": "soon"}]', 400, "cannot be used: garbled"),
+        (b'[{"url": "https://a.org/1", "at": [1]}]', 400, "UTC seconds"),
+        (b'[{"url": "https://a.org/1", "at": NaN}]', 400, "cannot be used"),
+        (b"[7]", 400, "give a URL"),
+        (b" " * (MOST_BYTES + 1), 413, "MB at most"),
+        (json.dumps(["x"] * (MOST_URLS + 1)).encode(), 413, "URLs at most"),
+    ],
+)
+def test_a_bad_ping_is_refused_in_a_sentence(body: bytes, status: int, words: str) -> None:
+    """The answer says what was wrong and where."""
+    answer = inbox().post_signals(body, NOW)
+    assert (answer.status, answer.signals or []) == (status, [])
+    assert words in json.dumps(dict(answer.body))
+
+
+def test_one_bad_item_does_not_spoil_the_others() -> None:
+    """Good items count, bad ones are named by their number."""
+    answer = post(["https://a.org/1", "nonsense"])
+    assert (answer.status, len(answer.signals)) == (200, 1)
+    assert answer.body["errors"] == ["item 2: 'nonsense' is not a URL of http or https"]
+
+
+def indexnow(box: PushInbox, urls: list[str], **extra: Any) -> PushAnswer:
+    """Post as IndexNow's plug-ins do."""
+    return box.post_indexnow(json.dumps({"host": "a.org", "key": KEY, "urlList": urls, **extra}).encode(), NOW)
+
+
+def test_indexnow_counts_once_the_host_vouches_for_the_key() -> None:
+    """The first ping waits until the host serves the key; from then on pings count at once, for a day."""
+    box = inbox()
+    answer = indexnow(box, ["https://a.org/1", "https://a.org/9"])
+    assert (answer.status, list(answer.signals)) == (202, [])
+    assert answer.check is not None
+    request = answer.check.request
+    assert (request.url, request.purpose) == (f"https://a.org/{KEY}.txt", Purpose.PING)
+    assert indexnow(box, ["https://a.org/2"]).check is None
+    signals = box.key_checked(answer.check, Fetched(request.url, 200, f"{KEY}\n".encode()), NOW)
+    assert [signal.page_id for signal in signals] == [1, 2]
+    assert [s.page_id for s in box.get_indexnow({"url": "https://a.org/3", "key": KEY}, NOW + 1).signals] == [3]
+    assert box.get_indexnow({"url": "https://a.org/3", "key": KEY}, NOW + KEY_HOLDS + 1).check is not None
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Fetched("u", 404),
+        Fetched("u", 200, b"another key"),
+        FetchFailed("u", Trouble.TIMEOUT, Scope.HOST),
+    ],
+)
+def test_a_key_the_host_denies_counts_for_nothing(outcome: Fetched | FetchFailed) -> None:
+    """Pings with a key that is not served are refused for an hour."""
+    box = inbox()
+    check = indexnow(box, ["https://a.org/1"]).check
+    assert check is not None
+    assert not box.key_checked(check, outcome, NOW)
+    assert box.get_indexnow({"url": "https://a.org/1", "key": KEY}, NOW + 1).status == 403
+    assert box.get_indexnow({"url": "https://a.org/1", "key": KEY}, NOW + DENIAL_HOLDS + 1).status == 202
+
+
+def test_a_strangers_ping_causes_no_request() -> None:
+    """Where no URL is ours no key is checked, and only so many at once."""
+    box = inbox()
+    answer = box.get_indexnow({"url": "https://victim.org/", "key": KEY}, NOW)
+    assert (answer.status, answer.check) == (202, None)
+    answers = [box.get_indexnow({"url": "https://a.org/1", "key": f"{KEY}{i}"}, NOW) for i in range(MOST_PENDING + 1)]
+    assert [answer.status for answer in answers] == [202] * MOST_PENDING + [429]
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"key": "short"}, 400),
+        ({"key": 3}, 400),
+        ({"urlList": []}, 400),
+        ({"urlList": "https://a.org/1"}, 400),
+        ({"urlList": ["nonsense"]}, 400),
+        ({"urlList": ["https://b.org/1"]}, 422),
+        ({"host": "b.org"}, 422),
+        ({"keyLocation": f"https://b.org/{KEY}.txt"}, 422),
+        ({"keyLocation": f"https://a.org/folder/{KEY}.txt"}, 422),
+        ({"keyLocation": f"https://a.org/{KEY}.txt"}, 202),
+        ({"host": "A.org"}, 202),
+    ],
+)
+def test_indexnow_is_checked_as_its_protocol_says(given: dict[str, Any], status: int) -> None:
+    """Malformed pings are 400, URLs of another host or folder 422."""
+    body = {"host": "a.org", "key": KEY, "urlList": ["https://a.org/1"]} | given
+    assert inbox().post_indexnow(json.dumps(body).encode(), NOW).status == status
+
+
+def test_indexnow_needs_its_parameters() -> None:
+    """A GET without URL or key, or a POST that is no object, is told what to send."""
+    box = inbox()
+    answers = [
+        box.get_indexnow({"url": "https://a.org/1"}, NOW),
+        box.get_indexnow({"url": "nonsense", "key": KEY}, NOW),
+        box.post_indexnow(b"[]", NOW),
+        box.post_indexnow(b"{", NOW),
+    ]
+    assert [answer.status for answer in answers] == [400] * 4
+    assert box.post_indexnow(b" " * (MOST_BYTES + 1), NOW).status == 413
+    assert all(answer.body["error"] for answer in answers)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=9) | st.sampled_from(["https://a.org/1", KEY, "a.org"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["url", "at", "host", "key", "urlList", "keyLocation"]), inner, max_size=5)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_whatever_is_posted_is_answered(given_value: Any) -> None:
+    """No body raises; every answer has a status and a body for JSON."""
+    box = inbox()
+    body = json.dumps(given_value).encode()
+    for answer in (box.post_signals(body, NOW), box.post_indexnow(body, NOW)):
+        assert answer.status in {200, 202, 400, 403, 413, 422, 429}
+        assert json.dumps(dict(answer.body))

@@ -1,0 +1,188 @@
+"""WebSub: subscribing, confirming, delivering, and what a forger gets."""
+
+import hashlib
+import hmac
+from itertools import count
+
+from crawld.model.fetched import Fetched, Purpose, Request
+from crawld.model.page import Page
+from crawld.model.signal import Source
+from crawld.signals.files import restored
+from crawld.signals.listener import Listener, Listening
+from crawld.signals.matching import PageIndex
+from crawld.signals.websub import ASK_AGAIN, LEASE, LONGEST_LEASE, MOST_DELIVERED, Subscriptions
+
+NOW = 1_790_000_000.0
+HOUR = 3600.0
+FEED = "https://a.org/feed"
+TOPIC = "https://a.org/topic"
+
+
+def feed(*pages: int) -> bytes:
+    """A feed that lists these pages."""
+    entries = "".join(f'<entry><link href="/{i}"/></entry>' for i in pages)
+    return f"<feed>{entries}</feed>".encode()
+
+
+class Desk:
+    """A listener that watches one feed of a.org, polled once, and its subscriptions."""
+
+    def __init__(self, hub: str = "https://hub.org/") -> None:
+        pages = PageIndex()
+        pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(5)])
+        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]))
+        self.listener.watch_given(NOW)
+        self.poll(NOW, 1)
+        secrets = (f"secret {i}" for i in count())
+        self.subscriptions = Subscriptions(self.listener, "https://me.org/websub/", lambda: next(secrets))
+        self.hub = hub
+
+    def poll(self, now: float, *pages: int) -> list[int]:
+        """Poll the feed; the pages signalled."""
+        (request,) = self.listener.due(now)
+        reading = self.listener.read(request, Fetched(FEED, 200, feed(*pages)), now)
+        return [signal.page_id for signal in self.listener.finish(request, reading, now).signals]
+
+    def subscribe(self, now: float = NOW) -> Request:
+        """Ask the hub."""
+        request = self.subscriptions.subscribe(FEED, [self.hub], TOPIC, now)
+        assert request is not None
+        return request
+
+    def confirmed(self, lease: str = "864000") -> str:
+        """Ask the hub and let it confirm; the token of the callback."""
+        token = dict(self.subscribe().form)["hub.callback"].rpartition("/")[2]
+        query = {"hub.mode": "subscribe", "hub.topic": TOPIC, "hub.challenge": "c", "hub.lease_seconds": lease}
+        assert self.subscriptions.confirm(token, query, NOW).body == "c"
+        return token
+
+    def until(self) -> float:
+        """When the lease ends."""
+        file = self.listener.schedule.get(FEED)
+        assert file is not None
+        return file.hub_until
+
+
+def signature(body: bytes, name: str = "sha256", secret: str = "secret 0") -> dict[str, str]:
+    """The header a hub signs a delivery with."""
+    return {"x-hub-signature": f"{name}={hmac.new(secret.encode(), body, name).hexdigest()}"}
+
+
+def test_a_feed_with_a_hub_is_subscribed_to() -> None:
+    """The hub is asked by a form, with a callback nobody can guess and a secret; not again while that is pending."""
+    desk = Desk()
+    request = desk.subscribe()
+    form = dict(request.form)
+    assert (request.url, request.host, request.purpose) == ("https://hub.org/", "hub.org", Purpose.WEBSUB)
+    assert (form["hub.mode"], form["hub.topic"], form["hub.secret"]) == ("subscribe", TOPIC, "secret 0")
+    assert form["hub.callback"].startswith("https://me.org/websub/")
+    assert desk.subscriptions.subscribe(FEED, [desk.hub], TOPIC, NOW + 1) is None
+    assert desk.subscriptions.subscribe(FEED, [desk.hub], TOPIC, NOW + ASK_AGAIN) is not None
+    assert desk.subscriptions.subscribe(FEED, [], None, NOW + 9 * ASK_AGAIN) is None
+    assert desk.subscriptions.subscribe("https://a.org/other", [desk.hub], None, NOW) is None
+
+
+def test_only_what_we_asked_for_is_confirmed() -> None:
+    """The challenge is echoed for our own topic and callback; anything else is not found."""
+    desk = Desk()
+    token = dict(desk.subscribe().form)["hub.callback"].rpartition("/")[2]
+    query = {"hub.mode": "subscribe", "hub.topic": TOPIC, "hub.challenge": "c", "hub.lease_seconds": "3600"}
+    confirm = desk.subscriptions.confirm
+    assert confirm("0" * 32, query, NOW).status == 404
+    assert confirm(token, query | {"hub.topic": FEED}, NOW).status == 404
+    assert confirm(token, query | {"hub.mode": "unsubscribe"}, NOW).status == 404
+    assert confirm(token, query, NOW + 2 * ASK_AGAIN).status == 404
+    answer = confirm(token, query, NOW + 1)
+    assert (answer.status, answer.body, desk.until()) == (200, "c", NOW + 1 + 3600)
+    assert confirm(token, {"hub.mode": "denied", "hub.topic": TOPIC}, NOW).status == 200
+    assert desk.until() == 0
+
+
+def test_a_signed_delivery_signals_its_pages_once() -> None:
+    """What the hub delivers counts at once, and neither a second delivery nor the next poll tells it again."""
+    desk = Desk()
+    token = desk.confirmed()
+    body = feed(1, 2)
+    answer = desk.subscriptions.deliver(token, body, signature(body), NOW + 1)
+    assert answer.status == 202
+    assert answer.result is not None
+    assert [(s.page_id, s.source) for s in answer.result.signals] == [(2, Source.WEBSUB)]
+    assert [poll.polls for poll in answer.result.polls] == [0]
+    again = desk.subscriptions.deliver(token, body, signature(body, "sha512"), NOW + 2).result
+    assert again is not None
+    assert not again.signals
+    assert desk.poll(NOW + HOUR, 1, 2, 3) == [3]
+
+
+def test_a_forger_gets_nothing() -> None:
+    """A delivery with a wrong, missing or unknown signature is answered alike and does nothing."""
+    desk = Desk()
+    token = desk.confirmed()
+    body = feed(1, 2)
+    forged = ("", "md5=00", "sha256=é", signature(body, secret="guess")["x-hub-signature"])
+    for headers in ({}, *({"x-hub-signature": value} for value in forged)):
+        answer = desk.subscriptions.deliver(token, body, headers, NOW + 1)
+        assert (answer.status, answer.result) == (202, None)
+
+
+def test_deliveries_end_with_the_lease() -> None:
+    """Without a subscription, or after its end, the hub is told to stop; a flood is refused."""
+    desk = Desk()
+    token = desk.confirmed("60")
+    deliver = desk.subscriptions.deliver
+    assert deliver("0" * 32, b"", {}, NOW).status == 410
+    assert deliver(token, b"", {}, NOW + 61).status == 410
+    assert deliver(token, b" " * (MOST_DELIVERED + 1), {}, NOW + 1).status == 413
+    body = b"<html>"
+    answer = deliver(token, body, signature(body), NOW + 1)
+    assert answer.result is not None
+    assert (answer.result.summary, list(answer.result.signals)) == ("an HTML page", [])
+
+
+def test_a_plain_hub_gets_no_secret() -> None:
+    """Over plain HTTP no secret is sent, and deliveries are known by their callback alone."""
+    desk = Desk("http://hub.org/")
+    assert "hub.secret" not in dict(desk.subscribe().form)
+    desk = Desk("http://hub.org/")
+    answer = desk.subscriptions.deliver(desk.confirmed(), feed(4), {}, NOW + 1)
+    assert answer.result is not None
+    assert [signal.page_id for signal in answer.result.signals] == [4]
+
+
+def test_leases_are_renewed_and_bounded() -> None:
+    """A lease is renewed before its end, once a day at most; an absurd one is cut or replaced."""
+    desk = Desk()
+    desk.confirmed()
+    assert not desk.subscriptions.renewals(NOW + HOUR)
+    (request,) = desk.subscriptions.renewals(NOW + LEASE - HOUR)
+    assert dict(request.form)["hub.topic"] == TOPIC
+    assert not desk.subscriptions.renewals(NOW + LEASE - HOUR + 1)
+    for lease, expected in (("1e99", LONGEST_LEASE), ("nan", LEASE), ("-3", LEASE), ("soon", LEASE)):
+        desk = Desk()
+        desk.confirmed(lease)
+        assert desk.until() == NOW + expected
+
+
+def test_a_restart_keeps_subscriptions() -> None:
+    """The callback of a subscription still works after a restart."""
+    desk = Desk()
+    token = desk.confirmed()
+    file = desk.listener.schedule.get(FEED)
+    assert file is not None
+    again = Desk()
+    again.listener.schedule.remove(FEED)
+    again.listener.schedule.add(restored(file.exported()))
+    body = feed(3)
+    answer = Subscriptions(again.listener, "https://me.org/", str).deliver(token, body, signature(body), NOW + 1)
+    assert answer.result is not None
+    assert [signal.page_id for signal in answer.result.signals] == [3]
+
+
+def test_signatures_follow_the_protocol() -> None:
+    """Each of the protocol's digests is accepted."""
+    desk = Desk()
+    token = desk.confirmed()
+    for name in ("sha1", "sha256", "sha384", "sha512"):
+        assert name in hashlib.algorithms_guaranteed
+        body = feed(1)
+        assert desk.subscriptions.deliver(token, body, signature(body, name), NOW + 1).result is not None

@@ -1,1 +1,239 @@
 """The only builder of concrete things: reads the configuration and puts the parts together."""
+
+import hashlib
+import logging
+import os
+import random
+import socket
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from crawld import __version__
+from crawld.api.app import ControlServer
+from crawld.clock import SystemClock
+from crawld.config import Settings
+from crawld.content.rules import DigestRule, rule_for
+from crawld.content.url_list import UrlList, read_url_list
+from crawld.daemon.control import Steering
+from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.learner import Learner
+from crawld.daemon.logs import configure
+from crawld.daemon.pages import Pages
+from crawld.daemon.roster import Roster
+from crawld.daemon.supervisor import Daemon
+from crawld.daemon.watch import ListWatch
+from crawld.errors import ConfigError, InputError
+from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.fetch.robots_cache import RobotsCache
+from crawld.scheduler import policies
+from crawld.scheduler.columns import Intervals
+from crawld.scheduler.estimator import Prior
+from crawld.scheduler.pacer import Pacer
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scheduler import Scheduler
+from crawld.store import SqlStore
+from crawld.store.retention import Retention
+
+log = logging.getLogger("crawld")
+
+FROM_LIST = "list"
+LONGEST_SOCKET = 100
+LONGEST_GUESS = 30 * 86400.0
+"""Seconds between changes that are assumed of a page at the most while nothing is known."""
+LIVE = frozenset({"bandwidth", "urls", "digest", "audit", "signals", "log"})
+"""Settings that take effect when they are read again; the others wait for a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """How often the daemon's side tasks come round, in seconds: a demo has no minutes to wait."""
+
+    learn: float = 5.0
+    tick: float = 60.0
+
+
+def user_agent(settings: Settings) -> str:
+    """Who we say we are: as set, or our name with the webmaster of this machine as contact."""
+    return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{socket.getfqdn() or 'localhost'})"
+
+
+def read_list(source: str) -> UrlList:
+    """The URL list from a file, or from standard input for `-`."""
+    if source == "-":
+        return read_url_list(sys.stdin.buffer.read())
+    try:
+        return read_url_list(Path(source).read_bytes())
+    except OSError as error:
+        raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
+
+
+def control_socket(settings: Settings) -> Path:
+    """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
+
+    Unix sockets have short paths: a longer one is replaced by a name that follows from it in the temporary directory.
+    """
+    if settings.api.socket is not None:
+        return Path(settings.api.socket)
+    if settings.database.startswith("sqlite:///"):
+        path = Path(settings.database.removeprefix("sqlite:///") + ".sock").absolute()
+    else:
+        path = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld")) / "crawld.sock"
+    if len(str(path).encode()) <= LONGEST_SOCKET:
+        return path
+    name = hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{name}.sock"
+
+
+def digest_rules(settings: Settings) -> Sequence[DigestRule]:
+    """The rules for what counts as a change."""
+    return [DigestRule(**rule.model_dump()) for rule in settings.digest]
+
+
+def set_up_logging(settings: Settings) -> None:
+    """Log lines as the settings ask for them."""
+    configure(settings.log.level, settings.log.format, in_journal="JOURNAL_STREAM" in os.environ)
+
+
+class Assembly:
+    """The parts of one daemon, made from settings, and what is done with them when settings are read again."""
+
+    def __init__(self, settings: Settings, *, tempo: Tempo | None = None, insist_on_bandwidth: bool = False) -> None:
+        self.settings = settings
+        self._tempo = tempo or Tempo()
+        self._insist = insist_on_bandwidth
+        self.clock = SystemClock()
+        self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
+        manners = settings.politeness
+        self.gate = HostGate(Manners(manners.delay, manners.max_delay, manners.per_host), self._rng)
+        intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
+        policy = policies.choose(settings.policy)
+        self.scheduler = Scheduler(policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals))
+        self.store = SqlStore(
+            settings.database,
+            keep_bodies=settings.keep_bodies,
+            retention=Retention(**settings.retention.model_dump()),
+            clock=self.clock,
+        )
+        self.pages = Pages()
+        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate)
+        self.crawler = Crawler(self._parts())
+        self.steering = Steering(
+            self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
+        )
+
+    def _parts(self) -> Parts:
+        settings, fetching = self.settings, self.settings.fetch
+        self.fetcher = HttpFetcher(
+            self.clock,
+            user_agent(settings),
+            allow_private=settings.allow_private,
+            timeouts=Timeouts(fetching.connect_timeout, fetching.first_byte_timeout, fetching.timeout),
+            max_bytes=fetching.max_bytes,
+        )
+        return Parts(
+            scheduler=self.scheduler,
+            gate=self.gate,
+            pacer=Pacer(settings.bandwidth, self.clock.monotonic()),
+            pages=self.pages,
+            store=self.store,
+            fetcher=self.fetcher,
+            robots=RobotsCache(user_agent(settings)),
+            clock=self.clock,
+            rule_for=partial(rule_for, digest_rules(settings)),
+            rng=self._rng,
+            poll_share=settings.signals.share,
+            audit_share=settings.audit.share,
+            unconditional_share=fetching.unconditional_share,
+        )
+
+    def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
+        """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
+        services: list[Callable[[], Awaitable[None]]] = [self._learn]
+        services.append(ControlServer(self.steering, control_socket(self.settings)).run)
+        if self.settings.urls not in {None, "-"}:
+            services.append(ListWatch(Path(str(self.settings.urls)), self.load_list).run)
+        self.steering.on_reload = partial(self.reload, read_settings)
+        return Daemon(
+            store=self.store,
+            fetcher=self.fetcher,
+            scheduler=self.scheduler,
+            crawler=self.crawler,
+            roster=self.roster,
+            clock=self.clock,
+            prepare=self._prepare,
+            services=services,
+            reload=self.steering.on_reload,
+            tick_seconds=self._tempo.tick,
+        )
+
+    async def _learn(self) -> None:
+        """Learn from a first guess that lets everything compete: a page changes once a round of all pages."""
+        round_seconds = min(max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9), LONGEST_GUESS)
+        guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
+        await Learner(self.store, self.scheduler, self.clock, interval=self._tempo.learn, prior=guess).run()
+
+    async def _prepare(self) -> None:
+        await self.load_list()
+        await self.steering.restore(self.settings.bandwidth, insist=self._insist)
+
+    async def load_list(self) -> None:
+        """Take over the URL list of the settings; each bad line is named, nothing usable is an error."""
+        source = self.settings.urls
+        if source is None:
+            return
+        listed = read_list(source)
+        for bad in listed.bad:
+            log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})
+        if not listed.wanted:
+            bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
+            raise InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
+        taken = await self.roster.adopt(listed.wanted, origin=FROM_LIST, now=self.clock.now())
+        log.info(
+            "list",
+            extra={
+                "list": source,
+                "pages": len(listed.wanted),
+                "added": len(taken.added) + len(taken.returned),
+                "reweighted": len(taken.reweighted),
+                "retired": len(taken.retired),
+                "bad": len(listed.bad),
+                "duplicates": listed.duplicates,
+            },
+        )
+
+    async def reload(self, read_settings: Callable[[], Settings] | None) -> str:
+        """Read settings and list again; bad ones change nothing, and the sentence says why."""
+        try:
+            new = self.settings if read_settings is None else read_settings()
+            rules = digest_rules(new)
+            changed = {name for name in Settings.model_fields if getattr(new, name) != getattr(self.settings, name)}
+            old, self.settings = self.settings, new
+            try:
+                await self.load_list()
+            except InputError:
+                self.settings = old
+                raise
+        except (ConfigError, InputError) as error:
+            return f"kept the old settings: {error}"
+        self.crawler.change_rules(partial(rule_for, rules))
+        self.crawler.polls.share, self.crawler.audit_share.share = new.signals.share, new.audit.share
+        set_up_logging(new)
+        if "bandwidth" in changed:
+            await self.steering.change_bandwidth(new.bandwidth)
+        waiting = sorted(changed - LIVE)
+        return "took over the settings" + (f"; after a restart: {', '.join(waiting)}" if waiting else "")
+
+
+def build(
+    settings: Settings,
+    *,
+    tempo: Tempo | None = None,
+    insist_on_bandwidth: bool = False,
+    read_settings: Callable[[], Settings] | None = None,
+) -> Daemon:
+    """A daemon, ready to run."""
+    return Assembly(settings, tempo=tempo, insist_on_bandwidth=insist_on_bandwidth).daemon(read_settings)

@@ -13,6 +13,14 @@ COMMANDS = {
     "run": "Crawl for ever: keep the pages of a URL list fresh.",
     "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
     "stats": "How fresh the copy is, and what was learnt.",
+    "explain": "What is believed of a page, and why it is not crawled just now.",
+    "get": "Print the copy of a page, with its age and freshness.",
+    "urls": "Add, remove, list and import pages.",
+    "bandwidth": "Show or change the running daemon's request rate.",
+    "pause": "Let the running daemon stand still.",
+    "resume": "Let a paused daemon go on.",
+    "host": "Block, unblock or slow down one host.",
+    "install-service": "Print or install the systemd unit.",
 }
 
 

@@ -64,7 +64,7 @@ class Crawler:
 
     def __init__(self, parts: Parts) -> None:
         self._p = p = parts
-        self.status = Status(started_at=p.clock.now(), bandwidth=p.pacer.rate)
+        self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
         self._permits = Permits(p.gate)
         self._sender = Sender(p.fetcher, p.gate, self._permits, p.robots, p.store, p.clock, self.status, p.listener)
@@ -112,7 +112,13 @@ class Crawler:
         self._p.pacer.change_rate(rate, self._p.clock.monotonic())
         self._p.scheduler.change_bandwidth(rate, self._p.clock.now())
         self.status.bandwidth = rate
+        self.status.last_slot_at = self._p.clock.monotonic()
         self._wake.set()
+
+    def serves_slots(self) -> bool:
+        """Whether the loop has taken its slots: at a rate above 0 the last one is not long ago."""
+        spacing = self._p.pacer.spacing
+        return math.isinf(spacing) or self._p.clock.monotonic() - self.status.last_slot_at < 3 * spacing + 10.0
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""

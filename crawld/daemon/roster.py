@@ -21,6 +21,10 @@ class Roster:
         self._scheduler = scheduler
         self._gate = gate
 
+    def pages(self) -> Sequence[Page]:
+        """Every page that is kept fresh."""
+        return list(self._pages)
+
     async def restore(self) -> int:
         """Take in everything the store knows; how many pages that are."""
         for state in await self._store.hosts():

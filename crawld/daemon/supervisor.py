@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
@@ -18,6 +18,8 @@ log = logging.getLogger("crawld")
 
 DRAIN_SECONDS = 3.0
 TICK_SECONDS = 60.0
+PRUNE_SECONDS = 300.0
+PRUNE_PAUSE = 1.0
 
 Service = Callable[[], Awaitable[None]]
 
@@ -32,13 +34,14 @@ class Daemon:
     crawler: Crawler
     roster: Roster
     clock: Clock
-    load_list: Callable[[], Awaitable[None]]
+    prepare: Callable[[], Awaitable[None]]
+    """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
     services: Sequence[Service] = ()
     """Further loops that run beside the crawler until they are cancelled: the learner, the control socket."""
-    reload: Callable[[], Awaitable[None]] | None = None
+    reload: Callable[[], Awaitable[str]] | None = None
     tick_seconds: float = TICK_SECONDS
     notifier: Notifier = field(default_factory=Notifier)
-    on_ready: Callable[[], None] | None = None
+    catch_signals: bool = True
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _reloading: asyncio.Future[None] | None = None
 
@@ -48,46 +51,41 @@ class Daemon:
 
     async def run(self) -> None:
         """Live until `stop`, SIGTERM or SIGINT, or until one of the loops fails, which is raised."""
-        await self.store.start()
-        try:
-            pages = await self.roster.restore()
-            log.info("restored", extra={"pages": pages})
-            await self.load_list()
-            await self._serve()
-        finally:
-            self.notifier.send("STOPPING=1")
-            await self.fetcher.close()
-            await self.store.close()
+        with self._signals() if self.catch_signals else contextlib.nullcontext():
+            await self.store.start()
+            try:
+                pages = await self.roster.restore()
+                log.info("restored", extra={"pages": pages})
+                await self.prepare()
+                await self._serve()
+            finally:
+                self.notifier.send("STOPPING=1")
+                await self.fetcher.close()
+                await self.store.close()
 
     async def _serve(self) -> None:
-        loops = [self.crawler.run, self._tick, self._feed_watchdog, *self.services]
-        tasks = [asyncio.create_task(_service(loop)) for loop in loops]
+        loops = [self.crawler.run, self._tick, self._prune, self._feed_watchdog, *self.services]
+        tasks = [asyncio.ensure_future(loop()) for loop in loops]
         stopping = asyncio.create_task(self._stop.wait())
-        with self._signals():
-            self.notifier.send("READY=1", self._status_line())
-            log.info(
-                "ready", extra={"pages": len(self.scheduler), "bandwidth": format_rate(self.crawler.status.bandwidth)}
-            )
-            if self.on_ready is not None:
-                self.on_ready()
-            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            log.info("stopping")
-            self.notifier.send("STOPPING=1")
-            self.crawler.stop()
-            given_up = await self.crawler.drain(DRAIN_SECONDS)
+        self.notifier.send("READY=1", self._status_line())
+        rate = format_rate(self.crawler.status.bandwidth)
+        log.info("ready", extra={"pages": len(self.scheduler), "bandwidth": rate})
+        await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        log.info("stopping")
+        self.crawler.stop()
+        given_up = await self.crawler.drain(DRAIN_SECONDS)
         failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for task in (stopping, *tasks):
             task.cancel()
         await asyncio.gather(stopping, *tasks, return_exceptions=True)
         self._record_freshness()
-        await self.store.flush()
         log.info("stopped", extra={"requests": self.crawler.status.requests, "given_up": given_up})
         for error in failed:
             if error is not None:
                 raise error
 
     @contextlib.contextmanager
-    def _signals(self):  # type: ignore[no-untyped-def]
+    def _signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self._on_hangup}
         for number, handler in handlers.items():
@@ -102,23 +100,37 @@ class Daemon:
         self._reloading = asyncio.ensure_future(self._reload())
 
     async def _reload(self) -> None:
-        if self.reload is not None:
-            await self.reload()
+        """Read settings and list again; systemd is told that we do."""
+        if self.reload is None:
+            return
+        self.notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self.clock.monotonic() * 1e6)}")
+        log.info("reload", extra={"result": await self.reload()})
+        self.notifier.send("READY=1", self._status_line())
 
     async def _tick(self) -> None:
-        """Once a minute: a point of the freshness history, a line for systemd, and pruning."""
+        """Once a minute: a point of the freshness history and a line for systemd."""
         while True:
             await asyncio.sleep(self.tick_seconds)
             self._record_freshness()
             self.notifier.send(self._status_line())
 
+    async def _prune(self) -> None:
+        """Delete a little of what retention no longer keeps, now and then more often while there is much."""
+        while True:
+            await asyncio.sleep(PRUNE_SECONDS)
+            while await self.store.prune() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
+                await asyncio.sleep(PRUNE_PAUSE)
+
     async def _feed_watchdog(self) -> None:
+        """Tell systemd that we live, but only while slots are served and the store takes what we record."""
         limit = self.notifier.watchdog_seconds()
         if limit is None:
             await asyncio.Event().wait()
             return
         while True:
-            self.notifier.send("WATCHDOG=1")
+            if self.crawler.serves_slots() and self.store.healthy:
+                await self.store.flush()
+                self.notifier.send("WATCHDOG=1")
             await asyncio.sleep(limit / 3)
 
     def _status_line(self) -> str:
@@ -146,7 +158,3 @@ class Daemon:
                 skipped_slots=status.skipped_slots,
             )
         )
-
-
-async def _service(loop: Service) -> None:
-    await loop()

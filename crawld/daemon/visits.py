@@ -47,7 +47,8 @@ class Visits:
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle, it is given back as it was."""
         try:
-            memory = await self.store.recall(page.id)
+            # A page never seen has no memory to read, and the request leaves that much closer to its slot.
+            memory = await self.store.recall(page.id) if self.scheduler.seen(page.id) else None
             request = self._request(page, memory, unconditional=audit)
             at = self.clock.now()
             outcome = await self.sender.follow(request)

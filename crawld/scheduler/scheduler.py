@@ -212,6 +212,11 @@ class Scheduler:
         rows = self._rows([page_id])
         return float(self._freshness(rows, now)[0])
 
+    def seen(self, page_id: int) -> bool:
+        """Whether the page was ever crawled with success."""
+        row = self._row_of.get(page_id)
+        return row is not None and not np.isnan(self._last[row])
+
     def held(self, page_id: int) -> bool:
         """Whether the page is out being crawled."""
         return self._row_of[page_id] in self._held

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import delete, select, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -45,6 +46,14 @@ KeepBodies = Literal["latest", "changes", "none"]
 SAVED_AT_ONCE = 2_000
 
 
+_migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+def _migrating() -> asyncio.Lock:
+    """One migration at a time: Alembic keeps the one under way in module globals."""
+    return _migrations.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+
 class SqlStore:
     """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
 
@@ -76,7 +85,7 @@ class SqlStore:
         engine = writing_engine(address)
         connection = WriteConnection(engine, address.shown)
         try:
-            async with connection.transaction() as transaction:
+            async with _migrating(), connection.transaction() as transaction:
                 await transaction.run_sync(migrate, address.shown)
             self._opened = connection, reading_engine(address, beside_writer=True)
         except BaseException as error:

@@ -7,7 +7,7 @@ from crawld.scheduler.chooser import Chooser
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats
+from crawld.scheduler.valuation import Beliefs, Floats, Jet
 
 
 class Linear:
@@ -20,6 +20,11 @@ class Linear:
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """When the value reaches the level."""
         return np.maximum(level / beliefs.mu - boost, 0.0) / beliefs.alpha
+
+    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
+        """A straight line."""
+        none = np.zeros(len(tau))
+        return Jet(self.value(tau, boost, beliefs), beliefs.mu * beliefs.alpha, none, none)
 
 
 def believe(mu: list[float]) -> Beliefs:

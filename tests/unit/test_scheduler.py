@@ -8,24 +8,12 @@ from crawld.model.signal import SOURCES
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.scheduler import Arrivals, Scheduler
-from crawld.scheduler.valuation import Beliefs, Floats
-
-
-class Staleness:
-    """A value anyone can check by hand: importance times log-staleness."""
-
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        """μ(ατ + boost)."""
-        return np.asarray(beliefs.mu * (beliefs.alpha * tau + boost))
-
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-        """Where that reaches the level."""
-        return np.asarray(np.maximum(level / beliefs.mu - boost, 0) / beliefs.alpha)
+from tests.unit.test_scan import Linear
 
 
 def scheduler(pages: int, *, last: float = np.nan, kappa: float = 0.0) -> Scheduler:
     """Pages 100, 101, … with importance 1, 2, … on host 0."""
-    made = Scheduler(Scan(Staleness(), intervals=Intervals(longest=1e9, shortest=0.0)), assumed=(0.1, 1.0))
+    made = Scheduler(Scan(Linear(), intervals=Intervals(longest=1e9, shortest=0.0)), assumed=(0.1, 1.0))
     made.add(
         Arrivals(
             ids=np.arange(100, 100 + pages),

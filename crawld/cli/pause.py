@@ -1,0 +1,16 @@
+"""`crawld pause`: let the running daemon stand still."""
+
+from pathlib import Path
+
+import click
+
+from crawld.cli.remote import CONFIG, DATABASE, ask
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def command(config_file: Path | None, database: str | None) -> None:
+    """Let the running daemon stand still, also over restarts, until `crawld resume`."""
+    ask(config_file, database, "POST", "/pause")
+    click.echo("paused; `crawld resume` goes on")

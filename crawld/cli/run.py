@@ -1,0 +1,47 @@
+"""`crawld run`: the daemon."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import click
+
+from crawld.config import Settings, load
+from crawld.errors import InputError
+
+NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
+
+  crawld run --urls urls.txt --bandwidth 2/s
+
+where urls.txt holds one URL a line, optionally followed by its importance; or `urls: urls.txt` in a file given with
+--config. `crawld demo` shows crawld at work without any."""
+
+
+@click.command()
+@click.option(
+    "--config", "config_file", type=click.Path(path_type=Path), envvar="CRAWLD_CONFIG", help="Settings (YAML)."
+)
+@click.option("--urls", metavar="FILE", help="The pages to keep fresh, one URL a line; - reads standard input.")
+@click.option("--bandwidth", metavar="RATE", help="Requests in all: 2/s, 90/min, 5000/day.")
+@click.option("--database", metavar="URL", help="sqlite:///FILE or postgresql://USER@HOST/NAME.")
+def command(config_file: Path | None, urls: str | None, bandwidth: str | None, database: str | None) -> None:
+    """Crawl for ever: keep the pages of a URL list fresh within the bandwidth.
+
+    The command line wins over the file given with --config. SIGTERM and ctrl-C end it cleanly.
+    """
+    given = {"urls": urls, "bandwidth": bandwidth, "database": database}
+    settings = load(config_file, given)
+    if settings.urls is None and not _holds_pages(settings):
+        raise InputError(NOTHING_GIVEN)
+    from crawld import wiring
+
+    wiring.set_up_logging(settings)
+    read_again = partial(load, config_file, given)
+    asyncio.run(wiring.build(settings, insist_on_bandwidth=bandwidth is not None, read_settings=read_again).run())
+
+
+def _holds_pages(settings: Settings) -> bool:
+    """Whether a database from an earlier run is there to go on with."""
+    if not settings.database.startswith("sqlite:///"):
+        return True
+    return Path(settings.database.removeprefix("sqlite:///")).exists()

@@ -1,0 +1,128 @@
+"""`crawld urls`: add, remove, list and import pages, with or without a running daemon."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from crawld.cli.reading import read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.clock import SystemClock
+from crawld.config import load
+from crawld.content.url_list import UrlList, read_url_list
+from crawld.daemon.control import BY_HAND
+from crawld.errors import InputError
+from crawld.model.page import PageState, Wanted
+from crawld.store import SqlStore
+from crawld.wiring import read_list
+
+AT_ONCE = 5000
+
+
+@click.group(name="urls")
+def command() -> None:
+    """Add, remove, list and import pages. A running daemon takes them over at once; else the database is changed."""
+
+
+@command.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option(
+    "--importance", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Their weight."
+)
+@CONFIG
+@DATABASE
+def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
+    """Keep these pages fresh as well."""
+    listed = read_url_list("\n".join(f"{url} {importance}" for url in urls).encode())
+    _add(listed, config_file, database)
+
+
+@command.command(name="import")
+@click.argument("file", metavar="FILE")
+@CONFIG
+@DATABASE
+def import_(file: str, config_file: Path | None, database: str | None) -> None:
+    """Add the pages of a URL list (text or CSV; - reads standard input) to those there are; none is retired."""
+    _add(read_list(file), config_file, database)
+
+
+@command.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@CONFIG
+@DATABASE
+def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
+    """Retire these pages; their history is kept. A page on the watched list comes back when that is read again."""
+    listed = read_url_list("\n".join(urls).encode())
+    _name_bad_lines(listed)
+    wanted = [page.url for page in listed.wanted]
+    try:
+        removed = ask(config_file, database, "DELETE", "/urls", {"urls": wanted})["removed"]
+    except NotRunningError:
+        removed = asyncio.run(_retire_in_store(load(config_file, {"database": database}).database, wanted))
+    for url in removed:
+        click.echo(f"removed {url}")
+    unknown = set(wanted) - set(removed)
+    for url in sorted(unknown):
+        click.echo(f"not here: {url}", err=True)
+    if unknown:
+        sys.exit(1)
+
+
+@command.command(name="list")
+@CONFIG
+@DATABASE
+@AS_JSON
+def list_(config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Every page that is kept fresh, with its importance, as a URL list that `import` reads."""
+    pages = read(config_file, database, lambda reader: reader.page_stats())
+    for page in sorted(pages, key=lambda row: str(row["url"])):
+        if page["state"] == PageState.RETIRED.value:
+            continue
+        if as_json:
+            click.echo(json.dumps({"url": page["url"], "importance": page["importance"]}))
+        else:
+            click.echo(page["url"] if page["importance"] == 1 else f"{page['url']} {page['importance']:g}")
+
+
+def _name_bad_lines(listed: UrlList) -> None:
+    for bad in listed.bad:
+        click.echo(str(bad), err=True)
+    if not listed.wanted:
+        raise InputError("no usable URL")
+
+
+def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
+    _name_bad_lines(listed)
+    added = 0
+    for start in range(0, len(listed.wanted), AT_ONCE):
+        some = listed.wanted[start : start + AT_ONCE]
+        try:
+            body: dict[str, object] = {"urls": [{"url": page.url, "importance": page.importance} for page in some]}
+            added += ask(config_file, database, "POST", "/urls", body)["added"]
+        except NotRunningError:
+            added += asyncio.run(_add_to_store(load(config_file, {"database": database}).database, some))
+    click.echo(f"{added} added, {len(listed.wanted) - added} known already, {len(listed.bad)} not usable")
+    if listed.bad:
+        sys.exit(1)
+
+
+async def _add_to_store(database: str, wanted: Sequence[Wanted]) -> int:
+    store = SqlStore(database)
+    await store.start()
+    try:
+        adoption = await store.adopt(wanted, origin=BY_HAND, now=SystemClock().now(), complete=False)
+    finally:
+        await store.close()
+    return len(adoption.added) + len(adoption.returned)
+
+
+async def _retire_in_store(database: str, urls: Sequence[str]) -> Sequence[str]:
+    store = SqlStore(database)
+    await store.start()
+    try:
+        return [page.url for page in await store.retire(urls, now=SystemClock().now())]
+    finally:
+        await store.close()

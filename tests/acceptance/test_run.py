@@ -1,0 +1,99 @@
+"""The real process against a real server: rate, clean stop, refusals."""
+
+import asyncio
+import signal
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.process import command, daemon, settings
+from tests.site import Site
+
+
+def most_in_a_window(times: Sequence[float], width: float) -> int:
+    """The most requests that any window of that width holds."""
+    return max(bisect_right(times, start + width) - i for i, start in enumerate(times))
+
+
+async def test_the_servers_log_shows_the_rate_held_and_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
+    """Never more than R·w + 1 requests in a window, all recorded, status 0, nothing half-written."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url(f"/poisson/{i}?rate=0.5") for i in range(30)])
+        async with daemon("--config", str(file), "--bandwidth", "20/s", cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            await asyncio.sleep(5.0)
+            assert await asyncio.wait_for(running.end(), 5.0) == 0
+        times = [seen.monotonic for seen in site.visits()]
+        pages = [seen for seen in site.visits() if seen.path != "/robots.txt"]
+    assert len(times) > 50
+    for width in (1.0, 2.0, 3.0):
+        assert most_in_a_window(times, width) <= 20 * width + 1
+    with sqlite3.connect(tmp_path / "x.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        (recorded,) = db.execute("SELECT count(*) FROM crawls").fetchone()
+    assert recorded == len(pages)
+
+
+async def test_ctrl_c_ends_it_cleanly_too(tmp_path: Path) -> None:
+    """SIGINT is as good as SIGTERM."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")])
+        async with daemon("--config", str(file), cwd=tmp_path) as running:
+            await running.until_logged("crawl")
+            assert await running.end(signal.SIGINT) == 0
+
+
+async def test_without_pages_it_says_what_to_give(tmp_path: Path) -> None:
+    """`crawld run` alone names the options and an example, and makes no file."""
+    ended = await command("run", cwd=tmp_path)
+    assert ended.status == 2
+    assert "--urls urls.txt" in ended.err
+    assert "Traceback" not in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_list_without_a_usable_line_is_an_error_that_names_the_lines(tmp_path: Path) -> None:
+    """Each bad line is named with its number, and the status says that nothing was usable."""
+    (tmp_path / "urls.txt").write_bytes(b"ftp://x/\n\xff\n")
+    ended = await command("run", "--urls", "urls.txt", cwd=tmp_path)
+    assert ended.status == 2
+    assert "line 1" in ended.err
+    assert "line 2" in ended.err
+    assert "no usable line" in ended.err
+
+
+async def test_a_database_in_use_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    """A second daemon on the same database does not start."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")])
+        async with daemon("--config", str(file), cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            second = await command("run", "--config", str(file), cwd=tmp_path)
+    assert second.status == 2
+    assert "in use" in second.err
+    assert "Traceback" not in second.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--config", "absent.yaml"], "absent.yaml"),
+        (["run", "--urls", "absent.txt"], "absent.txt"),
+        (["run", "--urls", "x", "--bandwidth", "fast"], "2/s"),
+        (["run", "--urls", "x", "--database", "mysql://x"], "sqlite:///FILE"),
+        (["bandwidth", "fast"], "2/s"),
+        (["pause"], "no daemon answers"),
+        (["demo", "--bandwidth", "x"], "2/s"),
+        (["demo", "--seconds", "0"], "--seconds"),
+        (["nonsense"], "No such command"),
+    ],
+)
+async def test_bad_arguments_get_a_sentence_and_status_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """What was wrong is named; no traceback."""
+    ended = await command(*arguments, cwd=tmp_path)
+    assert ended.status == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err

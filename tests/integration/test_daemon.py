@@ -1,0 +1,160 @@
+"""The daemon in one process against the real test site: what it records, and how it treats hosts."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawld import wiring
+from crawld.config import Settings
+from crawld.daemon.supervisor import Daemon
+from tests.site import Site
+
+
+@asynccontextmanager
+async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Daemon]:
+    """A daemon that keeps these pages fresh while the block runs."""
+    (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
+    given: dict[str, object] = {
+        "bandwidth": "50/s",
+        "urls": str(folder / "urls.txt"),
+        "database": f"sqlite:///{folder}/x.db",
+        "allow_private": ["127.0.0.0/8"],
+        "politeness": {"delay": 0, "per_host": 10},
+        "min_interval": 0.2,
+        "max_interval": 0.4,
+        "audit": {"share": 0},
+        "signals": {"sitemaps": "off", "feeds": "off"},
+        "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
+    }
+    daemon = wiring.build(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2))
+    daemon.catch_signals = False
+    task = asyncio.create_task(daemon.run())
+    try:
+        await until(lambda: len(daemon.scheduler) == len(urls) or task.done())
+        yield daemon
+    finally:
+        daemon.stop()
+        await task
+
+
+async def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while not check():
+            await asyncio.sleep(0.02)
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """What the database says."""
+    with sqlite3.connect(f"file:{folder}/x.db?mode=ro", uri=True) as db:
+        return db.execute(query).fetchall()
+
+
+async def test_changes_are_seen_and_noise_is_not(tmp_path: Path) -> None:
+    """A page that changed is found changed once; one whose bytes differ but whose text stays is unchanged."""
+    async with Site() as site, running(tmp_path, [site.url("/cue/1"), site.url("/nonce/1")]):
+        await until(lambda: len(site.visits("/cue/1")) >= 2 and len(site.visits("/nonce/1")) >= 2)
+        site.change("/cue/1")
+        seen = len(site.visits("/cue/1"))
+        await until(lambda: len(site.visits("/cue/1")) >= seen + 2)
+    found = rows(tmp_path, "SELECT sum(verdict = 'changed') FROM crawls GROUP BY page_id ORDER BY page_id")
+    assert found == [(1,), (0,)]
+
+
+async def test_robots_txt_is_asked_first_and_obeyed(tmp_path: Path) -> None:
+    """The first request is for robots.txt; a forbidden page is shown as disallowed and never asked."""
+    async with Site(robots={"127.0.0.1": "User-agent: *\nDisallow: /ok/secret\n"}) as site:
+        async with running(tmp_path, [site.url("/ok/1"), site.url("/ok/secret")]):
+            await until(lambda: len(site.visits("/ok/1")) >= 2)
+        assert site.visits()[0].path == "/robots.txt"
+        assert site.visits("/ok/secret") == []
+    states = dict(rows(tmp_path, "SELECT url, state FROM pages"))
+    assert states == {site.url("/ok/1"): "live", site.url("/ok/secret"): "disallowed"}
+
+
+async def test_a_redirect_is_followed_with_slots_of_its_own(tmp_path: Path) -> None:
+    """The target's robots.txt is asked too, and the page counts as seen."""
+    async with Site(hosts=2) as site:
+        url = site.url(f"/redirect/1?to={site.url('/ok/there', host=2)}")
+        async with running(tmp_path, [url]) as daemon:
+            await until(lambda: len(site.visits("/ok/there")) >= 1)
+            await daemon.store.flush()
+            assert daemon.crawler.status.requests >= 4
+        assert [seen.host for seen in site.visits("/robots.txt")] == [site.host(1), site.host(2)]
+    assert rows(tmp_path, "SELECT verdict, status FROM crawls LIMIT 1") == [("new", 200)]
+
+
+async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tmp_path: Path) -> None:
+    """404 after content is a change to gone; 404 from the start is trouble of the page."""
+    async with Site() as site:
+        from tests.behaviours import answer
+
+        async with running(tmp_path, [site.url("/cue/1"), site.url("/absent")]):
+            await until(lambda: len(site.visits("/cue/1")) >= 1)
+            site.pages["/cue/1"] = answer("gone", 410)
+            seen = len(site.visits("/cue/1"))
+            await until(lambda: len(site.visits("/cue/1")) >= seen + 1)
+            await asyncio.sleep(0.6)
+        assert len(site.visits("/absent")) == 1
+    states = dict(rows(tmp_path, "SELECT url, state FROM pages"))
+    assert states == {site.url("/cue/1"): "gone", site.url("/absent"): "failing"}
+    assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'gone'") == [(1,)]
+
+
+@pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/reset/1"])
+async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: str) -> None:
+    """After it, pages of that host wait, and those of the other host go on."""
+    async with Site(hosts=2) as site:
+        urls = [site.url(trouble), *(site.url(f"/ok/{i}") for i in range(5)), site.url("/cue/other", host=2)]
+        async with running(tmp_path, urls, politeness={"delay": 0, "per_host": 1}):
+            path = trouble.partition("?")[0]
+            await until(lambda: len(site.visits(path)) >= 1)
+            asked = [seen for seen in site.visits() if seen.host == site.host(1)]
+            others = len(site.visits("/cue/other"))
+            await until(lambda: len(site.visits("/cue/other")) >= others + 2)
+            assert [seen for seen in site.visits() if seen.host == site.host(1)] == asked
+    assert rows(tmp_path, "SELECT name FROM hosts WHERE blocked_until > 0") == [(site.host(1),)]
+
+
+async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: Path) -> None:
+    """A revisit without conditions finds it out, and from then on none is sent."""
+    async with Site() as site:
+        async with running(tmp_path, [site.url("/lying_304/1")], fetch={"unconditional_share": 0.3}):
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM hosts WHERE distrust_304_until > 0")), 20.0)
+            seen = len(site.visits("/lying_304/1"))
+            await until(lambda: len(site.visits("/lying_304/1")) >= seen + 3)
+        later = site.visits("/lying_304/1")[seen:]
+    assert all("if-none-match" not in visit.headers for visit in later)
+
+
+async def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Pages crawled before are not crawled again at once, and what is remembered still tells change from none."""
+    async with Site() as site:
+        urls = [site.url(f"/ok/{i}") for i in range(5)]
+        async with running(tmp_path, urls, min_interval=3600, max_interval=7200) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 5)
+        before = len(site.visits())
+        async with running(tmp_path, urls, min_interval=3600, max_interval=7200) as daemon:
+            await asyncio.sleep(0.5)
+            assert daemon.crawler.status.requests == 0
+        assert len(site.visits()) == before
+
+
+async def test_the_learner_teaches_the_scheduler(tmp_path: Path) -> None:
+    """After some crawls the page that changes is believed to change more often than the one that stays."""
+    async with Site() as site, running(tmp_path, [site.url("/ok/1"), site.url("/cue/1")]) as daemon:
+        for version in range(1, 4):
+            await until(lambda count=version: len(site.visits("/cue/1")) >= 2 * count)  # type: ignore[misc]
+            site.change("/cue/1")
+            await until(lambda count=version: daemon.crawler.status.verdicts["changed"] == count)  # type: ignore[misc]
+        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM estimates WHERE changes = 3")) == 1)
+        alpha = {page.url: daemon.scheduler.standing(page.id) for page in daemon.roster.pages()}
+    quiet, restless = alpha[site.url("/ok/1")], alpha[site.url("/cue/1")]
+    assert quiet is not None
+    assert restless is not None
+    assert restless.alpha > quiet.alpha

@@ -1,0 +1,103 @@
+"""The real daemon as a real process, for tests that end it, kill it and steer it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+async def command(*arguments: str, cwd: Path, given: bytes = b"") -> Ended:
+    """Run `crawld ARGUMENTS` to its end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "crawld",
+        *arguments,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate(given)
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+class Running:
+    """A daemon under way; its log lines are collected."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.log: list[str] = []
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.log.append(line.decode().rstrip())
+
+    async def until_logged(self, text: str, seconds: float = 20.0) -> str:
+        """The first log line that holds the text."""
+        async with asyncio.timeout(seconds):
+            while True:
+                for line in self.log:
+                    if text in line:
+                        return line
+                if self._reader.done():
+                    raise AssertionError(f"ended without logging {text!r}:\n" + "\n".join(self.log))
+                await asyncio.sleep(0.02)
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and return the exit status."""
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        status = await self.process.wait()
+        await self._reader
+        return status
+
+
+@asynccontextmanager
+async def daemon(*arguments: str, cwd: Path) -> AsyncIterator[Running]:
+    """`crawld run ARGUMENTS` while the block runs; killed at its end if it still lives."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "crawld", "run", *arguments, cwd=cwd, env=ENVIRONMENT, stderr=asyncio.subprocess.PIPE
+    )
+    running = Running(process)
+    try:
+        yield running
+    finally:
+        await running.end(signal.SIGKILL)
+
+
+def settings(folder: Path, urls: Sequence[str], **more: object) -> Path:
+    """A settings file for pages on loopback, polite enough for tests; returns its path."""
+    import yaml
+
+    (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
+    given: dict[str, object] = {
+        "urls": "urls.txt",
+        "database": "sqlite:///x.db",
+        "allow_private": ["127.0.0.0/8"],
+        "politeness": {"delay": 0, "per_host": 100},
+        "min_interval": 0.5,
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(given | more))
+    return file

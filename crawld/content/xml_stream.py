@@ -18,7 +18,7 @@ _NAME = re.compile(r"<(?:[\w.-]+:)?([\w.-]+)")
 _START = re.compile(r"<\?xml\s|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>]")
 _DOCTYPE = re.compile(r"<!doctype\s*(html)?", re.IGNORECASE)
 _HTML_ROOTS = frozenset({"html", "head", "body", "title", "center", "h1", "div", "p", "script", "meta"})
-_BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+_REFERENCE = re.compile(r"&(?:(?:amp|lt|gt|quot|apos);|#(?:([0-9]{1,7})|[xX]([0-9A-Fa-f]{1,6}));)?")
 _CDATA_MARK = re.compile(r"(<!\[CDATA\[|\]\]>)")
 _NOT_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -85,7 +85,7 @@ def read_entries(body: bytes, names: Sequence[str], new_taker: Callable[[], AnyT
         taker = new_taker()
         try:
             _give(taker, _elements(_mended(_document(body)), names, lenient=True))
-        except etree.XMLSyntaxError as error:
+        except (etree.XMLSyntaxError, UnicodeDecodeError) as error:  # the parser lets half of a pair through
             raise UnreadableError(Unreadable.NOT_XML, str(error)[:200]) from None
         return taker, False
     return taker, True
@@ -145,6 +145,14 @@ def _forget(element: Element) -> None:
         del parent[0]
 
 
+def _mended_reference(match: re.Match[str]) -> str:
+    """The reference as it is, or its ampersand escaped where it means nothing, or no character that may be."""
+    text = match[0]
+    number = int(match[1]) if match[1] else int(match[2], 16) if match[2] else 0x20
+    allowed = number in {0x9, 0xA, 0xD} or 0x20 <= number < 0xD800 or 0xE000 <= number < 0xFFFE
+    return text if len(text) > 1 and (allowed or 0x10000 <= number <= 0x10FFFF) else f"&amp;{text[1:]}"
+
+
 def _mended(pieces: Iterator[str]) -> Iterator[str]:
     """Bare ampersands escaped outside CDATA and characters that XML forbids left out, cut only behind a `>`."""
     inside, rest = False, ""
@@ -159,6 +167,6 @@ def _mended(pieces: Iterator[str]) -> Iterator[str]:
             elif part == "]]>":
                 inside = False
             elif not inside:
-                part = _BARE_AMPERSAND.sub("&amp;", part)  # noqa: PLW2901 - the part as it goes on
+                part = _REFERENCE.sub(_mended_reference, part)  # noqa: PLW2901 - the part as it goes on
             mended.append(part)
         yield "".join(mended)

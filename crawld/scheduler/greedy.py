@@ -1,93 +1,136 @@
-"""The greedy crawl values: one class per family, each for known and for learnt parameters."""
+"""The greedy policies' crawl values by name."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crawld.scheduler.valuation import Beliefs, Floats, Jet
-from crawld.scheduler.value import measure_pages, staleness_at, times
-from crawld.scheduler.value_expected import expected_pages, expected_top, page_jet
-from crawld.scheduler.value_inverse import SAFETY, rising_crossing
+from crawld.scheduler.greedy_base import Greedy, Penalty, change_rate
+from crawld.scheduler.valuation import Beliefs, Floats, Valuation
+from crawld.scheduler.value_expected import Measure, blind_jet, blind_pages, blind_value
+from crawld.scheduler.value_objectives import age_pages, harmonic_pages, harmonic_slopes
+from crawld.scheduler.value_pages import measure_pages
+from crawld.scheduler.value_series import Measures
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
-
-EARLY = 1e-6  # how much too early, relatively, a crossing may be: an early waking costs one value, no more
+HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # the signals that GREEDY-CIS+ trusts
 
 
-class GreedyNcis:
-    """The papers' V(ατ + boost), or its expectation over the posterior of α where that has a finite shape."""
+class GreedyNcis(Greedy):
+    """GREEDY-NCIS: noisy signals taken for what they are worth."""
 
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        """The value of crawling each page now."""
-        with np.errstate(all="ignore"):
-            known = _known(beliefs)
-            if known.all():
-                x = _staleness(tau, boost, beliefs.alpha)
-                value = measure_pages(x, beliefs.alpha, beliefs.kappa, beliefs.gamma, length=False).value
-                return times(beliefs.mu, value)
-        return self.jet(tau, boost, beliefs).value
-
-    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
-        """The value now, its first two derivatives in τ, and a bound on the third from now on."""
-        with np.errstate(all="ignore"):
-            known = _known(beliefs)
-            if known.all():
-                x = _staleness(tau, boost, beliefs.alpha)
-                columns = page_jet(x, beliefs.alpha, beliefs.kappa, beliefs.gamma)
-            elif not known.any():
-                b = beliefs
-                columns = expected_pages(tau, boost, b.shape, b.alpha, b.kappa, b.gamma)
-            else:
-                return self._mixed_jet(known, tau, boost, beliefs)
-            return Jet(*(times(beliefs.mu, column) for column in columns))
-
-    def _mixed_jet(self, known: Mask, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
-        mixed = np.empty((4, tau.size))
-        for part in (known, ~known):
-            mixed[:, part] = self.jet(tau[part], boost[part], beliefs.select(part))
-        return Jet(*mixed)
-
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-        """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
-        result = np.empty_like(boost)
-        with np.errstate(all="ignore"):
-            known = _known(beliefs)
-            for part, cross in ((known, _known_crossing), (~known, _learnt_crossing)):
-                if part.any():
-                    result[part] = cross(level, boost[part], beliefs.select(part))
-        return result
+    def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """Expected rows: in closed form where there are no signals."""
+        blind = blind_pages(boost, beliefs.kappa, beliefs.gamma)
+        if not blind.any():
+            return super().learnt(measure, tau, boost, beliefs)
+        shape = beliefs.shape[blind]
+        rate, time = shape / beliefs.alpha[blind], tau[blind]
+        closed = [blind_value(time, shape, rate)]
+        if measure == self._jet_rows:
+            closed.extend(blind_jet(time, shape, rate))
+        if blind.all():
+            return np.asarray(closed)
+        rows = np.empty((len(closed), tau.size))
+        rows[:, blind] = closed
+        rows[:, ~blind] = super().learnt(measure, tau[~blind], boost[~blind], beliefs.select(~blind))
+        return rows
 
 
-def _known(beliefs: Beliefs) -> Mask:
-    unspread: Mask = beliefs.shape == np.inf
-    unspread |= beliefs.alpha == 0
-    return unspread
+class GreedyBlind(GreedyNcis):
+    """GREEDY: signals ignored, every change at rate Δ counts as unannounced."""
+
+    def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
+        """No signals; what was learnt of α is taken as learnt of Δ."""
+        delta = change_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma)
+        nothing = np.zeros_like(boost)
+        return nothing, Beliefs(beliefs.mu, delta, beliefs.shape, nothing, nothing)
 
 
-def _staleness(tau: Floats, boost: Floats, alpha: Floats) -> Floats:
-    x = alpha * tau + boost
-    return np.where(alpha > 0, x, boost) if np.isnan(x).any() else x
+class GreedyCis(GreedyNcis):
+    """GREEDY-CIS: every signal believed."""
+
+    def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
+        """One signal means stale; signals are taken to come at the rate of the true ones, so Δ stays what it is."""
+        true = beliefs.gamma * -np.expm1(-beliefs.kappa)
+        sure = np.full_like(boost, np.inf)
+        return np.where(boost > 0, np.inf, 0.0), Beliefs(beliefs.mu, beliefs.alpha, beliefs.shape, sure, true)
 
 
-def _known_crossing(level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-    levels = np.full_like(boost, level)
-    low = staleness_at(levels, beliefs.mu, beliefs.alpha, beliefs.kappa, beliefs.gamma, tolerance=EARLY)[0]
-    gap = low * (1 - 1e-14) - boost
-    wait = np.where(gap > 0, gap * (1 - 1e-15) / beliefs.alpha, 0.0)
-    return np.where(low == np.inf, np.inf, wait)
+class GreedyCisPlus(GreedyNcis):
+    """GREEDY-CIS+: signals of high precision and recall believed, all others ignored."""
+
+    def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
+        """GREEDY-CIS where signals are good, else GREEDY."""
+        precision = -np.expm1(-beliefs.kappa)
+        recall = beliefs.gamma * precision / change_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma)
+        good = (precision > HIGH_PRECISION) & (recall > HIGH_RECALL)
+        trusting, naive = GreedyCis().view(boost, beliefs)
+        ignoring, plain = GreedyBlind().view(boost, beliefs)
+        chosen = Beliefs(
+            beliefs.mu,
+            np.where(good, naive.alpha, plain.alpha),
+            beliefs.shape,
+            np.where(good, naive.kappa, plain.kappa),
+            np.where(good, naive.gamma, plain.gamma),
+        )
+        return np.where(good, trusting, ignoring), chosen
 
 
-def _learnt_crossing(level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-    shape, mean, kappa, gamma = beliefs.shape, beliefs.alpha, beliefs.kappa, beliefs.gamma
-    goal = np.where(beliefs.mu > 0, level / beliefs.mu, 0.0 if level <= 0 else np.inf)
+class GreedyApproximate(GreedyNcis):
+    """G-NCIS-APPROX-j: the first terms of V's sums. Each term rises with x, so this value never falls either."""
 
-    def evaluate(tau: Floats, pages: Indices) -> tuple[Floats, Floats]:
-        value, slope, _, _ = expected_pages(tau, boost[pages], shape[pages], mean[pages], kappa[pages], gamma[pages])
-        return value, slope
+    def __init__(self, terms: int) -> None:
+        self._terms = terms
 
-    top = expected_top(boost, shape, mean, kappa, gamma)
-    at_once = evaluate(np.zeros_like(boost), np.arange(boost.size))[0] >= goal * (1 - SAFETY)
-    depth = -2 * np.log1p(-np.minimum(goal / top, goal * mean / (1 + goal * mean)))
-    start = np.maximum(np.sqrt(depth) + 0.3 * depth - boost, 0.1) / mean
-    low = rising_crossing(evaluate, np.where(at_once, 0.0, goal), top, start, EARLY)[0]
-    return low * (1 - 1e-12)
+    def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
+        """Useless signals (κ = 0) are none: taken literally the truncated sum would not tend to GREEDY."""
+        gamma = np.where(beliefs.kappa > 0, beliefs.gamma, 0.0)
+        return boost, Beliefs(beliefs.mu, beliefs.alpha, beliefs.shape, beliefs.kappa, gamma)
+
+    def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+        """V, ψ and αψ′ of the truncated sums."""
+        return measure_pages(x, alpha, kappa, gamma, length=length, terms=self._terms)
+
+
+class GreedyHarmonic(Greedy):
+    """The harmonic penalty H(n) of n missed changes: no page is ever given up."""
+
+    def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+        """The harmonic value with the same ψ."""
+        return _with_value(harmonic_pages(x, alpha, kappa, gamma), x, alpha, kappa, gamma, length=length)
+
+    def penalty(self, x: Floats, delta: Floats) -> Penalty:  # noqa: ARG002 - the same for every Δ
+        """C′ = (1−e^−x)/x and its derivatives, all of them falling in size."""
+        first, second, third = harmonic_slopes(x)
+        return Penalty(first, second, first, third, np.abs(second))
+
+
+class GreedyAge(Greedy):
+    """The age of the copy."""
+
+    def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+        """The age value with the same ψ."""
+        return _with_value(age_pages(x, alpha, kappa, gamma), x, alpha, kappa, gamma, length=length)
+
+    def penalty(self, x: Floats, delta: Floats) -> Penalty:
+        """C′ = (1−e^−x)/Δ."""
+        each = np.where(delta > 0, 1 / delta, 0.0)
+        fresh = np.exp(-x) * each
+        return Penalty(-np.expm1(-x) * each, fresh, each, fresh, 0.368 * fresh)
+
+
+def _with_value(value: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+    if not length:
+        return Measures(value, value, value, value)
+    found = measure_pages(x, alpha, kappa, gamma)
+    found.value = value
+    return found
+
+
+FAMILIES: dict[str, Valuation] = {
+    "greedy-ncis": GreedyNcis(),
+    "greedy": GreedyBlind(),
+    "greedy-cis": GreedyCis(),
+    "greedy-cis-plus": GreedyCisPlus(),
+    "greedy-ncis-1": GreedyApproximate(1),
+    "greedy-ncis-2": GreedyApproximate(2),
+    "greedy-harmonic": GreedyHarmonic(),
+    "greedy-age": GreedyAge(),
+}

@@ -50,5 +50,9 @@ class Valuation(Protocol):
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
 
+
+class MovingValuation(Valuation, Protocol):
+    """A crawl value that also tells how it moves with time."""
+
     def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
         """The value now, its first two derivatives in τ, and a bound on the third from now on."""

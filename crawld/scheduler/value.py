@@ -3,50 +3,26 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crawld.scheduler.value_expected import expected_value
 from crawld.scheduler.value_inverse import rising_crossing
-from crawld.scheduler.value_series import Measures, measure
+from crawld.scheduler.value_objectives import age_value, harmonic_value
+from crawld.scheduler.value_pages import columns, measure_pages, times
+from crawld.scheduler.value_sources import multi_source_value
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-BLOCK = 16384  # pages evaluated at once, so that temporaries stay in the cache
 
-
-def columns(*arguments: ArrayLike) -> tuple[tuple[int, ...], list[Floats]]:
-    """The common shape of the arguments, and each as a flat column of that many floats."""
-    arrays = [np.asarray(argument, dtype=np.float64) for argument in arguments]
-    shape = arrays[0].shape
-    if any(array.shape != shape for array in arrays):
-        shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        arrays = [np.broadcast_to(array, shape) for array in arrays]
-    return shape, [array.reshape(-1) for array in arrays]
-
-
-def measure_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool = True) -> Measures:
-    """V, ψ and αψ′ of flat columns for importance 1, block by block and in any unit of time."""
-    if x.size <= BLOCK:
-        return _measure_block(x, alpha, kappa, gamma, length=length)
-    parts = [
-        _measure_block(x[now], alpha[now], kappa[now], gamma[now], length=length)
-        for now in (slice(start, start + BLOCK) for start in range(0, x.size, BLOCK))
-    ]
-    return Measures(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.length for part in parts]),
-        np.concatenate([part.density for part in parts]),
-        np.concatenate([part.unrest for part in parts]),
-    )
-
-
-def _measure_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
-    with np.errstate(all="ignore"):
-        unit = np.maximum(alpha, gamma)
-        if not unit.all():
-            unit = np.where(unit > 0, unit, 1.0)
-        result = measure(x, alpha / unit, kappa, gamma / unit, length=length)
-        result.value /= unit
-        result.length /= unit
-        result.unrest = result.unrest * unit
-    return result
+__all__ = [
+    "age_value",
+    "approximate_value",
+    "crawl_value",
+    "cycle_length",
+    "expected_value",
+    "fresh_time",
+    "harmonic_value",
+    "level_crossing",
+    "multi_source_value",
+]
 
 
 def crawl_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0) -> Floats:
@@ -56,11 +32,13 @@ def crawl_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLi
     return times(mus, value).reshape(shape)[()]
 
 
-def times(mu: Floats, value: Floats) -> Floats:
-    """μ·V where an overflow is inf and nothing is ever worth a page of no importance."""
-    with np.errstate(all="ignore"):
-        product = mu * value
-    return product if np.isfinite(product).all() else np.where(mu > 0, product, 0.0)
+def approximate_value(
+    x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0, *, terms: int
+) -> Floats:
+    """APPROX-j: the first `terms` terms of both of V's sums, taken literally also where κ = 0."""
+    shape, (xs, alphas, kappas, gammas, mus) = columns(x, alpha, kappa, gamma, mu)
+    value = measure_pages(xs, alphas, kappas, gammas, length=False, terms=terms).value
+    return times(mus, value).reshape(shape)[()]
 
 
 def cycle_length(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike) -> Floats:

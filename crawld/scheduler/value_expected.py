@@ -1,12 +1,15 @@
 """The crawl value expected over what is not known of α (docs/method.md, "Evaluating the crawl value")."""
 
+from collections.abc import Callable, Iterator, Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crawld.scheduler.value import columns, measure_pages, times
+from crawld.scheduler.value_pages import columns, measure_pages, times
 
 Floats = NDArray[np.float64]
-Quad = tuple[Floats, Floats, Floats, Floats]
+Gamma = tuple[Floats, Floats]  # shape and mean of each page's distribution of α
+Measure = Callable[[Floats, Floats, Floats, Floats], Sequence[Floats]]
 
 NARROW = 8.0  # from this shape on, a Gamma is a bell in ln α and a few points about its mean carry it
 _BELL = 6.0  # half width of that bell in standard deviations: what lies outside weighs 2e-9
@@ -29,28 +32,48 @@ def expected_value(
     form, (taus, counts, shapes, rates, kappas, gammas, mus) = columns(tau, signals, shape, rate, kappa, gamma, mu)
     with np.errstate(all="ignore"):
         boost = np.where(counts > 0, kappas * counts, 0.0)
-        value = expected_pages(taus, boost, shapes, shapes / rates, kappas, gammas, fineness=3)[0]
+        blind = blind_pages(boost, kappas, gammas)
+        value = np.empty_like(taus)
+        value[blind] = blind_value(taus[blind], shapes[blind], rates[blind])
+        if not blind.all():
+            seen = ~blind
+            posterior = (shapes[seen], shapes[seen] / rates[seen])
+            value[seen] = mixture(_values, taus[seen], boost[seen], posterior, kappas[seen], gammas[seen], fineness=3)
     return times(mus, value).reshape(form)[()]
 
 
-def expected_pages(
-    tau: Floats, boost: Floats, shape: Floats, mean: Floats, kappa: Floats, gamma: Floats, *, fineness: int = 1
-) -> Quad:
-    """E[V], its first two derivatives in τ and a bound on the third from τ on, of flat columns for importance 1."""
-    out = np.zeros((4, tau.size))
-    blind = blind_pages(boost, kappa, gamma)
-    bell = shape >= NARROW
-    if blind.any():
-        rate = shape[blind] / mean[blind]
-        out[0, blind] = blind_value(tau[blind], shape[blind], rate)
-        out[1:, blind] = blind_jet(tau[blind], shape[blind], rate)
-    for narrow, members in ((True, ~blind & bell), (False, ~blind & ~bell)):
-        pages = np.flatnonzero(members)
-        for start in range(0, pages.size, _PAGES):
-            now = pages[start : start + _PAGES]
-            alpha, weight = alpha_points(shape[now], mean[now], narrow=narrow, fineness=fineness)
-            out[:, now] = _mixture(tau[now], boost[now], alpha, weight, kappa[now], gamma[now])
-    return out[0], out[1], out[2], out[3]
+def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> tuple[Floats]:
+    return (measure_pages(x, alpha, kappa, gamma, length=False).value,)
+
+
+def mixture(
+    measure: Measure, tau: Floats, boost: Floats, posterior: Gamma, kappa: Floats, gamma: Floats, fineness: int = 1
+) -> Floats:
+    """Rows of what `measure(x, α, κ, γ)` gives, expected over each page's Gamma posterior of α."""
+    blocks = []
+    shape, mean = posterior
+    narrow = shape >= NARROW
+    pages = np.concatenate((np.flatnonzero(narrow), np.flatnonzero(~narrow)))
+    cut = int(narrow.sum())
+    for start, stop in _spans(cut, pages.size):
+        now = pages[start:stop]
+        alpha, weight = alpha_points(shape[now], mean[now], narrow=start < cut, fineness=fineness)
+        points = alpha.shape[1]
+        flat = alpha.ravel()
+        x = np.where(flat > 0, flat * np.repeat(tau[now], points), 0.0) + np.repeat(boost[now], points)
+        rows = measure(x, flat, np.repeat(kappa[now], points), np.repeat(gamma[now], points))
+        starts = np.arange(0, flat.size, points)
+        blocks.append(np.add.reduceat(np.asarray(rows) * weight.ravel(), starts, axis=1))
+    result = np.empty((blocks[0].shape[0], pages.size))
+    result[:, pages] = np.concatenate(blocks, axis=1)
+    return result
+
+
+def _spans(cut: int, size: int) -> Iterator[tuple[int, int]]:
+    """Blocks of pages that do not straddle the cut."""
+    for first, last in ((0, cut), (cut, size)):
+        for start in range(first, last, _PAGES):
+            yield start, min(start + _PAGES, last)
 
 
 def blind_pages(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_]:
@@ -59,41 +82,6 @@ def blind_pages(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_
     blind |= kappa == 0
     blind &= boost == 0
     return blind
-
-
-def expected_top(boost: Floats, shape: Floats, mean: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    """E[V] at τ = ∞ by the same points: unbounded only without signals and with a shape of 1 or less."""
-    blind = blind_pages(boost, kappa, gamma)
-    top = np.where(shape > 1, shape / mean / (shape - 1), np.inf)
-    for narrow, members in ((True, ~blind & (shape >= NARROW)), (False, ~blind & (shape < NARROW))):
-        if members.any():
-            alpha, weight = alpha_points(shape[members], mean[members], narrow=narrow, fineness=1)
-            signalled = np.where(gamma[members] > 0, -gamma[members] * np.expm1(-kappa[members]), 0.0)
-            each = np.where(weight > 0, weight / (alpha + signalled[:, None]), 0.0)
-            top[members] = each.sum(axis=1)
-    return top
-
-
-def _mixture(tau: Floats, boost: Floats, alpha: Floats, weight: Floats, kappa: Floats, gamma: Floats) -> Quad:
-    points = alpha.shape[1]
-    flat, weights = alpha.ravel(), weight.ravel()
-    x = np.where(flat > 0, flat * np.repeat(tau, points), 0.0) + np.repeat(boost, points)
-    jet = page_jet(x, flat, np.repeat(kappa, points), np.repeat(gamma, points))
-    starts = np.arange(0, flat.size, points)
-    mixed = [np.add.reduceat(column * weights, starts) for column in jet]
-    return mixed[0], mixed[1], mixed[2], mixed[3]
-
-
-def page_jet(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Quad:
-    """V, its first two derivatives in τ and a bound on the third from here on, for importance 1 and known α."""
-    measures = measure_pages(x, alpha, kappa, gamma)
-    stir = alpha * np.exp(-x)
-    stirred = stir > 0
-    slope = np.where(stirred, stir * measures.length, 0.0)
-    drift = np.where(stirred, alpha * measures.length, 0.0)
-    # |α²ψ″| ≤ unrest, αψ′ ≤ 1, and e^−y·αψ(y) exceeds e^−x·αψ(x) by at most e^−x/e at any later y
-    bound = stir * (measures.unrest + alpha * (2.4 + drift))
-    return measures.value, slope, stir * (measures.density - drift), bound
 
 
 def alpha_points(shape: Floats, mean: Floats, *, narrow: bool, fineness: int) -> tuple[Floats, Floats]:
@@ -134,7 +122,7 @@ def blind_value(tau: Floats, shape: Floats, rate: Floats) -> Floats:
 
     With l = ln(1+τ/b) it is b·a∫(e^l−1)e^−al dl: integrated where the closed forms would cancel.
     """
-    a, y = shape, tau / rate
+    a, y = shape, np.minimum(tau, 1e300) / rate
     log = np.log1p(y)
     span = a * log
     stay = np.exp(-span)
@@ -152,7 +140,7 @@ def blind_value(tau: Floats, shape: Floats, rate: Floats) -> Floats:
 
 def blind_jet(tau: Floats, shape: Floats, rate: Floats) -> tuple[Floats, Floats, Floats]:
     """dE[V]/dτ, d²E[V]/dτ² and a bound on the third derivative from τ on, without signals."""
-    a, y = shape, tau / rate
+    a, y = shape, np.minimum(tau, 1e300) / rate
     log = np.log1p(y)
     stay = np.exp(-(a + 1) * log)
     slope = a * y * stay

@@ -52,7 +52,7 @@ def rising_crossing(
 
 
 def _newton(t: Floats, value: Floats, slope: Floats, aim: Floats, top: Floats) -> Floats:
-    bounded = np.isfinite(top)
+    bounded = top < 1e6 * aim
     share = np.where(bounded, value / top, 0.0)
     here, there = np.sqrt(-2 * np.log1p(-share)), np.sqrt(-2 * np.log1p(-aim / top))
     straight = t + (there - here) * here * (top - value) / slope

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.value_terms import Pairs, lower_terms, upper_terms
+from crawld.scheduler.value_terms import Pairs, Triple, lower_terms, upper_terms
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +47,8 @@ _KNOTS, _LIMITS = _oscillation_limit()
 _P2 = [(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)]
 _ETA = [(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)]
 
+_REST = [(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k for k in range(19)]
+
 
 def _horner(x: Floats, coefficients: list[float]) -> Floats:
     total = np.full_like(x, coefficients[-1])
@@ -68,7 +70,7 @@ def erlang2(x: Floats) -> Floats:
 
 
 def eta(y: Floats) -> Floats:
-    """y²/2 − y + 1 − e^−y, the third-order rest of the exponential, without cancellation."""
+    """The value of y²/2 − y + 1 − e^−y, the third-order rest of the exponential, without cancellation."""
     result = y * (0.5 * y - 1) - np.expm1(-y)
     small = y < 1
     if small.any():
@@ -77,8 +79,21 @@ def eta(y: Floats) -> Floats:
     return result
 
 
-def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+def epsilon(y: Floats) -> Floats:
+    """The value of y − 1 + e^−y, the second-order rest of the exponential, without cancellation."""
+    return np.where(y < 1, 0.5 * y * y - eta(np.minimum(y, 1.0)), y + np.expm1(-y))
+
+
+def erlang2_rest(x: Floats) -> Floats:
+    """x²/2 − P(2, x) without cancellation."""
+    y = np.minimum(x, 1.0)
+    return np.where(x < 1, y * y * y * _horner(y, _REST), 0.5 * x * x - erlang2(x))
+
+
+def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
     """V, and where asked ψ and αψ′, of each page; call it with floating-point warnings off."""
+    if terms < np.inf:
+        return _truncated(x, alpha, kappa, gamma, terms)
     kappa = np.where(gamma > 0, kappa, 0.0)
     signalled = gamma * kappa
     settled = np.log(x / kappa) > np.interp(np.log(alpha / signalled), _KNOTS, _LIMITS)
@@ -145,22 +160,39 @@ def _series(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: b
     root = np.sqrt(spread * spread + (real + 1 + 2 * inverse) / (1 + inverse)) + spread
     last = np.minimum(np.ceil(root * root), terms)
     columns = _Columns(x, alpha, kappa, gamma, prefix)
-    sums, lengths, densities = np.zeros_like(x), prefix.copy(), np.zeros_like(x)
-    open_terms = np.maximum(last - prefix, 0.0)
     low = first < 3  # below, the finite sums would cancel
-    for members, kernel in ((low, lower_terms), (~low, upper_terms)):
-        pages = np.flatnonzero(members & (open_terms > 0))
-        for page, pairs in columns.pairs(pages, open_terms):
-            term, chance, pois = kernel(pairs, length=length)
-            sums += np.bincount(page, term, x.size)
-            if length:
-                lengths += np.bincount(page, chance, x.size)
-                densities += np.bincount(page, pois, x.size)
+    sums, lengths, densities = columns.add_up(low, np.maximum(last - prefix, 0.0), length=length)
     value = np.exp(-x) * sums
     closed = prefix > 0
     if closed.any():
         value[closed] += _prefix_sum(prefix[closed], x[closed], kappa[closed], columns.decay[closed])
-    return Measures(value / gamma, lengths / gamma, densities, gamma)
+    return Measures(value / gamma, (prefix + lengths) / gamma, densities, gamma)
+
+
+def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: float) -> Measures:
+    """The same for the sums' first terms alone: APPROX-j, literally also where κ = 0."""
+    result = _smooth(x, alpha, np.zeros_like(kappa), gamma)  # GREEDY is what remains without signals
+    sees = np.flatnonzero((gamma > 0) & (x > 0))
+    if sees.size:
+        x_, a, g = np.minimum(x[sees], 1e300), alpha[sees], gamma[sees]
+        k = np.minimum(kappa[sees], 1e301)
+        count = np.minimum(np.maximum(np.ceil(x_ / k * (1 - 4e-16)), 1.0), limit)
+        columns = _Columns(x_, a, k, g, np.zeros_like(a))
+        sums, lengths, densities = columns.add_up(g * (x_ / a) < 3, count, length=True)
+        value = np.exp(-x_) * sums
+        far = x_ >= 2 * SATURATION  # every P that counts is 1: a geometric sum
+        if far.any():
+            r, s = 1 - columns.silent[far], columns.silent[far]
+            step = count[far] * (k[far] + columns.decay[far])
+            value[far] = r * -np.expm1(-step) / (s - r * np.expm1(-k[far]))
+        result.value[sees], result.length[sees] = value / g, lengths / g
+        result.density[sees], result.unrest[sees] = densities, g
+    odd = (x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))
+    if odd.any():
+        result.value[odd] = result.length[odd] = 0.0
+        result.density[odd] = np.where(alpha[odd] > 0, 1.0, 0.0)
+        result.unrest[odd] = gamma[odd]
+    return result
 
 
 class _Columns:
@@ -171,6 +203,18 @@ class _Columns:
         self.odds = alpha / gamma
         self.decay = np.log1p(self.odds)
         self.silent = alpha / (alpha + gamma)
+
+    def add_up(self, low: NDArray[np.bool_], terms: Floats, *, length: bool) -> Triple:
+        """Per page, the sums over so many terms from the prefix on of e^Z·T, P and pois."""
+        size = self.x.size
+        totals = [np.zeros(size), np.zeros(size), np.zeros(size)]
+        for members, kernel in ((low, lower_terms), (~low, upper_terms)):
+            pages = np.flatnonzero(members & (terms > 0))
+            for page, pairs in self.pairs(pages, terms):
+                rows = kernel(pairs, length=length)
+                for i in range(3 if length else 1):
+                    totals[i] += np.bincount(page, rows[i], size)
+        return totals[0], totals[1], totals[2]
 
     def pairs(self, pages: NDArray[np.intp], open_terms: Floats) -> Iterator[tuple[NDArray[np.intp], Pairs]]:
         """Blocks of pairs, each in rising order of the signal count."""

@@ -1,9 +1,9 @@
-"""The greedy policies' crawl values by name."""
+"""The greedy policies' crawl values, one class per family."""
 
 import numpy as np
 
 from crawld.scheduler.greedy_base import Greedy, Penalty, change_rate
-from crawld.scheduler.valuation import Beliefs, Floats, Valuation
+from crawld.scheduler.valuation import Beliefs, Floats
 from crawld.scheduler.value_expected import Measure, blind_jet, blind_pages, blind_value
 from crawld.scheduler.value_objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.scheduler.value_pages import measure_pages
@@ -122,15 +122,3 @@ def _with_value(value: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: F
     found = measure_pages(x, alpha, kappa, gamma)
     found.value = value
     return found
-
-
-FAMILIES: dict[str, Valuation] = {
-    "greedy-ncis": GreedyNcis(),
-    "greedy": GreedyBlind(),
-    "greedy-cis": GreedyCis(),
-    "greedy-cis-plus": GreedyCisPlus(),
-    "greedy-ncis-1": GreedyApproximate(1),
-    "greedy-ncis-2": GreedyApproximate(2),
-    "greedy-harmonic": GreedyHarmonic(),
-    "greedy-age": GreedyAge(),
-}

@@ -6,6 +6,7 @@ worth crawling now; a policy of rates allots the bandwidth and visits each page 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,15 @@ from crawld.errors import InputError
 from crawld.scheduler import allocation
 from crawld.scheduler.chooser import Chooser
 from crawld.scheduler.columns import Intervals
-from crawld.scheduler.greedy import GreedyNcis
+from crawld.scheduler.greedy import (
+    GreedyAge,
+    GreedyApproximate,
+    GreedyBlind,
+    GreedyCis,
+    GreedyCisPlus,
+    GreedyHarmonic,
+    GreedyNcis,
+)
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.timetable import Bools, Plan, Timetable
@@ -88,6 +97,13 @@ def _floored(mu: Floats, delta: Floats, bandwidth: float) -> Floats:
 
 _ALL = (
     Policy(DEFAULT, "the crawl value with signals that may be missing, false or both", GreedyNcis),
+    Policy("greedy", "the crawl value without signals", GreedyBlind),
+    Policy("greedy-cis", "the crawl value where every signal is believed", GreedyCis),
+    Policy("greedy-cis-plus", "good signals believed, all others ignored", GreedyCisPlus),
+    Policy("greedy-ncis-1", "the first term of greedy-ncis", partial(GreedyApproximate, 1)),
+    Policy("greedy-ncis-2", "the first two terms of greedy-ncis", partial(GreedyApproximate, 2)),
+    Policy("greedy-harmonic", "S-Lambda's harmonic penalty, picked greedily: gives up no page", GreedyHarmonic),
+    Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge),
     Policy("lds", "S-Azar's rates, earliest deadline first", plan=_in_turn(allocation.azar_continuous)),
     Policy("freshness-optimal", "S-Cho's optimal rates at even intervals", plan=_in_turn(allocation.freshness_optimal)),
     Policy("lambdacrawl", "S-Lambda's optimum for the harmonic penalty", plan=_upon_signals(allocation.lambdacrawl)),

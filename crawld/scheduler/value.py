@@ -21,6 +21,7 @@ __all__ = [
     "fresh_time",
     "harmonic_value",
     "level_crossing",
+    "measure_pages",
     "multi_source_value",
 ]
 

@@ -63,7 +63,9 @@ def mixture(
         x = np.where(flat > 0, flat * np.repeat(tau[now], points), 0.0) + np.repeat(boost[now], points)
         rows = measure(x, flat, np.repeat(kappa[now], points), np.repeat(gamma[now], points))
         starts = np.arange(0, flat.size, points)
-        blocks.append(np.add.reduceat(np.asarray(rows) * weight.ravel(), starts, axis=1))
+        shares = np.asarray(rows) * weight.ravel()
+        shares[:, weight.ravel() == 0] = 0.0  # no mass counts for nothing, even of an endless value
+        blocks.append(np.add.reduceat(shares, starts, axis=1))
     result = np.empty((blocks[0].shape[0], pages.size))
     result[:, pages] = np.concatenate(blocks, axis=1)
     return result

@@ -83,7 +83,7 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
         tile = [np.repeat(column[small], _NODES.size) for column in (alpha, kappa, gamma)]
         slow = np.full((y.size, 1), np.exp2(-70.0))
         areas = _slowed(slow, y.ravel(), *tile)[:, 0].reshape(y.shape)
-        value[small] = x[small] * (np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)) @ _WEIGHTS
+        value[small] = x[small] * ((np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)) @ _WEIGHTS)
     return np.maximum(value, 0.0) / (alpha - gamma * np.expm1(-kappa))
 
 

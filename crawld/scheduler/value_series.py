@@ -180,7 +180,7 @@ def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: fl
         columns = _Columns(x_, a, k, g, np.zeros_like(a))
         sums, lengths, densities = columns.add_up(g * (x_ / a) < 3, count, length=True)
         value = np.exp(-x_) * sums
-        far = x_ >= 2 * SATURATION  # every P that counts is 1: a geometric sum
+        far = x_ >= SATURATION  # every P that counts is 1: a geometric sum
         if far.any():
             r, s = 1 - columns.silent[far], columns.silent[far]
             step = count[far] * (k[far] + columns.decay[far])

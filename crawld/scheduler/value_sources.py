@@ -61,8 +61,9 @@ def _integrate(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
         history[j] = keep * history[j - 1] + gain_old * push + gain * next_push
         area += history[j] * np.exp(-j * h)
         push = next_push
-    last = history[STEPS] * np.exp(-x)
-    return last + h * (area - 0.5 * last)
+    last: Floats = history[STEPS] * np.exp(-x)
+    area -= 0.5 * last
+    return last + h * area
 
 
 def _delayed(history: Floats, at: Floats, gamma: Floats) -> Floats:

@@ -300,19 +300,6 @@ class SignalSources(Protocol):
         """Signals of this host and source proved right this often: poll them as often as that is worth."""
 
 
-class Listener(Protocol):
-    """Signal sources: what to poll next, and what the answers mean."""
-
-    def due(self, now: float) -> Request | None:
-        """The poll most worth its slot now; asked again until `finish`, so it does not go by."""
-
-    def finish(self, request: Request, outcome: Outcome, now: float) -> Sequence[tuple[int, int]]:
-        """Take over a poll's answer: the (page id, source index) of every signal that counts."""
-
-    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> None:
-        """robots.txt of a site was read; these are its Sitemap lines."""
-
-
 class Control(Protocol):
     """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
 

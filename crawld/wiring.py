@@ -21,6 +21,7 @@ from crawld.content.url_list import UrlList, read_url_list
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.learner import Learner
+from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
 from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
@@ -29,12 +30,15 @@ from crawld.daemon.watch import ListWatch
 from crawld.errors import ConfigError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
+from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.estimator import Prior
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scheduler import Scheduler
+from crawld.signals.listener import Listener, Listening
+from crawld.signals.matching import PageIndex
 from crawld.store import SqlStore
 from crawld.store.retention import Retention
 
@@ -54,6 +58,8 @@ class Tempo:
 
     learn: float = 5.0
     tick: float = 60.0
+    poll: float = 15.0
+    """The least time between two polls of one sitemap or feed."""
 
 
 def user_agent(settings: Settings) -> str:
@@ -119,7 +125,9 @@ class Assembly:
             clock=self.clock,
         )
         self.pages = Pages()
-        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate)
+        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
+        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock)
+        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
         self.crawler = Crawler(self._parts())
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
@@ -145,10 +153,28 @@ class Assembly:
             clock=self.clock,
             rule_for=partial(rule_for, digest_rules(settings)),
             rng=self._rng,
+            polls=self.polls,
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
         )
+
+    def _listening(self) -> Listening:
+        given = self.settings.signals
+        return Listening(
+            find_sitemaps=given.sitemaps == "auto",
+            find_feeds=given.feeds == "auto",
+            given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
+            given_feeds=given.feeds if isinstance(given.feeds, list) else (),
+            delay=given.delay,
+            first_wait=4 * self._tempo.poll,
+            shortest_wait=self._tempo.poll,
+        )
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Let everyone who goes by estimates take over new ones."""
+        self.scheduler.learn(estimates)
+        self.polls.learn(estimates, self.pages)
 
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
@@ -174,9 +200,12 @@ class Assembly:
         """Learn from a first guess that lets everything compete: a page changes once a round of all pages."""
         round_seconds = min(max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9), LONGEST_GUESS)
         guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
-        await Learner(self.store, self.scheduler, self.clock, interval=self._tempo.learn, prior=guess).run()
+        await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
+        self.listener.restore(await self.store.sources())
+        for poll in self.listener.watch_given(self.clock.now()):
+            self.store.record_poll(poll)
         await self.load_list()
         await self.steering.restore(self.settings.bandwidth, insist=self._insist)
 
@@ -220,7 +249,7 @@ class Assembly:
         except (ConfigError, InputError) as error:
             return f"kept the old settings: {error}"
         self.crawler.change_rules(partial(rule_for, rules))
-        self.crawler.polls.share, self.crawler.audit_share.share = new.signals.share, new.audit.share
+        self.crawler.poll_share.share, self.crawler.audit_share.share = new.signals.share, new.audit.share
         set_up_logging(new)
         if "bandwidth" in changed:
             await self.steering.change_bandwidth(new.bandwidth)

@@ -79,7 +79,7 @@ class _Demo:
         async with self._site as site:
             urls = self._folder / "urls.txt"
             urls.write_text("".join(f"{page.url} {page.importance}\n" for page in site.pages))
-            tempo = wiring.Tempo(learn=0.5, tick=5.0)
+            tempo = wiring.Tempo(learn=0.5, tick=5.0, poll=1.0)
             greedy = wiring.build(self._settings(CRAWLD, "greedy-ncis"), tempo=tempo)
             uniform = wiring.build(self._settings(ROUND_ROBIN, "uniform"), tempo=tempo)
             uniform.catch_signals = greedy.catch_signals = False

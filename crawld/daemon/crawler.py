@@ -16,15 +16,16 @@ from typing import Any
 
 from crawld.content.rules import DigestRule
 from crawld.daemon.audits import Audits
+from crawld.daemon.listener import Polls
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
 from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
 from crawld.daemon.visits import Visits, log_crawl
-from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, Listener, NeedsFetch, Record, Robots, Store
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Record, Robots, Store
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.fetched import FetchFailed, Request, Scope, Trouble
+from crawld.model.fetched import Trouble
 from crawld.model.page import Page, PageState
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate
@@ -53,7 +54,7 @@ class Parts:
     clock: Clock
     rule_for: Callable[[str], DigestRule]
     rng: random.Random
-    listener: Listener | None = None
+    polls: Polls | None = None
     poll_share: float = 0.05
     audit_share: float = 0.01
     unconditional_share: float = 0.02
@@ -67,11 +68,11 @@ class Crawler:
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
         self._permits = Permits(p.gate)
-        self._sender = Sender(p.fetcher, p.gate, self._permits, p.robots, p.store, p.clock, self.status, p.listener)
+        self._sender = Sender(p.fetcher, p.gate, self._permits, p.robots, p.store, p.clock, self.status, p.polls)
         self._visits = Visits(
             self._sender, p.scheduler, p.pages, p.store, p.clock, p.rule_for, p.unconditional_share, p.rng, self.audits
         )
-        self.polls, self.audit_share = Share(p.poll_share), Share(p.audit_share)
+        self.poll_share, self.audit_share = Share(p.poll_share), Share(p.audit_share)
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -86,7 +87,7 @@ class Crawler:
                 continue
             self.status.last_slot_at = self._p.clock.monotonic()
             self.status.skipped_slots = self._p.pacer.skipped
-            self.polls.tick()
+            self.poll_share.tick()
             self.audit_share.tick()
             busy = len(self._tasks) >= MOST_IN_FLIGHT or not self._p.store.healthy
             if busy or not self._use_slot(self._p.clock.now()):
@@ -146,18 +147,15 @@ class Crawler:
         return self._permits.grant(now) or self._poll(now) or self._audit(now) or self._crawl_best(now)
 
     def _poll(self, now: float) -> bool:
-        if self._p.listener is None or not self.polls.ready:
+        polls = self._p.polls
+        if polls is None or not self.poll_share.ready:
             return False
-        request = self._p.listener.due(now)
-        if request is None or not self._p.gate.ready(self._p.gate.host(request.host), now):
+        chosen = polls.choose(now, self._p.gate, self._p.robots)
+        if chosen is None:
             return False
-        verdict = self._p.robots.verdict(request.url, now)
-        if isinstance(verdict, Disallowed):
-            forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-            self._p.listener.finish(request, forbidden, now)
-            return False
-        self.polls.spend()
-        self._start(request.host, verdict, self._run_poll(request), now)
+        request, verdict = chosen
+        self.poll_share.spend()
+        self._start(request.host, verdict, polls.run(request, self._sender.follow), now)
         return True
 
     def _audit(self, now: float) -> bool:
@@ -223,10 +221,3 @@ class Crawler:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.status.faults += 1
             log.error("a fault of crawld itself, please report it", exc_info=error)
-
-    async def _run_poll(self, request: Request) -> None:
-        listener = self._p.listener
-        if listener is not None:
-            outcome = await self._sender.follow(request)
-            for page_id, source in listener.finish(request, outcome, self._p.clock.now()):
-                self._p.scheduler.notice(page_id, source)

@@ -1,7 +1,8 @@
 """Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -12,10 +13,21 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Arrivals, Scheduler
 
 
+class Index(Protocol):
+    """Who else wants to know which pages there are."""
+
+    def put(self, pages: Sequence[Page]) -> None:
+        """Take pages in that are not in yet."""
+
+    def drop(self, page_ids: Iterable[int]) -> None:
+        """Forget pages that are in."""
+
+
 class Roster:
     """Takes pages in and out; the store first, memory after, so that a crash in between loses nothing."""
 
-    def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate) -> None:
+    def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:
+        self._index = index
         self._store = store
         self._pages = pages
         self._scheduler = scheduler
@@ -34,6 +46,7 @@ class Roster:
         for i, page_id in enumerate(stored.ids.tolist()):
             page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
             self._pages.put(page, stored.states[i], int(stored.failures[i]))
+        self._index.put(list(self._pages))
         with np.errstate(invalid="ignore"):
             alpha = stored.shape / stored.rate
         self._scheduler.add(
@@ -71,21 +84,26 @@ class Roster:
             [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])
         )
         gone = [page.id for page in adoption.retired]
-        self._scheduler.retire(gone)
-        self._pages.drop(gone)
+        self._drop(gone)
         return adoption
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""
         gone = await self._store.retire(urls, now=now)
-        self._scheduler.retire([page.id for page in gone])
-        self._pages.drop([page.id for page in gone])
+        self._drop([page.id for page in gone])
         return [page.url for page in gone]
+
+    def _drop(self, page_ids: Sequence[int]) -> None:
+        here = [page_id for page_id in page_ids if page_id in self._scheduler]
+        self._scheduler.retire(here)
+        self._pages.drop(here)
+        self._index.drop(here)
 
     def _take_in(self, pages: Sequence[Page]) -> None:
         new = [page for page in pages if page.id not in self._scheduler]
         for page in new:
             self._pages.put(page)
+        self._index.put(new)
         self._scheduler.add(
             Arrivals(
                 ids=np.array([page.id for page in new], dtype=np.int64),

@@ -3,9 +3,10 @@
 import logging
 from dataclasses import dataclass
 
+from crawld.daemon.listener import Polls
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
-from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, Listener, NeedsFetch, Robots, Store
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from crawld.scheduler.politeness import HostGate
@@ -26,7 +27,7 @@ class Sender:
     store: Store
     clock: Clock
     status: Status
-    listener: Listener | None = None
+    polls: Polls | None = None
 
     async def send(self, request: Request) -> Outcome:
         """Send one request whose gate is acquired."""
@@ -88,8 +89,8 @@ class Sender:
         if self.robots.crawl_delay(url) != self.gate.export(host).crawl_delay:
             self.gate.set_crawl_delay(host, self.robots.crawl_delay(url))
             self.store.record_host(self.gate.export(host))
-        if self.listener is not None:
-            self.listener.found(url, self.robots.sitemaps(url), now)
+        if self.polls is not None:
+            self.polls.found(url, self.robots.sitemaps(url), now)
         failed = outcome if isinstance(outcome, FetchFailed) else None
         log.info(
             "robots",

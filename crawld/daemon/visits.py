@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from crawld.content.digest import digest
+from crawld.content.feed_links import feed_links
 from crawld.content.rules import DigestRule
 from crawld.content.volatile import volatile_places
 from crawld.daemon.audits import Audits
@@ -48,7 +49,7 @@ class Visits:
         """Visit a page; where we are stopped in the middle, it is given back as it was."""
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
-            memory = await self.store.recall(page.id) if self.scheduler.seen(page.id) else None
+            memory = await self.store.recall(page.id) if self._seen(page) else None
             request = self._request(page, memory, unconditional=audit)
             at = self.clock.now()
             outcome = await self.sender.follow(request)
@@ -59,6 +60,9 @@ class Visits:
             self.scheduler.release(page.id)
             raise
         self._settle(page, at, request, outcome, judgement, audit=audit)
+
+    def _seen(self, page: Page) -> bool:
+        return not math.isnan(self.scheduler.last_success(page.id))
 
     def _request(self, page: Page, memory: Memory | None, *, unconditional: bool) -> Request:
         if memory is None or unconditional or self._distrusted(page) or self.rng.random() < self.unconditional_share:
@@ -155,8 +159,14 @@ class Visits:
             self.scheduler.settle(page.id, at, wait)
         else:
             self.scheduler.release(page.id, wait)
+        self._look_for_feeds(page, outcome, judgement)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
+
+    def _look_for_feeds(self, page: Page, outcome: Outcome, judgement: Judgement) -> None:
+        """Feeds that a page links to are looked for once, when it is first seen."""
+        if self.sender.polls is not None and isinstance(outcome, Fetched) and judgement.verdict is Verdict.NEW:
+            self.sender.polls.found_feeds(page.url, feed_links(outcome.body, page.url), self.clock.now())
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

@@ -212,10 +212,10 @@ class Scheduler:
         rows = self._rows([page_id])
         return float(self._freshness(rows, now)[0])
 
-    def seen(self, page_id: int) -> bool:
-        """Whether the page was ever crawled with success."""
+    def last_success(self, page_id: int) -> float:
+        """When the page was last crawled with success, nan if never or not here."""
         row = self._row_of.get(page_id)
-        return row is not None and not np.isnan(self._last[row])
+        return NEVER if row is None else float(self._last[row])
 
     def held(self, page_id: int) -> bool:
         """Whether the page is out being crawled."""

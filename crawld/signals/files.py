@@ -76,12 +76,12 @@ class File:
         """The hosts it may speak for: its own and the one that named it; any where a person gave it."""
         return None if self.origin is Origin.CONFIG else frozenset((self.host, *self.speaks_for))
 
-    def succeeded(self, now: float, *, worth: float) -> None:
+    def succeeded(self, now: float, *, worth: float, shortest: float = SHORTEST_WAIT) -> None:
         """Plan the next poll after one that went well; `worth` is 0 (nothing) to 1 (signals that are all right)."""
         self.failures, self.trouble = 0, None
         self.wait *= GROWTH ** (1.0 - worth) * SHRINKAGE**worth
-        shortest = SHORTEST_WAIT * (1.0 + self.size / MEGABYTE)  # what is dear to send is asked for less often
-        self.wait = min(max(self.wait, shortest), LONGEST_WAIT)
+        least = shortest * (1.0 + self.size / MEGABYTE)  # what is dear to send is asked for less often
+        self.wait = min(max(self.wait, least), LONGEST_WAIT)
         self.next_poll = now + self.wait
 
     def failed(self, now: float, trouble: str, *, answered: bool = False) -> None:

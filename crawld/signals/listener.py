@@ -11,7 +11,7 @@ from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of, origin_of
 from crawld.signals import indexes
 from crawld.signals.baseline import Baseline
-from crawld.signals.files import File, Origin, restored
+from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
 from crawld.signals.matching import PageIndex
 from crawld.signals.reading import Listed, Reading, read_answer
 from crawld.signals.schedule import PollSchedule
@@ -42,6 +42,8 @@ class Listening:
     given_feeds: Sequence[str] = ()
     delay: dict[Source, float] | float = 0.0  # seconds after a crawl in which signals are discarded
     discovery: Discovery | None = None
+    first_wait: float = FIRST_WAIT  # seconds between the first two polls of a file
+    shortest_wait: float = SHORTEST_WAIT
 
 
 class Listener:
@@ -108,6 +110,8 @@ class Listener:
         return self._watch(files)
 
     def _watch(self, files: Sequence[File]) -> Sequence[Poll]:
+        for file in files:
+            file.wait = self._listening.first_wait
         return [Poll(file.exported(), polls=0) for file in files if self.schedule.add(file)]
 
     def appraise(self, host: str, source: Source, precision: float) -> None:
@@ -149,7 +153,7 @@ class Listener:
             file.failed(now, reading.trouble, answered=reading.gone or reading.size > 0)
             result = PollResult([Poll(file.exported())], summary=reading.trouble)
         elif reading.listed is None:
-            file.succeeded(now, worth=0.0)
+            file.succeeded(now, worth=0.0, shortest=self._listening.shortest_wait)
             result = PollResult([Poll(file.exported())], summary="not modified")
         else:
             result = self._taken(file, reading, reading.listed, now)
@@ -196,7 +200,8 @@ class Listener:
         file.discarded += finding.discarded
         file.site_events += finding.is_event
         worth = self._precision.get((file.host, file.source), 1.0) if useful else 0.0
-        file.succeeded(now, worth=max(worth, float(walk.news)))
+        shortest = self._listening.shortest_wait
+        file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
         return PollResult(
             polls=[
                 Poll(file.exported(), site_events=int(finding.is_event)),

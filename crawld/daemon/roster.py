@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from crawld.daemon.pages import Pages
-from crawld.interfaces import Adoption, Store
-from crawld.model.page import Page, PageState, Wanted
+from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.model.page import Page, Wanted
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Arrivals, Scheduler
 
@@ -37,8 +37,11 @@ class Roster:
         """Every page that is kept fresh."""
         return list(self._pages)
 
-    async def restore(self) -> int:
-        """Take in everything the store knows; how many pages that are."""
+    async def restore(self, now: float) -> int:
+        """Take in everything the store knows; how many pages that are.
+
+        Crawls that claim to be from the future, because the clock was set back meanwhile, count as of now.
+        """
         for state in await self._store.hosts():
             self._gate.restore(state)
         stored = await self._store.restore()
@@ -54,23 +57,24 @@ class Roster:
                 ids=stored.ids,
                 hosts=np.array([hosts[name] for name in stored.hosts], dtype=np.int64),
                 importance=stored.importance,
-                last=stored.last_success,
+                last=np.minimum(stored.last_success, now),
                 signals=stored.signals,
                 alpha=alpha,
                 shape=stored.shape,
                 kappa=stored.kappa,
                 gamma=stored.gamma,
-                not_before=self._waits(stored.ids.tolist(), stored.states, stored.last_attempt.tolist()),
+                not_before=self._waits(stored, now),
             )
         )
         return len(stored.ids)
 
-    def _waits(self, ids: list[int], states: Sequence[PageState], last_attempt: list[float]) -> np.ndarray:
+    def _waits(self, stored: StoredPages, now: float) -> Floats:
         """When each page may be asked again: a restart forgives no failing page its back-off."""
+        attempts = np.minimum(stored.last_attempt, now).tolist()
         return np.array(
             [
-                self._pages.wait_after(page_id, state, at) if not math.isnan(at) else -math.inf
-                for page_id, state, at in zip(ids, states, last_attempt, strict=True)
+                -math.inf if math.isnan(at) else self._pages.wait_after(page_id, state, at)
+                for page_id, state, at in zip(stored.ids.tolist(), stored.states, attempts, strict=True)
             ]
         )
 

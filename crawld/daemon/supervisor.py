@@ -54,7 +54,7 @@ class Daemon:
         with self._signals() if self.catch_signals else contextlib.nullcontext():
             await self.store.start()
             try:
-                pages = await self.roster.restore()
+                pages = await self.roster.restore(self.clock.now())
                 log.info("restored", extra={"pages": pages})
                 await self.prepare()
                 await self._serve()

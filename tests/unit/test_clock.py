@@ -1,0 +1,46 @@
+"""Time never goes back nor jumps, and finds back to the wall clock."""
+
+import pytest
+
+from crawld.clock import SLEW, SystemClock
+
+
+class Hands:
+    """A wall clock and a monotonic clock that are turned by hand."""
+
+    def __init__(self) -> None:
+        self.wall, self.monotonic = 1_000_000.0, 50.0
+
+    def pass_(self, seconds: float) -> None:
+        """Let time pass on both."""
+        self.wall += seconds
+        self.monotonic += seconds
+
+
+def test_without_steps_it_is_the_wall_clock() -> None:
+    """It shows what the wall clock shows."""
+    hands = Hands()
+    clock = SystemClock(lambda: hands.wall, lambda: hands.monotonic)
+    for _ in range(100):
+        hands.pass_(0.37)
+        assert clock.now() == pytest.approx(hands.wall, abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_step_of_the_wall_clock_is_met_gradually(step: float) -> None:
+    """Our time goes on forward, a tenth faster or slower, until it meets the wall clock again."""
+    hands = Hands()
+    clock = SystemClock(lambda: hands.wall, lambda: hands.monotonic)
+    clock.now()
+    hands.wall += step
+    before = clock.now()
+    assert abs(before - 1_000_000.0) < 1e-6
+    for _ in range(1000):
+        hands.pass_(10.0)
+        now = clock.now()
+        assert 10.0 * (1 - SLEW) - 1e-6 <= now - before <= 10.0 * (1 + SLEW) + 1e-6
+        before = now
+    for _ in range(4000):
+        hands.pass_(10.0)
+        clock.now()
+    assert clock.now() == pytest.approx(hands.wall, abs=1e-3)

@@ -38,21 +38,22 @@ SEEDS: tuple[bytes, ...] = (
         b"<url><loc><![CDATA[https://example.org/b]]></loc><lastmod>2024-01-02</lastmod></url></urlset>"
     ),
     (
-        b"<sitemapindex><sitemap><loc>https://example.org/1.xml.gz</loc><lastmod>Mon, 02 Dec 2024 11:30:00 GMT</lastmod>"
-        b"</sitemap><sitemap>https://example.org/2.xml</sitemap></sitemapindex>"
+        b"<sitemapindex><sitemap><loc>https://example.org/1.xml.gz</loc>"
+        b"<lastmod>Mon, 02 Dec 2024 11:30:00 GMT</lastmod></sitemap><sitemap>https://example.org/2.xml</sitemap></sitemapindex>"
     ),
     b"https://example.org/a\nhttps://example.org/b\r\n\r\nhttps://example.org/c",
     (
         b'<rss version="2.0"><channel><atom:link xmlns:atom="a" rel="hub" href="https://hub.example.org/"/>'
-        b"<item><link>https://example.org/a</link><guid isPermaLink='false'>7</guid><pubDate>Tue, 02 Jan 2024 10:00:00 GMT"
-        b"</pubDate></item><item><guid>https://example.org/b</guid></item></channel></rss>"
+        b"<item><link>https://example.org/a</link><guid isPermaLink='false'>7</guid>"
+        b"<pubDate>Tue, 02 Jan 2024 10:00:00 GMT</pubDate></item><item><guid>https://example.org/b</guid></item></channel></rss>"
     ),
     (
         b'<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="/me"/><entry><id>tag:1</id><link href="/a"/>'
         b"<updated>2024-01-02T10:00:00Z</updated></entry></feed>"
     ),
     (
-        b'{"version": "https://jsonfeed.org/version/1.1", "feed_url": "/me", "hubs": [{"type": "WebSub", "url": "/hub"}],'
+        b'{"version": "https://jsonfeed.org/version/1.1", "feed_url": "/me",'
+        b' "hubs": [{"type": "WebSub", "url": "/hub"}],'
         b' "items": [{"id": "1", "url": "https://example.org/a", "date_modified": "2024-01-02T10:00:00Z"}]}'
     ),
     (

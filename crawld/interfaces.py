@@ -1,6 +1,6 @@
 """What the drivers need of the doors, so that neither knows the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Outcome, Request
 from crawld.model.host import HostState
 from crawld.model.page import Page, PageState, Wanted
+from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import SOURCES, Signal, Source
 
 Floats = NDArray[np.float64]
@@ -254,14 +255,22 @@ class Robots(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Discoveries:
+    """What a file lists within the scope of discovery, where that has changed."""
+
+    urls: Sequence[str]  # no pages of ours yet
+    listed: Sequence[int]  # pages of ours
+    complete: bool  # what was found in this file before and is listed no more has left
+
+
+@dataclass(frozen=True, slots=True)
 class PollResult:
     """What a poll decided: for the store `polls` and `signals`, for the scheduler `counted`."""
 
     polls: Sequence[Poll]  # the file itself, then those it led to
     signals: Sequence[Signal] = ()
     removed: Sequence[str] = ()  # files no longer watched, to be forgotten
-    discovered: Sequence[str] = ()  # URLs to add, where discovery is on
-    vanished: Sequence[int] = ()  # pages the file listed before and lists no more, where discovery is on
+    discoveries: Discoveries | None = None  # None: discovery is off, or nothing came or went
     hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
     topic: str | None = None
     summary: str = ""
@@ -298,6 +307,40 @@ class SignalSources(Protocol):
 
     def appraise(self, host: str, source: Source, precision: float) -> None:
         """Signals of this host and source proved right this often: poll them as often as that is worth."""
+
+
+class Pings(Protocol):
+    """Takes what is pushed: bodies in, answers and signals out."""
+
+    def post_signals(self, body: bytes, now: float) -> PushAnswer:
+        """`POST /signals`."""
+
+    def get_indexnow(self, query: Mapping[str, str], now: float) -> PushAnswer:
+        """IndexNow's GET."""
+
+    def post_indexnow(self, body: bytes, now: float) -> PushAnswer:
+        """IndexNow's POST."""
+
+    def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
+        """Asking the host for a key brought this: the signals that waited for it."""
+
+
+class Hubs(Protocol):
+    """WebSub: asks hubs to push feeds, and takes what they send."""
+
+    def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
+        """The request to send where a poll of the feed at `url` found hubs."""
+
+    def renewals(self, now: float) -> Sequence[Request]:
+        """Requests for leases that are about to end."""
+
+    def confirm(self, token: str, query: Mapping[str, str], now: float) -> tuple[int, str]:
+        """Status and text to answer a hub that asks whether we meant it."""
+
+    def deliver(
+        self, token: str, body: bytes, headers: Mapping[str, str], now: float
+    ) -> tuple[int, str, PollResult | None]:
+        """Status and text to answer a delivery, and what it decided."""
 
 
 class Control(Protocol):

@@ -80,10 +80,14 @@ class Polls:
         return self.sources.read(request, outcome, now)
 
     def _record(self, request: Request, result: PollResult) -> None:
+        self.take_result(result)
+        log.info("poll", extra={"url": request.url, "source": request.purpose.value, "summary": result.summary})
+
+    def take_result(self, result: PollResult) -> None:
+        """Record what was decided of a file, polled or pushed."""
         for poll in result.polls:
             self.store.record_poll(poll)
         self.take(result.signals)
-        log.info("poll", extra={"url": request.url, "source": request.purpose.value, "summary": result.summary})
 
     def take(self, signals: Sequence[Signal]) -> None:
         """Record signals, polled or pushed, and let those that count raise their pages' staleness."""

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from crawld.content.listing import locate
-from crawld.interfaces import Poll, PollResult, SourceFile
+from crawld.interfaces import Discoveries, Poll, PollResult, SourceFile
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of, origin_of
@@ -26,7 +27,7 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Which listed URLs become pages of ours, and how many at most in one poll."""
+    """Which listed URLs become pages of ours, and how many at most."""
 
     within: Callable[[str], bool]
     limit: int
@@ -172,7 +173,7 @@ class Listener:
         return PollResult(
             polls=[Poll(file.exported(), polls=0)],
             signals=signals,
-            discovered=self._discovered(reading.listed),
+            discoveries=self._discoveries(reading.listed, finding, complete=False),
             summary=_summary(finding, reading.listed, useful, len(signals) - useful),
         )
 
@@ -209,8 +210,7 @@ class Listener:
             ],
             signals=signals,
             removed=walk.removed,
-            discovered=self._discovered(listed),
-            vanished=finding.vanished.tolist() if self._listening.discovery else (),
+            discoveries=self._discoveries(listed, finding, complete=reading.complete and not feed),
             hubs=reading.hubs if feed else (),
             topic=reading.topic,
             summary=_summary(finding, listed, useful, len(signals) - useful),
@@ -233,13 +233,17 @@ class Listener:
             del self._recent[next(iter(self._recent))]
         return news
 
-    def _discovered(self, listed: Listed) -> Sequence[str]:
+    def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
         discovery = self._listening.discovery
         if discovery is None:
-            return ()
-        ours = set(self.pages.find(listed.keys)[0].tolist())
+            return None
+        positions, ids = self.pages.find(listed.keys)
+        ours = set(positions.tolist())
         wanted = (url for i, url in enumerate(listed.urls) if i not in ours and discovery.within(url))
-        return [url for url, _ in zip(wanted, range(discovery.limit), strict=False)]
+        urls = list(islice(wanted, discovery.limit))
+        if not urls and not len(finding.vanished):
+            return None
+        return Discoveries(urls, ids.tolist(), complete)
 
     # -- statistics -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from typing import Any
 from crawld.content.dates import Claim, read_date
 from crawld.content.listing import locate
 from crawld.errors import InputError
-from crawld.model.fetched import Fetched, Outcome, Purpose, Request
+from crawld.model.fetched import Fetched, Outcome
+from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of, normalise, origin_of
 from crawld.signals.matching import keys_of
@@ -30,30 +31,6 @@ MOST_KEYS = 10_000
 KEY_HOLDS = 86_400.0
 DENIAL_HOLDS = 3_600.0
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
-
-
-@dataclass(frozen=True, slots=True)
-class KeyCheck:
-    """A key that has to be fetched before the pings signed with it count."""
-
-    host: str
-    key: str
-    location: str
-
-    @property
-    def request(self) -> Request:
-        """The request that settles it."""
-        return Request(self.location, host_of(self.location), Purpose.PING, max_bytes=1024)
-
-
-@dataclass(frozen=True, slots=True)
-class PushAnswer:
-    """What to answer, which signals came of it, and which key to check first."""
-
-    status: int
-    body: Mapping[str, Any]
-    signals: Sequence[Signal] = ()
-    check: KeyCheck | None = None
 
 
 @dataclass(slots=True)

@@ -66,7 +66,3 @@ class PollSchedule:
         for item in found:
             heapq.heappush(self._heap, item)
         return [self._files[url] for _, url in found]
-
-    def next_at(self) -> float | None:
-        """When the next poll is due, None where nothing is watched."""
-        return min((file.next_poll for file in self._files.values() if file.url not in self._under_way), default=None)

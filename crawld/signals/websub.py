@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from crawld.interfaces import PollResult
@@ -25,15 +24,6 @@ RENEW_BEFORE = 86_400.0
 ASK_AGAIN = 86_400.0
 MOST_DELIVERED = 4 * 2**20
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
-
-
-@dataclass(frozen=True, slots=True)
-class CallbackAnswer:
-    """What to answer a hub, and what its delivery decided."""
-
-    status: int
-    body: str = ""
-    result: PollResult | None = None
 
 
 class Subscriptions:
@@ -79,34 +69,36 @@ class Subscriptions:
         hub = file.hub or ""
         return Request(hub, host_of(hub), Purpose.WEBSUB, max_bytes=65_536, form=tuple(form.items()))
 
-    def confirm(self, token: str, query: Mapping[str, str], now: float) -> CallbackAnswer:
+    def confirm(self, token: str, query: Mapping[str, str], now: float) -> tuple[int, str]:
         """The hub asks whether we meant it: the challenge where we did, 404 where we did not."""
         file = self._file(token)
         if file is None or query.get("hub.topic") != (file.topic or file.url):
-            return CallbackAnswer(404, "no such subscription")
+            return 404, "no such subscription"
         mode = query.get("hub.mode")
         if mode == "denied":
             file.hub_until = 0.0
-            return CallbackAnswer(200)
+            return 200, ""
         if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
-            return CallbackAnswer(404, "not asked for")
+            return 404, "not asked for"
         file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
-        return CallbackAnswer(200, query["hub.challenge"])
+        return 200, query["hub.challenge"]
 
-    def deliver(self, token: str, body: bytes, headers: Mapping[str, str], now: float) -> CallbackAnswer:
-        """The hub delivers the feed: 410 where we want none, else 202, and signals only where the signature is right.
+    def deliver(
+        self, token: str, body: bytes, headers: Mapping[str, str], now: float
+    ) -> tuple[int, str, PollResult | None]:
+        """The hub delivers the feed: 410 where we want none, else 202, and a result only where the signature is right.
 
         A wrong signature is answered like a right one, as the protocol asks: the forger learns nothing.
         """
         file = self._file(token)
         if file is None or now > file.hub_until:
-            return CallbackAnswer(410, "no such subscription")
+            return 410, "no such subscription", None
         if len(body) > MOST_DELIVERED:
-            return CallbackAnswer(413, "too large")
+            return 413, "too large", None
         signed = urlsplit(file.hub or "").scheme == "https"
         if signed and not _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body):
-            return CallbackAnswer(202)
-        return CallbackAnswer(202, result=self._listener.pushed(file.url, body, now))
+            return 202, "", None
+        return 202, "", self._listener.pushed(file.url, body, now)
 
     def _file(self, token: str) -> File | None:
         url = self._by_token.get(token)

@@ -242,14 +242,19 @@ def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
     assert desk.listener.due(NOW)[0].purpose is Purpose.FEED
 
 
-def test_discovery_names_what_is_new_and_what_vanished() -> None:
+def test_discovery_names_what_came_and_what_is_still_there() -> None:
     """With discovery on, listed URLs within the scope that are no pages of ours are named, up to the limit."""
     desk = Desk(Listening(discovery=Discovery(lambda url: "/x" in url, 2)))
     desk.listener.found(ROBOTS, [SITEMAP], NOW)
-    result = desk.poll(urlset(("/1", None), ("/2", None), ("/x1", None), ("/x2", None), ("/x3", None), ("/y", None)))
-    assert len(result.discovered) == 2
-    assert all("/x" in url for url in result.discovered)
-    assert list(desk.poll(urlset(("/1", None)), now=NOW + HOUR).vanished) == [2]
+    came = desk.poll(urlset(("/1", None), ("/2", None), ("/x1", None), ("/x2", None), ("/x3", None))).discoveries
+    assert came is not None
+    assert len(came.urls) == 2
+    assert all("/x" in url for url in came.urls)
+    assert (sorted(came.listed), came.complete) == ([1, 2], True)
+    left = desk.poll(urlset(("/1", None)), now=NOW + HOUR).discoveries
+    assert left is not None
+    assert (list(left.urls), list(left.listed), left.complete) == ([], [1], True)
+    assert desk.poll(urlset(("/1", None)), now=NOW + 2 * HOUR).discoveries is None
 
 
 def test_without_discovery_nothing_is_named() -> None:
@@ -257,8 +262,7 @@ def test_without_discovery_nothing_is_named() -> None:
     desk = Desk()
     desk.listener.found(ROBOTS, [SITEMAP], NOW)
     desk.poll(urlset(("/x", None), ("/1", None)))
-    result = desk.poll(urlset(("/x", None)), now=NOW + HOUR)
-    assert (list(result.discovered), list(result.vanished)) == ([], [])
+    assert desk.poll(urlset(("/x", None)), now=NOW + HOUR).discoveries is None
 
 
 def test_only_what_the_settings_want_is_watched() -> None:
@@ -332,8 +336,7 @@ def test_a_host_cannot_fill_the_schedule() -> None:
     assert (sum(added), len(schedule), "u1" in schedule) == (MOST_FILES_PER_HOST, MOST_FILES_PER_HOST, True)
     schedule.remove("u1")
     assert schedule.add(File("other", Source.FEED, "h", Origin.INDEX, next_poll=-5.0))
-    assert schedule.next_at() == -5.0
-    assert PollSchedule().next_at() is None
+    assert next(file.url for file in schedule.due(0.0)) == "other"
 
 
 def test_the_listener_fits_its_contract() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
+from crawld.model.push import PushAnswer
 from crawld.model.signal import Source
 from crawld.signals.matching import PageIndex
 from crawld.signals.push_inbox import (
@@ -18,7 +19,6 @@ from crawld.signals.push_inbox import (
     MOST_BYTES,
     MOST_PENDING,
     MOST_URLS,
-    PushAnswer,
     PushInbox,
 )
 from crawld.signals.watcher import Known

@@ -1,0 +1,31 @@
+"""Discovery: pages that sitemaps and feeds list join, and leave when they are listed no more."""
+
+from crawld.daemon.pages import Pages
+from crawld.daemon.roster import Roster
+from crawld.interfaces import Clock, PollResult
+from crawld.model.page import Wanted
+
+DISCOVERED = "discovered in "
+
+
+class Discoverer:
+    """Takes over what files list, each as an origin of its own, so that none touches another's pages."""
+
+    def __init__(self, roster: Roster, pages: Pages, clock: Clock, limit: int) -> None:
+        self._roster = roster
+        self._pages = pages
+        self._clock = clock
+        self._limit = limit
+
+    async def follow(self, result: PollResult) -> None:
+        """Adopt what a poll discovered, as far as its host has room, and retire what its file lists no more."""
+        found = result.discoveries
+        if found is None:
+            return
+        file = result.polls[0].file
+        room = self._limit - sum(page.host == file.host for page in self._pages)
+        still = [page for page_id in found.listed if (page := self._pages.get(page_id)) is not None]
+        wanted = [Wanted(page.url, page.importance) for page in still]
+        wanted += [Wanted(url) for url in found.urls[: max(room, 0)]]
+        origin = f"{DISCOVERED}{file.url}"
+        await self._roster.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)

@@ -1,0 +1,77 @@
+"""The driver of what is pushed: answers at once, checks keys and asks hubs with slots of their own."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawld.daemon.listener import Polls, Send
+from crawld.interfaces import Clock, Hubs, Pings, PollResult
+from crawld.model.push import KeyCheck, PushAnswer
+
+
+@dataclass(slots=True)
+class Pushes:
+    """What the API hands over from outside. `send` waits for a slot and the host's gate."""
+
+    pings: Pings
+    polls: Polls
+    send: Send
+    clock: Clock
+    hubs: Hubs | None = None  # None where hubs could not reach us
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """`POST /signals`: status and JSON to answer."""
+        return self._take(self.pings.post_signals(body, self.clock.now()))
+
+    def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's GET: status and JSON to answer."""
+        return self._take(self.pings.get_indexnow(query, self.clock.now()))
+
+    def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's POST: status and JSON to answer."""
+        return self._take(self.pings.post_indexnow(body, self.clock.now()))
+
+    def _take(self, answer: PushAnswer) -> tuple[int, Mapping[str, Any]]:
+        self.polls.take(answer.signals)
+        if answer.check is not None:
+            self._start(self._check(answer.check))
+        return answer.status, answer.body
+
+    async def _check(self, check: KeyCheck) -> None:
+        outcome = await self.send(check.request)
+        self.polls.take(self.pings.key_checked(check, outcome, self.clock.now()))
+
+    def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
+        """A hub's question whether we meant it: status and text to answer."""
+        return (404, "") if self.hubs is None else self.hubs.confirm(token, query, self.clock.now())
+
+    def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+        """A hub's delivery: status and text to answer. Names of headers are in lower case."""
+        if self.hubs is None:
+            return 404, ""
+        status, text, result = self.hubs.deliver(token, body, headers, self.clock.now())
+        if result is not None:
+            self.polls.take_result(result)
+        return status, text
+
+    async def follow(self, result: PollResult) -> None:
+        """Ask the hub that a polled feed offers, and those whose leases are about to end."""
+        if self.hubs is None:
+            return
+        now = self.clock.now()
+        asked = self.hubs.subscribe(result.polls[0].file.url, result.hubs, result.topic, now) if result.polls else None
+        for request in [*([asked] if asked else []), *self.hubs.renewals(now)]:
+            await self.send(request)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

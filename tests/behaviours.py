@@ -257,7 +257,7 @@ def bomb(encoding: str, megabytes: int) -> bytes:
         if encoding == "gzip":
             packed = gzip.compress(_ZEROS * 10) * (megabytes // 10)  # members may follow one another
         elif encoding == "br":
-            brotlier = brotli.Compressor(quality=5)
+            brotlier = brotli.Compressor(quality=1)
             packed = b"".join(brotlier.process(_ZEROS) for _ in range(megabytes)) + brotlier.finish()
         else:
             zstder = zstd.ZstdCompressor()
@@ -269,7 +269,8 @@ def bomb(encoding: str, megabytes: int) -> bytes:
 async def bombs(visit: Visit) -> None:
     """`/bomb/gzip?mb=200`: decompresses to far more than it weighs."""
     encoding = visit.seen.path.split("/")[2]
-    await visit.reply(bomb(encoding, int(visit.query.get("mb", "200"))), headers={"Content-Encoding": encoding})
+    packed = await asyncio.to_thread(bomb, encoding, int(visit.query.get("mb", "200")))
+    await visit.reply(packed, headers={"Content-Encoding": encoding})
 
 
 async def encoded(visit: Visit) -> None:

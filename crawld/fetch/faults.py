@@ -22,8 +22,11 @@ Fault = tuple[Trouble, Scope, str]
 _OUR_OWN_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-def classify(error: BaseException) -> Fault:
-    """The trouble, its scope, and a sentence for the operator."""
+def classify(error: BaseException, *, reused: bool = False) -> Fault:
+    """The trouble, its scope, and a sentence for the operator.
+
+    A server may close a kept connection at the very moment it is `reused`; that says nothing about the host.
+    """
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return Trouble.TIMEOUT, Scope.HOST, _timeout(error)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -34,6 +37,8 @@ def classify(error: BaseException) -> Fault:
         return _not_connected(error.os_error)
     if isinstance(error, aiohttp.ClientPayloadError | http_exceptions.PayloadEncodingError):
         return Trouble.PROTOCOL, Scope.PAGE, f"body broken off: {_words(error)}"
+    if reused and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError):
+        return Trouble.REFUSED, Scope.PAGE, "a kept connection was closed as it was used again"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return Trouble.REFUSED, Scope.HOST, "connection closed by the server before an answer"
     if isinstance(error, aiohttp.ClientResponseError | http_exceptions.HttpProcessingError):

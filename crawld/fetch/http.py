@@ -1,8 +1,12 @@
 """One HTTP request, sent once and read to its end or its limit. What goes wrong is an answer too."""
 
 import asyncio
+import re
+import socket
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -25,6 +29,7 @@ BUSY = {429, 503}
 DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
 DRAIN_SECONDS = 2.0
+_UNSAFE = re.compile(r"[\x00-\x20\x7f#]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,16 @@ class Timeouts:
     connect: float = 10.0
     first_byte: float = 20.0
     whole: float = 60.0
+
+
+@dataclass(slots=True)
+class _Line:
+    """The connection a request goes out on: one kept from an earlier request, unless a socket is opened for it."""
+
+    reused: bool = True
+
+
+_LINE: ContextVar[_Line] = ContextVar("line")
 
 
 class HttpFetcher:
@@ -66,6 +81,8 @@ class HttpFetcher:
             url = URL(normalise(request.url), encoded=True)
         except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
+        line = _Line()
+        _LINE.set(line)
         try:
             async with self._open().request(
                 "POST" if request.form else "GET",
@@ -78,7 +95,7 @@ class HttpFetcher:
         except ParseError as error:
             return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))
         except FAULTS as error:
-            return self._failed(request, began, *classify(error))
+            return self._failed(request, began, *classify(error, reused=line.reused))
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -97,7 +114,7 @@ class HttpFetcher:
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
                 keepalive_timeout=4,  # less than the 5 s of common servers: a reused connection must not be closing
-                socket_factory=self._guard.open_socket,
+                socket_factory=self._open_socket,
                 resolver=self._resolver,
             )
             self._session = aiohttp.ClientSession(
@@ -118,6 +135,10 @@ class HttpFetcher:
             # aiohttp would quietly ask a second time where a connection breaks: a request nobody paid a slot for.
             self._session._retry_connection = False
         return self._session
+
+    def _open_socket(self, addr_info: Any) -> socket.socket:
+        _LINE.get().reused = False
+        return self._guard.open_socket(addr_info)
 
     async def _read(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
         status = response.status
@@ -185,6 +206,15 @@ class HttpFetcher:
     ) -> FetchFailed:
         duration = self._clock.monotonic() - began
         return FetchFailed(request.url, trouble, scope, detail, status=status, retry_after=wait, duration=duration)
+
+
+def _checked(url: str) -> URL:
+    """The URL as it will be asked for; most are normalised already, and are only looked at."""
+    if url.isascii() and not _UNSAFE.search(url):
+        parsed = URL(url, encoded=True)
+        if parsed.scheme in {"http", "https"} and parsed.raw_host and "@" not in parsed.raw_authority:
+            return parsed
+    return URL(normalise(url), encoded=True)
 
 
 def _validators(request: Request) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The fetcher against a real server: what comes back, and what every fault is called."""
 
 from collections.abc import AsyncIterator
+from functools import partial
+from random import Random
 
 import pytest
 
@@ -9,7 +11,7 @@ from crawld.content.robots import LONGEST_ROBOTS
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.behaviours import BEHAVIOURS, answer
+from tests.behaviours import BEHAVIOURS, answer, raw
 from tests.site import LOOPBACK, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
@@ -17,14 +19,17 @@ AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[HttpFetcher]:
-    """A fetcher that may talk to loopback, with short patience and a small limit."""
-    opened = HttpFetcher(
-        SystemClock(),
-        AGENT,
-        allow_private=[LOOPBACK],
-        timeouts=Timeouts(connect=1.0, first_byte=0.5, whole=1.5),
-        max_bytes=1_000_000,
-    )
+    """A fetcher that may talk to loopback, with a small limit."""
+    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], max_bytes=1_000_000)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[HttpFetcher]:
+    """A fetcher with little patience."""
+    patience = Timeouts(connect=1.0, first_byte=0.3, whole=1.0)
+    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], timeouts=patience, max_bytes=1_000_000)
     yield opened
     await opened.close()
 
@@ -93,10 +98,6 @@ FAULTS = [
     ("/redirect?to=ftp://example.org/", Trouble.BAD_REDIRECT, Scope.PAGE),
     ("/redirect?to=http://me:secret@example.org/", Trouble.BAD_REDIRECT, Scope.PAGE),
     ("/redirect?to=http://[broken/", Trouble.BAD_REDIRECT, Scope.PAGE),
-    ("/silent", Trouble.TIMEOUT, Scope.HOST),
-    ("/slow?seconds=30", Trouble.TIMEOUT, Scope.HOST),
-    ("/slow_loris", Trouble.TIMEOUT, Scope.HOST),
-    ("/slow_headers", Trouble.TIMEOUT, Scope.HOST),
     ("/hang_up", Trouble.REFUSED, Scope.HOST),
     ("/reset", Trouble.REFUSED, Scope.HOST),
     ("/drop", Trouble.PROTOCOL, Scope.PAGE),
@@ -137,11 +138,21 @@ async def test_every_fault_has_a_name(
     assert len(site.visits()) == 1
 
 
-async def test_no_behaviour_raises(site: Site, fetcher: HttpFetcher) -> None:
+@pytest.mark.parametrize("path", ["/silent", "/slow?seconds=30", "/slow_loris", "/slow_headers"])
+async def test_no_server_is_waited_for_for_ever(path: str, site: Site, hasty: HttpFetcher) -> None:
+    """A server that is silent, or sends a byte now and then, is given up: the host's trouble."""
+    outcome = await hasty.fetch(ask(site.url(path)))
+    assert isinstance(outcome, FetchFailed)
+    assert (outcome.trouble, outcome.scope) == (Trouble.TIMEOUT, Scope.HOST)
+    assert outcome.detail
+    assert len(site.visits()) == 1
+
+
+async def test_no_behaviour_raises(site: Site, hasty: HttpFetcher) -> None:
     """Whatever the site can do, a fetch ends with an outcome."""
     skipped = {"bomb", "encoded", "bad_encoding", "cut_encoding", "status"}  # these need a second segment
     for name in BEHAVIOURS.keys() - skipped:
-        outcome = await fetcher.fetch(ask(site.url(f"/{name}?text=x&to=/ok")))
+        outcome = await hasty.fetch(ask(site.url(f"/{name}?text=x&to=/ok")))
         assert isinstance(outcome, Outcome)
 
 
@@ -175,3 +186,50 @@ async def test_header_bytes_that_are_not_utf8(site: Site, fetcher: HttpFetcher) 
     outcome = await fetcher.fetch(ask(site.url("/odd")))
     assert isinstance(outcome, Fetched)
     assert outcome.headers["x-odd"] == "déjà"
+
+
+async def test_forms_are_posted(site: Site, fetcher: HttpFetcher) -> None:
+    """A request with a form is a POST, as WebSub hubs want to be asked."""
+    url = site.url("/ok")
+    outcome = await fetcher.fetch(
+        Request(url, host_of(url), Purpose.WEBSUB, form=(("hub.mode", "subscribe"), ("x", "a b")))
+    )
+    assert isinstance(outcome, Fetched)
+    [seen] = site.visits()
+    assert (seen.method, seen.body) == ("POST", b"hub.mode=subscribe&x=a+b")
+    assert seen.headers["content-type"] == "application/x-www-form-urlencoded"
+
+
+PIECES = [
+    b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 200\r\n", b"HTTP/9.9 999 ?\r\n", b"HTTP/1.1 301 X\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n", b"HTTP/1.1 204 No\r\n",
+    b"ICY 200 OK\r\n", b"Content-Length: 5\r\n", b"Content-Length: 5, 6\r\n",
+    b"Content-Length: 99999999999999999999\r\n", b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: gzip, chunked\r\n", b"Content-Encoding: gzip\r\n", b"Content-Encoding: br\r\n",
+    b"Location: http://\xff\r\n", b"Location: //\r\n", b"Location: http://a:99999/\r\n",
+    b"Content-Type: text/html; charset=\x80\r\n", b"Set-Cookie: a=b; expires=x\r\n", b"ETag: \x01\xff\r\n",
+    b"Connection: close\r\n", b"Connection: upgrade\r\n", b": no name\r\n", b" folded\r\n", b"X\r\n", b"\r\n",
+    b"\n\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n", b"hello", b"\x1f\x8b\x08",
+    b"\0" * 10, b"\xff\xfe",
+]  # fmt: skip
+
+
+async def test_no_answer_raises(site: Site, hasty: HttpFetcher) -> None:
+    """Whatever pieces of HTTP a server puts in a row, a fetch ends with an outcome."""
+    random = Random(7)
+    for number in range(400):
+        data = b"".join(random.choices(PIECES, k=random.randint(1, 8)))
+        if random.random() < 0.7:
+            data = random.choice(PIECES[:6]) + data + random.choice([b"", b"\r\n"])
+        site.pages[f"/fuzz/{number}"] = partial(raw, data=data)
+        outcome = await hasty.fetch(ask(site.url(f"/fuzz/{number}")))
+        assert isinstance(outcome, Outcome), data
+
+
+async def test_a_kept_connection_that_closes_says_nothing_about_the_host(site: Site, fetcher: HttpFetcher) -> None:
+    """A server that closes a kept connection as we use it again troubles the page alone, and is not asked twice."""
+    await fetcher.fetch(ask(site.url("/ok")))
+    outcome = await fetcher.fetch(ask(site.url("/hang_up")))
+    assert isinstance(outcome, FetchFailed)
+    assert (outcome.trouble, outcome.scope) == (Trouble.REFUSED, Scope.PAGE)
+    assert len(site.visits()) == 2

@@ -78,8 +78,8 @@ class HttpFetcher:
         """Send the request and read its answer to the end or to its limit."""
         began = self._clock.monotonic()
         try:
-            url = URL(normalise(request.url), encoded=True)
-        except InputError as error:
+            url = _checked(request.url)
+        except (InputError, ValueError) as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         line = _Line()
         _LINE.set(line)

@@ -4,7 +4,8 @@ Every order is a lazy, endless sequence of (time, page); pages of rate 0 never c
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,9 +31,9 @@ def earliest_deadline_first(rates: ArrayLike) -> Iterator[Visit]:
         return
     share = rate / total
     queue = TurnQueue()
-    visited = np.flatnonzero(share > 0)
-    queue.put(_visits(visited, np.zeros(visited.size), share))
-    count = np.zeros(share.size)
+    visited = np.flatnonzero(share > 0).tolist()
+    queue.put(_visits(visited, [0] * len(visited), share))
+    count = [0] * share.size
     slot = 0
     while True:
         slot += 1
@@ -40,15 +41,15 @@ def earliest_deadline_first(rates: ArrayLike) -> Iterator[Visit]:
         assert page is not None, "every page is either open or upcoming"
         yield slot / total, page
         count[page] += 1
-        queue.put(_visits(np.array([page]), count[[page]], share))
+        queue.put(_visits([page], [count[page]], share))
 
 
-def _visits(pages: np.ndarray[tuple[int, ...], np.dtype[np.int64]], done: Floats, share: Floats) -> Windows:
+def _visits(pages: Sequence[int], done: Sequence[int], share: Floats) -> Windows:
     """The windows, in slots, of each page's next visit."""
-    opens = np.floor(done / share[pages] - _ROUNDING) + 1
-    ends = np.ceil((done + 1) / share[pages] - _ROUNDING)
-    nothing = np.zeros(pages.size, dtype=np.int64)
-    return Windows(pages, nothing, np.maximum(opens, 1.0), nothing, ends, np.full(pages.size, -np.inf))
+    opens = [max(math.floor(count / share[page] - _ROUNDING) + 1.0, 1.0) for page, count in zip(pages, done)]
+    ends = [float(math.ceil((count + 1) / share[page] - _ROUNDING)) for page, count in zip(pages, done)]
+    nothing = [0] * len(pages)
+    return Windows(pages, nothing, opens, nothing, ends, [-math.inf] * len(pages))
 
 
 def fixed_order(rates: ArrayLike, rng: np.random.Generator) -> Iterator[Visit]:

@@ -136,12 +136,12 @@ class Timetable:
         self._called[row] = False
         self._turn[row] = self._following(float(self._turn[row]), float(self._interval[row]), now, bool(self._new[row]))
         self._new[row] = False
-        self._queue.put(self._windows(np.array([row])))
+        self._queue_up(row)
 
     def release(self, row: int, not_before: float = -np.inf) -> None:
         """Give back a page as it was; its visit is still owed."""
         if self.pages.release(row, not_before):
-            self._queue.put(self._windows(np.array([row])))
+            self._queue_up(row)
 
     def notice(self, row: int, boost: float) -> None:
         """Count a signal: of a page whose every change is announced, some are followed by a crawl."""
@@ -150,7 +150,7 @@ class Timetable:
             return
         self._called[row] = True
         if not self.pages.held(row):
-            self._queue.put(self._windows(np.array([row])))
+            self._queue_up(row)
 
     # -- questions --------------------------------------------------------------------------------------------------
 
@@ -213,8 +213,7 @@ class Timetable:
         self._called[rows] &= announced
         self._clock = now
         self._changed, self._picks_since, self._unsolved = 0, 0, False
-        self._queue.clear()
-        self._queue.put(self._windows(rows[pages.state[rows] == WAITING]))
+        self._queue.refill(self._windows(rows[pages.state[rows] == WAITING]), now)
 
     def _replaced(self, rows: Ints, interval: Floats, now: float) -> Floats:
         """Where turns lie once these are the intervals."""
@@ -229,16 +228,29 @@ class Timetable:
             start = np.where(np.isnan(last) | ~self._new[rows], now, last)
         return np.where(interval < np.inf, np.where(begin, start, kept), np.inf)
 
+    def _queue_up(self, row: int) -> None:
+        """Queue one page with its window; what `_windows` does for many."""
+        pages = self.pages
+        due, turn, earliest = float(pages.due[row]), float(self._turn[row]), float(pages.not_before[row])
+        end = turn if self._plan.random else turn + float(self._interval[row])
+        opens, rank, limit = min(turn, due), IN_TURN, min(end, due)
+        if due == -np.inf:
+            rank, limit = NEVER_CRAWLED, -float(pages.mu[row])
+        elif self._called[row]:
+            opens, rank, limit = -np.inf, ANNOUNCED, 0.0
+        self._queue.put(Windows([row], [int(pages.host[row])], [max(opens, earliest)], [rank], [limit], [earliest]))
+
     def _windows(self, rows: Ints) -> Windows:
         """The windows of pages as the queue wants them."""
         pages = self.pages
         due, turn, earliest = pages.due[rows], self._turn[rows], pages.not_before[rows]
-        never, called = np.isnan(pages.last[rows]), self._called[rows]
+        never, called = due == -np.inf, self._called[rows]
         end = turn if self._plan.random else turn + self._interval[rows]
         rank = np.where(never, NEVER_CRAWLED, np.where(called, ANNOUNCED, IN_TURN))
         limit = np.where(never, -pages.mu[rows], np.where(called, 0.0, np.minimum(end, due)))
         opens = np.maximum(np.where(called, -np.inf, np.minimum(turn, due)), earliest)
-        return Windows(rows, pages.host[rows].astype(np.int64), opens, rank, limit, earliest)
+        columns = (rows, pages.host[rows], opens, rank, limit, earliest)
+        return Windows(*(column.tolist() for column in columns))
 
     def _grow(self) -> None:
         more = len(self.pages.state) - len(self._turn)

@@ -5,36 +5,30 @@ until it may. A slot that finds no open window is given to the page whose window
 """
 
 import heapq
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.scheduler.politeness import HostGate
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EARLY = 64  # windows that one slot may open before their time in search of a host that is ready
 ABSENT = 0  # the stamp of a row that is not queued
 
 
-class _Entry(NamedTuple):
-    rank: int
-    limit: float
-    stamp: int
-    row: int
+_Upcoming = tuple[float, int, int, int, int, float, float]  # opens, stamp, row, host, rank, limit, earliest
+_Opened = tuple[int, float, int, int, int]  # rank, limit, stamp, row, host
 
 
 class Windows(NamedTuple):
     """Windows as columns: `opens`, then the order of those open: by `rank`, by `limit`, by who came first."""
 
-    rows: Ints
-    hosts: Ints
-    opens: Floats
-    ranks: Ints
-    limits: Floats
-    earliest: Floats  # before this the row is not taken, not even for an idle slot
+    rows: Sequence[int]
+    hosts: Sequence[int]
+    opens: Sequence[float]
+    ranks: Sequence[int]
+    limits: Sequence[float]
+    earliest: Sequence[float]  # before this the row is not taken, not even for an idle slot
 
 
 class TurnQueue:
@@ -44,31 +38,17 @@ class TurnQueue:
         self._gate = gate
         self._revision = -1
         self._stamps = 0
-        self._stamp: Ints = np.zeros(0, dtype=np.int64)
-        self._host: Ints = np.zeros(0, dtype=np.int64)
-        self._rank: Ints = np.zeros(0, dtype=np.int64)
-        self._limit: Floats = np.zeros(0)
-        self._earliest: Floats = np.zeros(0)
-        self._upcoming: list[tuple[float, int, int]] = []  # (opens, stamp, row)
-        self._opened: dict[int, list[_Entry]] = {}  # by host
+        self._stamp: list[int] = []  # by row; an entry of another stamp is of the past
+        self._upcoming: list[_Upcoming] = []
+        self._opened: dict[int, list[_Opened]] = {}  # by host
         self._listed: dict[int, int] = {}  # the stamp by which a host stands in `_ready`
-        self._ready: list[_Entry] = []  # the first of each host that is not put aside
+        self._ready: list[_Opened] = []  # the first of each host that is not put aside
         self._aside: list[tuple[float, int]] = []  # (until, host)
         self._is_aside: set[int] = set()
 
     def put(self, windows: Windows) -> None:
         """Queue rows, or move them; equal windows keep the order given. A window that never opens is not queued."""
-        rows = windows.rows
-        if rows.size == 0:
-            return
-        self._grow(int(rows.max()) + 1)
-        stamps = np.arange(self._stamps + 1, self._stamps + rows.size + 1)
-        self._stamps += rows.size
-        queued = windows.opens < np.inf
-        self._stamp[rows] = np.where(queued, stamps, ABSENT)
-        self._host[rows], self._rank[rows], self._limit[rows] = windows.hosts, windows.ranks, windows.limits
-        self._earliest[rows] = windows.earliest
-        entries = list(zip(windows.opens[queued].tolist(), stamps[queued].tolist(), rows[queued].tolist()))
+        entries = self._stamped(windows)
         if len(entries) > 16 and len(entries) > len(self._upcoming) // 8:
             self._upcoming += entries
             heapq.heapify(self._upcoming)
@@ -76,17 +56,40 @@ class TurnQueue:
             for entry in entries:
                 heapq.heappush(self._upcoming, entry)
 
-    def clear(self) -> None:
-        """Forget every row."""
-        self._stamp[:] = ABSENT
-        self._upcoming.clear()
-        self._opened.clear()
-        self._listed.clear()
-        self._ready.clear()
+    def refill(self, windows: Windows, now: float) -> None:
+        """Queue these rows and no others, many at once."""
+        self._stamp = [ABSENT] * len(self._stamp)
+        self._opened, self._listed, self._ready = {}, {}, []
+        entries = self._stamped(windows)
+        self._upcoming = [entry for entry in entries if entry[0] > now]
+        heapq.heapify(self._upcoming)
+        for opens, stamp, row, host, rank, limit, _ in entries:
+            if opens <= now:
+                self._opened.setdefault(host, []).append((rank, limit, stamp, row, host))
+        for host, opened in list(self._opened.items()):
+            heapq.heapify(opened)
+            self._list(host)
+
+    def _stamped(self, windows: Windows) -> list[_Upcoming]:
+        """The entries of rows that are from now on the only ones of these rows."""
+        if len(windows.rows) == 0:
+            return []
+        more = int(max(windows.rows)) + 1 - len(self._stamp)
+        if more > 0:
+            self._stamp.extend([ABSENT] * more)
+        entries = []
+        for row, host, opens, rank, limit, earliest in zip(*windows):
+            self._stamps += 1
+            if opens < np.inf:
+                self._stamp[row] = self._stamps
+                entries.append((opens, self._stamps, row, host, rank, limit, earliest))
+            else:
+                self._stamp[row] = ABSENT
+        return entries
 
     def drop(self, row: int) -> None:
         """Take a row out, if it is queued."""
-        if row < self._stamp.size:
+        if row < len(self._stamp):
             self._stamp[row] = ABSENT
 
     def take(self, now: float) -> int | None:
@@ -96,7 +99,7 @@ class TurnQueue:
             self._open_next()
         row = self._first(now)
         for _ in range(EARLY):
-            if row is not None or not self._upcoming or self._earliest[self._upcoming[0][2]] > now:
+            if row is not None or not self._upcoming or self._upcoming[0][6] > now:
                 break
             self._open_next()
             row = self._first(now)
@@ -104,44 +107,40 @@ class TurnQueue:
 
     def _open_next(self) -> None:
         """Move the row whose window opens first to its host's open ones."""
-        _, stamp, row = heapq.heappop(self._upcoming)
+        _, stamp, row, host, rank, limit, _ = heapq.heappop(self._upcoming)
         if self._stamp[row] != stamp:
             return
-        host = int(self._host[row])
-        heapq.heappush(
-            self._opened.setdefault(host, []), _Entry(int(self._rank[row]), float(self._limit[row]), stamp, row)
-        )
+        heapq.heappush(self._opened.setdefault(host, []), (rank, limit, stamp, row, host))
         self._list(host)
 
     def _list(self, host: int) -> None:
         """Make the host's first open row stand for it, unless the host is put aside."""
         opened = self._opened.get(host)
-        while opened and self._stamp[opened[0].row] != opened[0].stamp:
+        while opened and self._stamp[opened[0][3]] != opened[0][2]:
             heapq.heappop(opened)
         if not opened:
             self._opened.pop(host, None)
             self._listed.pop(host, None)
-        elif host not in self._is_aside and self._listed.get(host) != opened[0].stamp:
-            self._listed[host] = opened[0].stamp
+        elif host not in self._is_aside and self._listed.get(host) != opened[0][2]:
+            self._listed[host] = opened[0][2]
             heapq.heappush(self._ready, opened[0])
 
     def _first(self, now: float) -> int | None:
         """Take out the first open row of a ready host."""
         while self._ready:
-            entry = heapq.heappop(self._ready)
-            host = int(self._host[entry.row])
-            if self._listed.get(host) != entry.stamp:
-                continue  # another row of the host has come before it, or the row has moved to another host
+            _, _, stamp, row, host = heapq.heappop(self._ready)
+            if self._listed.get(host) != stamp:
+                continue  # another row of the host has come before it
             del self._listed[host]
-            if self._stamp[entry.row] != entry.stamp:
+            if self._stamp[row] != stamp:
                 self._list(host)
                 continue
             if self._gate is not None and self._gate.ready_at[host] > now:
                 self._put_aside(host, now)
                 continue
-            self._stamp[entry.row] = ABSENT
+            self._stamp[row] = ABSENT
             self._list(host)
-            return entry.row
+            return row
         return None
 
     def _put_aside(self, host: int, now: float) -> None:
@@ -161,12 +160,3 @@ class TurnQueue:
             _, host = heapq.heappop(self._aside)
             self._is_aside.discard(host)
             self._list(host)
-
-    def _grow(self, size: int) -> None:
-        have = self._stamp.size
-        if size <= have:
-            return
-        more = max(size, have * 5 // 4) - have
-        for name in ("_stamp", "_host", "_rank", "_limit", "_earliest"):
-            column = getattr(self, name)
-            setattr(self, name, np.concatenate([column, np.zeros(more, dtype=column.dtype)]))

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from crawld.scheduler.allocation_balance import Floats, balance, budget, columns, scaled, spread
 
+_BLOCK = 16384  # pages at once, so that what is computed on the way stays in the cache
 _SMALL = 0.5  # below this r the closed forms cancel and a power series is used
 _SIGNED_EXPONENTIAL = [1 / math.factorial(k) for k in range(20)]
 _SIGNED_GAMMA = [(k - 1) / math.factorial(k) for k in range(20)]
@@ -45,10 +46,13 @@ def _periodic(
     importance, pace = weight[useful] / heaviest, change[useful] / fastest
 
     def demand(multiplier: float) -> Floats:
+        wanted = np.empty_like(pace)
         with np.errstate(over="ignore", divide="ignore", under="ignore"):
-            level = (pace * (multiplier / importance) ** (1 / power)) ** power
-            wanted: Floats = pace / inverse(level)
-            return wanted
+            for start in range(0, pace.size, _BLOCK):
+                part = slice(start, start + _BLOCK)
+                level = (pace[part] * (multiplier / importance[part]) ** (1 / power)) ** power
+                wanted[part] = pace[part] / inverse(level)
+        return wanted
 
     rates[useful] = fastest * balance(demand, rate / fastest, float(importance.mean())).rates
     return scaled(rates, rate)
@@ -79,29 +83,54 @@ def _series(r: Floats, first: int, coefficients: list[float]) -> Floats:
     return powered
 
 
+def _tabulated(gain: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    """Logarithms of the gain, and of r, on a grid: a start from which two steps of Newton's method suffice."""
+    r = np.geomspace(1e-8, 1e8, 6000)
+    return np.log(gain(r)), np.log(r)
+
+
+def _depth(r: Floats) -> Floats:
+    """The excess of r over ln(1+r), which is −ln(1 − P(2, r)); below ½ it is read off P(2, r), which does not cancel."""
+    return np.where(r < _SMALL, -np.log1p(-freshness_gain(np.minimum(r, _SMALL))), r - np.log1p(r))
+
+
+_BY_DEPTH = _tabulated(_depth)
+_BY_AGE = _tabulated(age_gain)
+_BY_HARMONIC = _tabulated(harmonic_gain)
+
+
 def inverse_freshness_gain(level: Floats) -> Floats:
     """The r with P(2, r) = level; inf from 1 on."""
-    inside = np.minimum(level, np.nextafter(1.0, 0.0))
-    depth = -np.log1p(-inside)  # r − ln(1+r) = depth, whose roots lie between √(2·depth) + ⅔·depth and + depth
-    root = np.sqrt(2 * depth)
-    r = np.where(depth < 1, root + root**2 / 3 + root**3 / 36 - root**4 / 270 + root**5 / 4320, root + 5 / 6 * depth)
-    for _ in range(5):
-        r = np.maximum(r - (r - np.log1p(r) - depth) * (1 + r) / r, root) if r.size else r
-    small = inside < 0.08
-    if small.any():
-        r[small] = _solve(inside[small], root[small], freshness_gain, lambda z: z * z * np.exp(-z))
-    return np.where(level >= 1, np.inf, r)
+    inside = np.clip(level, 1e-300, np.nextafter(1.0, 0.0))
+    depth = -np.log1p(-inside)
+    r = np.maximum(_start(depth, _BY_DEPTH), np.sqrt(2 * depth))
+    deep = r >= _SMALL
+    for _ in range(2):
+        r[deep] -= (r[deep] - np.log1p(r[deep]) - depth[deep]) * (1 + r[deep]) / r[deep]
+    shallow = ~deep
+    if shallow.any():
+        r[shallow] = _solve(inside[shallow], r[shallow], freshness_gain, lambda z: z * z * np.exp(-z))
+    r[level >= 1] = np.inf
+    return r
 
 
 def inverse_age_gain(level: Floats) -> Floats:
     """The r with r²/2 − P(2, r) = level."""
-    start = np.maximum(np.cbrt(3 * level), np.sqrt(2 * level))
+    least = np.maximum(np.cbrt(3 * level), np.sqrt(2 * level))
+    start = np.maximum(_start(level, _BY_AGE), least)
     return _solve(level, start, age_gain, lambda z: -z * z * np.expm1(-z))
 
 
 def inverse_harmonic_gain(level: Floats) -> Floats:
     """The r with r − 1 + e^−r = level."""
-    return _solve(level, np.maximum(np.sqrt(2 * level), level), harmonic_gain, lambda z: -z * np.expm1(-z))
+    start = np.maximum(_start(level, _BY_HARMONIC), np.maximum(np.sqrt(2 * level), level))
+    return _solve(level, start, harmonic_gain, lambda z: -z * np.expm1(-z))
+
+
+def _start(level: Floats, table: tuple[Floats, Floats]) -> Floats:
+    """About the r of that level; 0 outside of the grid, where a bound known to the caller is near enough."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.interp(np.log(level), *table, left=-np.inf, right=-np.inf))
 
 
 def _solve(level: Floats, start: Floats, gain: Callable[[Floats], Floats], slope: Callable[[Floats], Floats]) -> Floats:
@@ -111,7 +140,8 @@ def _solve(level: Floats, start: Floats, gain: Callable[[Floats], Floats], slope
         value = gain(r)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             step = np.log(level / value) * value / slope(r)
-        r = r * np.exp(np.clip(np.where(np.isfinite(step), step, 0.0), -2.0, 2.0))
-        if np.all(np.abs(step) < 1e-9):  # quadratic: the step just made left 1e-18
+        step = np.clip(np.where(np.isfinite(step), step, 0.0), -2.0, 2.0)
+        r = r * np.exp(step)
+        if np.all(np.abs(step) < 1e-7):  # quadratic: the step just made left less than a rounding
             break
     return r

@@ -46,7 +46,7 @@ def _periodic(
     importance, pace = weight[useful] / heaviest, change[useful] / fastest
 
     def demand(multiplier: float) -> Floats:
-        wanted = np.empty_like(pace)
+        wanted: Floats = np.empty_like(pace)
         with np.errstate(over="ignore", divide="ignore", under="ignore"):
             for start in range(0, pace.size, _BLOCK):
                 part = slice(start, start + _BLOCK)
@@ -90,7 +90,7 @@ def _tabulated(gain: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
 
 
 def _depth(r: Floats) -> Floats:
-    """The excess of r over ln(1+r), which is −ln(1 − P(2, r)); below ½ it is read off P(2, r), which does not cancel."""
+    """The excess of r over ln(1+r), which is −ln(1 − P(2, r)); below ½ taken from P(2, r), which does not cancel."""
     return np.where(r < _SMALL, -np.log1p(-freshness_gain(np.minimum(r, _SMALL))), r - np.log1p(r))
 
 
@@ -103,7 +103,7 @@ def inverse_freshness_gain(level: Floats) -> Floats:
     """The r with P(2, r) = level; inf from 1 on."""
     inside = np.clip(level, 1e-300, np.nextafter(1.0, 0.0))
     depth = -np.log1p(-inside)
-    r = np.maximum(_start(depth, _BY_DEPTH), np.sqrt(2 * depth))
+    r: Floats = np.maximum(_start(depth, _BY_DEPTH), np.sqrt(2 * depth))
     deep = r >= _SMALL
     for _ in range(2):
         r[deep] -= (r[deep] - np.log1p(r[deep]) - depth[deep]) * (1 + r[deep]) / r[deep]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crawld.config import POLICIES
 from crawld.errors import InputError
 from crawld.scheduler import policies
 from crawld.scheduler.allocation_balance import Floats
@@ -91,6 +92,12 @@ def test_announced_pages_are_those_with_good_signals() -> None:
     alpha = np.array([0.0, 0.2, 0.1, 0.9, 0.0])
     beliefs = Beliefs(np.ones(5), alpha, np.full(5, np.inf), kappa, gamma)
     assert policies.announced(beliefs).tolist() == [True, True, False, False, False]
+
+
+def test_the_settings_offer_the_policies_there_are() -> None:
+    """Every name that the settings allow is a policy, the default first."""
+    assert set(POLICIES) <= set(policies.POLICIES)
+    assert POLICIES[0] == next(iter(policies.POLICIES)) == policies.DEFAULT
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

@@ -1,0 +1,95 @@
+"""The parts of a daemon that signals concern, over a real site and a real store."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from crawld.clock import SystemClock
+from crawld.daemon.listener import Polls
+from crawld.daemon.pages import Pages
+from crawld.daemon.roster import Roster
+from crawld.fetch.http import HttpFetcher
+from crawld.fetch.robots_cache import RobotsCache
+from crawld.interfaces import Allowed, NeedsFetch, PollResult
+from crawld.model.fetched import Purpose, Request
+from crawld.model.page import Page, Wanted
+from crawld.scheduler import policies
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scheduler import Scheduler
+from crawld.signals.listener import Discovery, Listener, Listening
+from crawld.signals.matching import PageIndex
+from crawld.store import SqlStore
+from tests.site import LOOPBACK, Site
+
+DAY = 86_400.0
+AGENT = "crawld-test (+https://example.org/bot)"
+
+
+class SignalDaemon:
+    """Polls a site of which the pages `/ok/0` to `/ok/4` are on the list, each crawled a day ago."""
+
+    def __init__(self, site: Site, database: Path, discovery: Discovery | None = None) -> None:
+        self.site = site
+        self.clock = SystemClock()
+        self.store = SqlStore(f"sqlite:///{database}")
+        self.fetcher = HttpFetcher(self.clock, AGENT, allow_private=[LOOPBACK])
+        self.gate = HostGate(Manners(0.0, 60.0, 1), random.Random(1))
+        self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=self.gate))
+        self.robots = RobotsCache(AGENT)
+        self.pages = Pages()
+        self.index = PageIndex()
+        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.index)
+        self.listener = Listener(self.index, self.scheduler.last_success, Listening(discovery=discovery))
+        self.results: list[PollResult] = []
+        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, [self.note])
+
+    async def note(self, result: PollResult) -> None:
+        """Keep what a poll led to."""
+        self.results.append(result)
+
+    async def start(self) -> None:
+        """Take in the pages and what was watched before."""
+        await self.store.start()
+        now = self.clock.now()
+        await self.roster.restore(now)
+        wanted = [Wanted(self.site.url(f"/ok/{i}"), 7.0) for i in range(5)]
+        await self.roster.adopt(wanted, origin="list", now=now)
+        for page in list(self.pages):
+            assert self.scheduler.hold(page.id, now)
+            self.scheduler.settle(page.id, now - DAY)
+        self.listener.restore(await self.store.sources())
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        await self.store.close()
+        await self.fetcher.close()
+
+    async def poll(self, later: float = 0.0) -> PollResult:
+        """Send the next poll as the crawler would, robots.txt first where that is not known."""
+        now = self.clock.now() + later
+        chosen = self.polls.choose(now, self.gate, self.robots)
+        assert chosen is not None
+        request, verdict = chosen
+        if isinstance(verdict, NeedsFetch):
+            robots = Request(verdict.url, request.host, Purpose.ROBOTS)
+            self.robots.learn(verdict.url, await self.fetcher.fetch(robots), now)
+            return await self.poll(later)
+        assert isinstance(verdict, Allowed)
+        assert self.polls.choose(now, self.gate, self.robots) is None
+        await self.polls.run(request, self.fetcher.fetch)
+        return self.results[-1]
+
+    def page(self, path: str) -> Page:
+        """The page we hold at that path."""
+        (found,) = [page for page in self.pages if page.url == self.site.url(path)]
+        return found
+
+    def signals(self, path: str) -> tuple[int, ...]:
+        """What the scheduler counted for the page, by source."""
+        standing = self.scheduler.standing(self.page(path).id)
+        assert standing is not None
+        return standing.signals
+
+    def paths(self) -> Sequence[str]:
+        """The paths of all pages we hold."""
+        return sorted(page.url.removeprefix(self.site.url("")) for page in self.pages)

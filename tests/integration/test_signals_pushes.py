@@ -1,0 +1,130 @@
+"""Discovery, pings and WebSub over real HTTP and a real store."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from crawld.daemon.discovery import Discoverer
+from crawld.daemon.pushes import Pushes
+from crawld.signals.listener import Discovery
+from crawld.signals.push_inbox import PushInbox
+from crawld.signals.watcher import Known
+from crawld.signals.websub import Subscriptions
+from tests.behaviours import answer
+from tests.integration.signal_daemon import DAY, SignalDaemon
+from tests.site import Site
+
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """An empty site."""
+    async with Site() as site:
+        yield site
+
+
+def listed(site: Site, *paths: str) -> None:
+    """Let the site's sitemap list these paths."""
+    site.pages["/sitemap.xml"] = answer("\n".join(site.url(path) for path in paths), content_type="text/plain")
+
+
+def pushes(daemon: SignalDaemon) -> Pushes:
+    """The driver of pushes, with slots without end."""
+    inbox = PushInbox(Known(daemon.index, daemon.scheduler.last_success))
+    secrets = iter(["secret"])
+    hubs = Subscriptions(daemon.listener, "https://crawld.example.org/websub", lambda: next(secrets))
+    return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, hubs)
+
+
+async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> None:
+    """Pages within the scope join up to the limit and leave with their entry; the list's own pages are left alone."""
+    daemon = SignalDaemon(site, tmp_path / "c.db", Discovery(lambda url: "/new" in url, 100))
+    await daemon.start()
+    daemon.polls.on_result = [Discoverer(daemon.roster, daemon.pages, daemon.clock, limit=7).follow, daemon.note]
+    daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
+    listed(site, "/ok/0/", "/ok/1", "/new/1", "/new/2", "/new/3", "/elsewhere")
+    await daemon.poll()
+    mine = [f"/ok/{i}" for i in range(5)]
+    joined = [path for path in daemon.paths() if path not in mine]
+    assert len(joined) == 2
+    assert all(path.startswith("/new/") for path in joined)
+    listed(site, joined[0])
+    await daemon.poll(later=DAY)
+    assert daemon.paths() == sorted([*mine, joined[0]])
+    assert (daemon.page("/ok/0").importance, daemon.page(joined[0]).importance) == (7.0, 1.0)
+    await daemon.stop()
+
+
+async def test_a_ping_reaches_scheduler_and_store(site: Site, tmp_path: Path) -> None:
+    """A posted URL raises its page's count of pings at once and is recorded."""
+    daemon = SignalDaemon(site, tmp_path / "c.db")
+    await daemon.start()
+    status, body = pushes(daemon).post_signals(json.dumps([site.url("/ok/2"), site.url("/nowhere")]).encode())
+    assert (status, body["signals"], body["unknown"]) == (200, 1, 1)
+    assert daemon.signals("/ok/2") == (0, 0, 1, 0)
+    await daemon.store.flush()
+    assert (await daemon.store.restore()).signals[:, 2].sum() == 1
+    await daemon.stop()
+
+
+async def test_indexnow_counts_after_the_host_served_the_key(site: Site, tmp_path: Path) -> None:
+    """The key is fetched from the host; the ping that waited for it then counts, and the next one at once."""
+    site.pages[f"/{KEY}.txt"] = answer(KEY, content_type="text/plain")
+    daemon = SignalDaemon(site, tmp_path / "c.db")
+    await daemon.start()
+    door = pushes(daemon)
+    assert door.get_indexnow({"url": site.url("/ok/1"), "key": KEY})[0] == 202
+    async with asyncio.timeout(20):
+        while daemon.signals("/ok/1") != (0, 0, 1, 0):
+            await asyncio.sleep(0.01)
+    body = {"host": site.host(), "key": KEY, "urlList": [site.url("/ok/3")]}
+    assert door.post_indexnow(json.dumps(body).encode()) == (200, {"signals": 1, "stale": 0, "unknown": 0})
+    assert len(site.visits(f"/{KEY}.txt")) == 1
+    await door.close()
+    await daemon.stop()
+
+
+async def test_a_hub_is_asked_confirms_and_delivers(site: Site, tmp_path: Path) -> None:
+    """A feed's hub gets our form, its challenge is answered, and what it delivers counts as WebSub's."""
+    daemon = SignalDaemon(site, tmp_path / "c.db")
+    await daemon.start()
+    door = pushes(daemon)
+    daemon.polls.on_result = [door.follow, daemon.note]
+    feed = f'<feed><link rel="hub" href="{site.url("/hub")}"/><link rel="self" href="/feed"/>%s</feed>'
+    site.pages["/feed"] = answer(feed % "", content_type="application/atom+xml")
+    site.pages["/hub"] = answer(status=202)
+    daemon.polls.found_feeds(site.url("/ok/1"), [site.url("/feed")], daemon.clock.now())
+    await daemon.poll()
+    (asked,) = site.visits("/hub")
+    form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
+    assert (asked.method, form["hub.mode"], form["hub.topic"]) == ("POST", "subscribe", site.url("/feed"))
+    token = form["hub.callback"].removeprefix("https://crawld.example.org/websub/")
+    query = {"hub.mode": "subscribe", "hub.topic": site.url("/feed"), "hub.challenge": "c"}
+    assert door.confirm(token, query) == (200, "c")
+    body = (feed % f'<entry><link href="{site.url("/ok/4")}"/></entry>').encode()
+    signed = {"x-hub-signature": "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()}
+    assert door.deliver(token, body, signed) == (202, "")
+    assert daemon.signals("/ok/4") == (0, 0, 0, 1)
+    await daemon.stop()
+
+
+async def test_without_a_public_address_there_are_no_hubs(site: Site, tmp_path: Path) -> None:
+    """Callbacks are not found where no hub was ever asked, and nothing is asked."""
+    daemon = SignalDaemon(site, tmp_path / "c.db")
+    await daemon.start()
+    door = pushes(daemon)
+    door.hubs = None
+    daemon.polls.on_result = [door.follow, daemon.note]
+    site.pages["/feed"] = answer(f'<feed><link rel="hub" href="{site.url("/hub")}"/></feed>')
+    daemon.polls.found_feeds(site.url("/ok/1"), [site.url("/feed")], daemon.clock.now())
+    assert list((await daemon.poll()).hubs) == [site.url("/hub")]
+    assert (door.confirm("x", {})[0], door.deliver("x", b"", {})[0]) == (404, 404)
+    assert not site.visits("/hub")
+    await daemon.stop()

@@ -64,7 +64,7 @@ def _gone(at: float, outcome: Fetched, memory: Memory | None) -> Judgement:
 
 def _content(page_id: int, at: float, outcome: Fetched, memory: Memory | None, rule: DigestRule) -> Judgement:
     content_type = outcome.headers.get("content-type")
-    seen = digest(outcome.body, content_type, rule)
+    seen = digest(outcome.body, content_type, rule, memory.digest if memory else None)
     etag, last_modified = outcome.headers.get("etag"), outcome.headers.get("last-modified")
     if memory is None:
         first = Memory(page_id, at, seen, etag, last_modified, content_type)

@@ -97,3 +97,10 @@ def test_many_blocks_are_grouped_by_content() -> None:
     before, after = grouped(blocks), grouped(["new", *blocks])
     assert len(before) <= MOST_BLOCKS
     assert len(set(before) ^ set(after)) <= 2
+
+
+def test_known_bytes_are_not_read_again() -> None:
+    """The bytes of a known digest have that digest; other bytes are read."""
+    known = digest(STEADY.encode(), HTML)
+    assert digest(STEADY.encode(), HTML, known=known) is known
+    assert digest(b"<p>other</p>", HTML, known=known) == digest(b"<p>other</p>", HTML)

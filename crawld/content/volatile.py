@@ -14,6 +14,7 @@ from crawld.model.crawl import Digest
 
 REACH = 8
 """How far from a steady neighbour a place may be."""
+MOST_PLACES = 256
 STEPS = range(1, REACH + 1)
 _START, _END = 1, 2  # stand for the edges of the page, which always stay
 
@@ -30,11 +31,17 @@ def volatile_places(first: Digest, second: Digest) -> tuple[int, ...]:
     return tuple(sorted(places))
 
 
+def add_places(known: Sequence[int], learnt: Sequence[int]) -> tuple[int, ...]:
+    """The places known and learnt, newest first, as many as are worth remembering."""
+    return tuple(dict.fromkeys((*learnt, *known)))[:MOST_PLACES]
+
+
 def steady_blocks(blocks: Sequence[int], volatile: Sequence[int]) -> Sequence[int]:
     """The blocks that lie in no volatile place.
 
     Where blocks in a row are named from both sides, the names from the front decide: of what is put in beside a
-    volatile block something then remains, and the page has changed.
+    volatile block something then remains, and the page has changed. Where nothing would remain, everything counts: a
+    page that is new at every fetch changes, and must not seem to stand still.
     """
     if not volatile:
         return blocks
@@ -50,7 +57,7 @@ def steady_blocks(blocks: Sequence[int], volatile: Sequence[int]) -> Sequence[in
             by_front = any(from_front[at] for at in places)
             places = [at for at in places if by_front and not from_front[at]]
         steady += [blocks[at] for at in places]
-    return tuple(steady)
+    return tuple(steady) or blocks
 
 
 def _single(blocks: Sequence[int]) -> set[int]:

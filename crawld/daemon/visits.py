@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from crawld.content.digest import digest
 from crawld.content.feed_links import feed_links
 from crawld.content.rules import DigestRule
-from crawld.content.volatile import volatile_places
+from crawld.content.volatile import add_places, volatile_places
 from crawld.daemon.audits import Audits
 from crawld.daemon.judge import Judgement, judge
 from crawld.daemon.pages import Pages
@@ -101,7 +101,7 @@ class Visits:
         if not places:
             return judgement
         log.info("volatile", extra={"url": page.url, "blocks": len(places)})
-        known = tuple(sorted({*memory.volatile, *places}))
+        known = add_places(memory.volatile, places)
         return await self._judge(page, at, outcome, replace(memory, volatile=known))
 
     async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:

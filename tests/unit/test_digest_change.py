@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crawld.content.change import VERSIONS_SEEN, Comparison, compare, remember, share_changed
 from crawld.content.digest import block_number, digest
 from crawld.content.rules import DigestRule
-from crawld.content.volatile import steady_blocks, volatile_places
+from crawld.content.volatile import MOST_PLACES, add_places, steady_blocks, volatile_places
 from crawld.model.crawl import Digest, Memory
 
 HTML = "text/html"
@@ -124,6 +124,18 @@ def test_repeated_lines_mark_no_place() -> None:
     memory = known(page("h", "more", "one", "more", "x3", "more", "two", "more", "end"), volatile=places)
     assert not compare(memory, page("h", "more", "one", "more", "x4", "more", "two", "more", "end")).changed
     assert compare(memory, page("h", "more", "ONE", "more", "x5", "more", "two", "more", "end")).changed
+
+
+def test_a_page_that_is_all_volatile_still_changes() -> None:
+    """Where everything differs at every fetch, the page changes at every fetch; it does not freeze."""
+    memory = known(page("quote 3"), volatile=volatile_places(page("quote 1"), page("quote 2")))
+    assert compare(memory, page("quote 4")).changed
+
+
+def test_places_are_bounded() -> None:
+    """Of many places the newest are remembered."""
+    assert add_places((1, 2), (3, 1)) == (3, 1, 2)
+    assert add_places(range(5000), (7_000,)) == (7_000, *range(MOST_PLACES - 1))
 
 
 def test_flip_back_beside_a_volatile_block() -> None:

@@ -59,7 +59,7 @@ class _Items:
             if parent is not None and local_name(parent) in {"feed", "channel"}:
                 self._take_link(element)
             return True
-        if len(self.entries) >= MOST_ENTRIES:
+        if len(self.entries) + self.skipped >= MOST_ENTRIES:
             self.full = True
             return False
         entry = self._item(element)

@@ -57,7 +57,7 @@ class _Urls:
         parent = element.getparent()
         if parent is not None and parent.getparent() is not None:  # RSS-like <url> deep inside something else
             return True
-        if len(self.entries) >= MOST_ENTRIES:
+        if len(self.entries) + self.skipped >= MOST_ENTRIES:
             self.full = True
             return False
         loc, lastmod, published = "", None, None
@@ -100,13 +100,13 @@ def _read_text(body: bytes, url: str) -> Listing:
             skipped += not _take_line(line, url, entries)
         if len(rest) > LONGEST_LINE:
             raise UnreadableError(Unreadable.NO_URLS, f"a line of more than {LONGEST_LINE:,} characters")
-        if len(entries) > MOST_ENTRIES or (skipped > 100 and not entries):
+        if len(entries) + skipped > MOST_ENTRIES or (skipped > 100 and not entries):
             break
-    if rest:
+    else:
         skipped += not _take_line(rest, url, entries)
     if not entries:
         raise UnreadableError(Unreadable.NO_URLS, "neither XML nor a list of URLs")
-    return Listing(Form.TEXT, entries[:MOST_ENTRIES], len(entries) <= MOST_ENTRIES, skipped)
+    return Listing(Form.TEXT, entries[:MOST_ENTRIES], len(entries) + skipped <= MOST_ENTRIES, skipped)
 
 
 def _take_line(line: str, url: str, entries: list[Entry]) -> bool:

@@ -10,7 +10,7 @@ from lxml import etree
 from crawld.content.listing import Unreadable, UnreadableError
 from crawld.content.unpack import text_pieces
 
-MOST_TAGS = 100_000  # within one entry: what it may hold is held in memory
+MOST_TAGS = 100_000  # and attributes, within one entry: what it may hold is held in memory
 MOST_CHARACTERS = 10_000_000  # within one entry
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
@@ -122,7 +122,8 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> 
         for start in range(0, len(piece), 65_536):
             part = piece[start : start + 65_536]
             parser.feed(part.encode("utf-8", "replace"))
-            tags, characters = tags + part.count("<"), characters + len(part)
+            tags += part.count("<") + part.count("=")
+            characters += len(part)
             for _, element in parser.read_events():
                 if local_name(element) in wanted:
                     yield element

@@ -120,7 +120,7 @@ def test_names_why_a_file_cannot_be_read(body: str | bytes, reason: Unreadable) 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     """A small file that unpacks to more than 50 MB is refused, however many layers it has."""
-    bomb = gzip.compress(b"<urlset>" + (b"<url></url>" + b" " * 1000) * 60_000)
+    bomb = gzip.compress(b"<urlset>" + (b"<url></url>" + b" " * 2000) * 30_000)
     assert len(bomb) < 2**20
     assert refused(bomb) is Unreadable.TOO_LARGE
     packed = TWO.encode()
@@ -133,6 +133,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
 def test_an_entry_without_end_is_refused() -> None:
     """One entry cannot grow in memory without limit."""
     assert refused("<urlset><url>" + "<x/>" * 200_000 + "</url></urlset>") is Unreadable.ENTRY_TOO_LARGE
+    many = " ".join(f'a{i}="1"' for i in range(200_000))
+    assert refused(f"<urlset><url {many}/></urlset>") is Unreadable.ENTRY_TOO_LARGE
     assert refused("<urlset>" + "<x>" * 200_000) in {Unreadable.ENTRY_TOO_LARGE, Unreadable.NOT_XML}
 
 
@@ -143,6 +145,14 @@ def test_at_most_fifty_thousand_entries_are_taken() -> None:
     assert (len(listing.entries), listing.complete) == (MOST_ENTRIES, False)
     text = read("\n".join(f"https://example.org/{i}" for i in range(MOST_ENTRIES + 10)))
     assert (len(text.entries), text.complete) == (MOST_ENTRIES, False)
+
+
+def test_entries_without_a_url_use_up_the_limit_too() -> None:
+    """A file full of nothing is left where a full one would be."""
+    blank = read("<urlset>" + "<url/>" * (MOST_ENTRIES + 10) + "<url><loc>/a</loc></url></urlset>")
+    assert (list(blank.entries), blank.skipped, blank.complete) == ([], MOST_ENTRIES, False)
+    text = read("https://example.org/a\n" + "x\n" * 10 * MOST_ENTRIES)
+    assert (len(text.entries), text.complete, text.skipped < 3 * MOST_ENTRIES) == (1, False, True)
 
 
 def test_ampersands_that_are_not_escaped_stay_in_the_url() -> None:

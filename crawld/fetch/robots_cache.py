@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from crawld.content.headers import max_age
 from crawld.content.robots import RobotsRules, parse_robots, robots_text
+from crawld.fetch.identity import product_token
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Trouble
 from crawld.model.url import origin_of
@@ -42,8 +43,8 @@ class _Site:
 class RobotsCache:
     """Verdicts by robots.txt. Holds at most `most_sites` sites, those asked for least recently forgotten first."""
 
-    def __init__(self, token: str, *, most_sites: int = 200_000) -> None:
-        self._token = token
+    def __init__(self, user_agent: str, *, most_sites: int = 200_000) -> None:
+        self._token = product_token(user_agent)  # the contact in a user agent could fit somebody else's group
         self._most_sites = most_sites
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self._parsed: OrderedDict[str, RobotsRules] = OrderedDict()

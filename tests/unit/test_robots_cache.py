@@ -34,6 +34,15 @@ def learnt(*outcomes: Outcome) -> RobotsCache:
     return cache
 
 
+def test_our_group_is_found_by_our_name_alone() -> None:
+    """A group for our name is ours, one for a word in our contact is not."""
+    cache = RobotsCache("crawld/1.0 (+https://example.org/bot)")
+    cache.learn(ROBOTS, file("User-agent: bot\nAllow: /\nUser-agent: crawld\nDisallow: /"), NOW)
+    assert isinstance(cache.verdict(PAGE, NOW), Disallowed)
+    cache.learn(ROBOTS, file("User-agent: example.org\nDisallow: /"), NOW)
+    assert cache.verdict(PAGE, NOW) == Allowed()
+
+
 def test_unknown_sites_need_a_fetch() -> None:
     """The first thing asked of a site is its robots.txt."""
     assert RobotsCache("crawld").verdict(PAGE, NOW) == NeedsFetch(ROBOTS)

@@ -117,6 +117,13 @@ class Signals(_Section):
     feeds: Literal["auto", "off"] | list[Url] = "auto"
 
 
+class Discover(_Section):
+    """A site whose sitemaps and feeds may add pages."""
+
+    site: Url
+    limit: Count = 1000
+
+
 class DigestRule(_Section):
     """What counts as a change on the pages whose URL the pattern matches."""
 
@@ -148,6 +155,7 @@ class Api(_Section):
 
     socket: str | None = None
     listen: Annotated[str, AfterValidator(_listen)] | None = None
+    public_url: Url | None = None
 
 
 class Log(_Section):
@@ -171,6 +179,7 @@ class Settings(_Section):
     max_interval: Duration = 30 * 86400.0
     fetch: Fetching = Fetching()
     signals: Signals = Signals()
+    discover: list[Discover] = []
     digest: list[DigestRule] = []
     keep_bodies: Literal["latest", "changes", "none"] = "latest"
     retention: Retention = Retention()

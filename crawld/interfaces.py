@@ -369,3 +369,29 @@ class Control(Protocol):
 
     async def reload(self) -> str:
         """Read the settings and the URL list again; what came of it, in a sentence."""
+
+
+class Inbox(Protocol):
+    """What other programs may push: answers are an HTTP status and a body."""
+
+    def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """Pings: a JSON list of URLs that changed."""
+
+    def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's GET."""
+
+    def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's POST."""
+
+    def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
+        """A WebSub hub asks whether we meant it."""
+
+    def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+        """A WebSub hub delivers a feed."""
+
+
+class Copies(Protocol):
+    """The copies that are kept, for whoever reads them."""
+
+    async def copy(self, url: str) -> tuple[bytes, Mapping[str, str]] | None:
+        """The latest copy of a page with its headers (type, age, freshness); None where there is none."""

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import random
+import secrets
 import socket
 import sys
 import tempfile
@@ -14,22 +15,26 @@ from pathlib import Path
 
 from crawld import __version__
 from crawld.api.app import ControlServer
+from crawld.api.public import PublicServer, public_app
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.content.rules import DigestRule, rule_for
 from crawld.content.url_list import UrlList, read_url_list
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.discovery import Discoverer
 from crawld.daemon.learner import Learner
 from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
 from crawld.daemon.pages import Pages
+from crawld.daemon.pushes import Pushes
 from crawld.daemon.roster import Roster
 from crawld.daemon.supervisor import Daemon
 from crawld.daemon.watch import ListWatch
 from crawld.errors import ConfigError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
+from crawld.interfaces import PollResult
 from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
@@ -37,10 +42,14 @@ from crawld.scheduler.estimator import Prior
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scheduler import Scheduler
-from crawld.signals.listener import Listener, Listening
+from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
+from crawld.signals.push_inbox import PushInbox
+from crawld.signals.watcher import Known
+from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.retention import Retention
+from crawld.store.shelf import Shelf
 
 log = logging.getLogger("crawld")
 
@@ -167,6 +176,7 @@ class Assembly:
             given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
             given_feeds=given.feeds if isinstance(given.feeds, list) else (),
             delay=given.delay,
+            discovery=_discovery(self.settings),
             first_wait=4 * self._tempo.poll,
             shortest_wait=self._tempo.poll,
         )
@@ -180,6 +190,7 @@ class Assembly:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn]
         services.append(ControlServer(self.steering, control_socket(self.settings)).run)
+        services += self._public()
         if self.settings.urls not in {None, "-"}:
             services.append(ListWatch(Path(str(self.settings.urls)), self.load_list).run)
         self.steering.on_reload = partial(self.reload, read_settings)
@@ -195,6 +206,24 @@ class Assembly:
             reload=self.steering.on_reload,
             tick_seconds=self._tempo.tick,
         )
+
+    def _public(self) -> list[Callable[[], Awaitable[None]]]:
+        """What serves other programs, where `api.listen` is set; and what follows from polls."""
+        api, sites = self.settings.api, self.settings.discover
+        hubs = None
+        if api.listen is not None and api.public_url is not None:
+            hubs = Subscriptions(self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex)
+        known = Known(self.listener.pages, self.scheduler.last_success, self.settings.signals.delay)
+        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, hubs)
+        follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
+        if sites:
+            most = max(site.limit for site in sites)
+            follow.append(Discoverer(self.roster, self.pages, self.clock, most).follow)
+        self.polls.on_result = follow
+        if api.listen is None:
+            return []
+        app = partial(public_app, pushes, Shelf(self.settings.database), self.steering)
+        return [PublicServer(app, api.listen).run]
 
     async def _learn(self) -> None:
         """Learn from a first guess that lets everything compete: a page changes once a round of all pages."""
@@ -255,6 +284,14 @@ class Assembly:
             await self.steering.change_bandwidth(new.bandwidth)
         waiting = sorted(changed - LIVE)
         return "took over the settings" + (f"; after a restart: {', '.join(waiting)}" if waiting else "")
+
+
+def _discovery(settings: Settings) -> Discovery | None:
+    """Which URLs of sitemaps and feeds become pages."""
+    if not settings.discover:
+        return None
+    scopes = tuple(site.site for site in settings.discover)
+    return Discovery(lambda url: url.startswith(scopes), max(site.limit for site in settings.discover))
 
 
 def build(

@@ -25,7 +25,7 @@ from crawld.daemon.status import Status
 from crawld.daemon.visits import Visits, log_crawl
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Record, Robots, Store
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.fetched import Trouble
+from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate
@@ -120,6 +120,17 @@ class Crawler:
         """Whether the loop has taken its slots: at a rate above 0 the last one is not long ago."""
         spacing = self._p.pacer.spacing
         return math.isinf(spacing) or self._p.clock.monotonic() - self.status.last_slot_at < 3 * spacing + 10.0
+
+    async def send(self, request: Request) -> Outcome:
+        """Send a request of someone else's with a slot of its own: gate and robots.txt are respected."""
+        verdict = self._p.robots.verdict(request.url, self._p.clock.now())
+        if isinstance(verdict, NeedsFetch):
+            await self._permits.wait(self._p.gate.host(request.host))
+            await self._sender.fetch_robots(verdict.url)
+            verdict = self._p.robots.verdict(request.url, self._p.clock.now())
+        if not isinstance(verdict, Allowed):
+            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, "robots.txt forbids it or could not be had")
+        return await self._sender.send_again(request)
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""

@@ -1,0 +1,100 @@
+"""The interface for other programs, on `api.listen`: pings in, copies and status out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from crawld.errors import CrawldError, StoreError
+from crawld.interfaces import Control, Copies, Inbox
+from crawld.model.url import normalise
+
+MOST_BYTES = 5 * 2**20
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+INBOX = web.AppKey("inbox", Inbox)
+COPIES = web.AppKey("copies", Copies)
+CONTROL = web.AppKey("control", Control)
+
+
+@web.middleware
+async def _errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except CrawldError as error:
+        return web.json_response({"error": str(error)}, status=400)
+
+
+async def _signals(request: web.Request) -> web.Response:
+    status, body = request.app[INBOX].post_signals(await request.read())
+    return web.json_response(dict(body), status=status)
+
+
+async def _indexnow(request: web.Request) -> web.Response:
+    inbox = request.app[INBOX]
+    if request.method == "POST":
+        status, body = inbox.post_indexnow(await request.read())
+    else:
+        status, body = inbox.get_indexnow(request.query)
+    return web.json_response(dict(body), status=status)
+
+
+async def _hub(request: web.Request) -> web.Response:
+    token, inbox = request.match_info["token"], request.app[INBOX]
+    if request.method == "GET":
+        status, text = inbox.confirm(token, request.query)
+    else:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        status, text = inbox.deliver(token, await request.read(), headers)
+    return web.Response(status=status, text=text)
+
+
+async def _copy(request: web.Request) -> web.Response:
+    found = await request.app[COPIES].copy(normalise(request.query.get("url", "")))
+    if found is None:
+        return web.json_response({"error": "there is no copy of that page"}, status=404)
+    body, headers = found
+    return web.Response(body=body, headers=dict(headers))
+
+
+async def _status(request: web.Request) -> web.Response:
+    return web.json_response(request.app[CONTROL].status())
+
+
+def public_app(inbox: Inbox, copies: Copies, control: Control) -> web.Application:
+    """The routes; nothing here steers the daemon."""
+    app = web.Application(middlewares=[_errors_are_sentences], client_max_size=MOST_BYTES)
+    app[INBOX], app[COPIES], app[CONTROL] = inbox, copies, control
+    app.add_routes(
+        [
+            web.get("/status", _status),
+            web.get("/copy", _copy),
+            web.post("/signals", _signals),
+            web.get("/indexnow", _indexnow),
+            web.post("/indexnow", _indexnow),
+            web.get("/websub/{token}", _hub),
+            web.post("/websub/{token}", _hub),
+        ]
+    )
+    return app
+
+
+class PublicServer:
+    """Serves the public interface until cancelled."""
+
+    def __init__(self, app: Callable[[], web.Application], listen: str) -> None:
+        self._app = app
+        self._listen = listen
+
+    async def run(self) -> None:
+        """Listen and answer."""
+        host, _, port = self._listen.rpartition(":")
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            try:
+                await web.TCPSite(runner, host.strip("[]"), int(port)).start()
+            except OSError as error:
+                raise StoreError(f"api.listen {self._listen}: {error.strerror}. Choose another address.") from None
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()

@@ -1,0 +1,29 @@
+"""Copies for whoever reads them over HTTP."""
+
+from collections.abc import Mapping
+from email.utils import formatdate
+
+from crawld.store.reports import Reader
+
+
+class Shelf:
+    """Implements `interfaces.Copies` by reading the database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def copy(self, url: str) -> tuple[bytes, Mapping[str, str]] | None:
+        """The latest copy of a page with its type, when it was fetched and last seen, and its freshness."""
+        async with Reader(self._url) as reader:
+            found = await reader.body(url)
+        if found is None:
+            return None
+        headers = {
+            "Content-Type": found.content_type or "application/octet-stream",
+            "X-Fetched-At": formatdate(found.fetched_at, usegmt=True),
+        }
+        if found.checked_at is not None:
+            headers["X-Checked-At"] = formatdate(found.checked_at, usegmt=True)
+        if found.freshness is not None:
+            headers["X-Freshness"] = f"{found.freshness:.4f}"
+        return found.body, headers

@@ -1,0 +1,137 @@
+"""Steering the running process: rate, pause, hosts, pages, settings and list."""
+
+import asyncio
+import json
+import signal
+from bisect import bisect_right
+from pathlib import Path
+
+from tests.process import command, daemon, settings
+from tests.site import Site
+
+
+def in_window(times: list[float], start: float, end: float) -> int:
+    """How many requests came between two moments."""
+    return bisect_right(times, end) - bisect_right(times, start)
+
+
+async def test_the_bandwidth_is_changed_live_without_burst_or_gap(tmp_path: Path) -> None:
+    """5/s, 50/s, 0, 5/s: the server's log shows each step at once."""
+    async with Site() as site:
+        pages = [site.url(f"/ok/{i}") for i in range(200)]
+        file = settings(tmp_path, pages, min_interval=0.2, signals={"sitemaps": "off", "feeds": "off"})
+        given = ["--database", "sqlite:///x.db"]
+        async with daemon("--config", str(file), "--bandwidth", "5/s", cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            marks = [asyncio.get_running_loop().time()]
+            await asyncio.sleep(2.0)
+            for rate in ("50/s", "0", "5/s"):
+                before = asyncio.get_running_loop().time()
+                done = await command("bandwidth", rate, *given, cwd=tmp_path)
+                assert done.status == 0, done.err
+                marks += [before, asyncio.get_running_loop().time()]
+                await asyncio.sleep(2.0)
+            end = asyncio.get_running_loop().time()
+            shown = await command("bandwidth", *given, "--json", cwd=tmp_path)
+            assert json.loads(shown.out) == {"bandwidth": 5.0, "paused": False}
+        times = [seen.monotonic for seen in site.visits()]
+    start, _, fast, _, still, _, slow = marks
+    assert in_window(times, start, start + 2) <= 11
+    assert 70 <= in_window(times, fast, fast + 2) <= 101
+    assert in_window(times, still + 0.1, still + 2) == 0
+    assert in_window(times, slow - 0.1, end) >= 5
+    assert all(in_window(times, t, t + 1.0) + 1 <= 51 for t in times)
+    assert all(in_window(times, t, t + 1.0) + 1 <= 6 for t in times if t >= slow)
+
+
+async def test_what_was_steered_is_kept_over_a_restart(tmp_path: Path) -> None:
+    """A paused daemon stays paused, a changed rate stays changed, a blocked host stays blocked."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="3/s")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            for words in (["bandwidth", "7/s"], ["pause"], ["host", site.host(), "block"]):
+                done = await command(*words, *given, cwd=tmp_path)
+                assert done.status == 0, done.err
+            assert await running.end() == 0
+        before = len(site.visits())
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            await asyncio.sleep(1.0)
+            assert len(site.visits()) == before
+            resumed = await command("resume", *given, cwd=tmp_path)
+            assert "7/s" in resumed.out
+            await asyncio.sleep(1.0)
+            assert len(site.visits()) == before
+            explained = await command("explain", site.url("/ok/1"), *given, "--json", cwd=tmp_path)
+            assert "blocked by the operator" in json.loads(explained.out)["now"]["why_not_now"]
+            assert (await command("host", site.host(), "unblock", *given, cwd=tmp_path)).status == 0
+            async with asyncio.timeout(10):
+                while len(site.visits()) == before:
+                    await asyncio.sleep(0.05)
+
+
+async def test_pages_come_and_go_by_list_and_by_hand(tmp_path: Path) -> None:
+    """A changed list is taken over by itself and on SIGHUP; `urls add` and `remove` work on the running daemon."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1"), site.url("/ok/2")], bandwidth="20/s")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            (tmp_path / "urls.txt").write_text(f"{site.url('/ok/2')}\n{site.url('/ok/3')} 5\n")
+            running.process.send_signal(signal.SIGHUP)
+            assert "retired=1" in await running.until_logged("added=1")
+            assert (await command("urls", "add", site.url("/ok/4"), *given, cwd=tmp_path)).status == 0
+            await running.until_logged("/ok/4 verdict=new")
+            removed = await command("urls", "remove", site.url("/ok/2"), site.url("/no"), *given, cwd=tmp_path)
+            assert removed.status == 1
+            assert "not here" in removed.err
+            listed = await command("urls", "list", *given, cwd=tmp_path)
+            assert listed.out.split() == [site.url("/ok/3"), "5", site.url("/ok/4")]
+
+
+async def test_a_bad_reload_keeps_the_old_settings_and_says_why(tmp_path: Path) -> None:
+    """A mistake in the file changes nothing; a good file takes effect at once."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="5/s")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            good = file.read_text()
+            file.write_text(good + "nonsense: 1\n")
+            running.process.send_signal(signal.SIGHUP)
+            assert "nonsense" in await running.until_logged("kept the old settings")
+            file.write_text(good.replace("bandwidth: 5/s", "bandwidth: 9/s"))
+            running.process.send_signal(signal.SIGHUP)
+            await running.until_logged("took over the settings")
+            shown = await command("bandwidth", *given, cwd=tmp_path)
+            assert shown.out.strip() == "9/s"
+
+
+async def test_stats_explain_and_get_work_with_and_without_the_daemon(tmp_path: Path) -> None:
+    """The reading commands answer while it runs and after it stopped."""
+    async with Site() as site:
+        url = site.url("/ok/1")
+        file = settings(tmp_path, [url, site.url("/absent")], bandwidth="10/s")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("verdict=unchanged")
+            while_running = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
+            assert while_running["daemon"]["pages"] == 2
+            assert await running.end() == 0
+        stopped = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
+        assert stopped["daemon"] is None
+        assert stopped["pages"] == 2
+        for view in ("--hosts", "--pages", "--signals", "--calibration"):
+            done = await command("stats", view, "--json", *given, cwd=tmp_path)
+            assert done.status == 0, done.err
+            assert isinstance(json.loads(done.out), list)
+            assert (await command("stats", view, *given, cwd=tmp_path)).status == 0
+        explained = await command("explain", url, *given, cwd=tmp_path)
+        assert "no daemon is running" in explained.out
+        copy = await command("get", url, *given, cwd=tmp_path)
+        assert "Page /ok/1" in copy.out
+        assert "fetched" in copy.err
+        assert (await command("get", site.url("/absent"), *given, cwd=tmp_path)).status == 2
+        assert (await command("explain", site.url("/unknown"), *given, cwd=tmp_path)).status == 2

@@ -1,0 +1,69 @@
+"""Other programs over HTTP: pings and IndexNow in, copies and status out."""
+
+import socket
+from pathlib import Path
+
+import aiohttp
+
+from tests.behaviours import answer
+from tests.integration.test_daemon import rows, running, until
+from tests.site import Site
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def test_a_ping_becomes_a_signal_and_a_copy_can_be_read(tmp_path: Path) -> None:
+    """POST /signals counts for pages we hold and says what it did not know; GET /copy gives body, age and freshness."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with Site() as site, aiohttp.ClientSession() as session:
+        url = site.url("/ok/1")
+        slow = {"min_interval": 3600, "max_interval": 7200}
+        async with running(tmp_path, [url], api={"listen": f"127.0.0.1:{port}"}, **slow) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM estimates")))
+            async with session.post(f"{api}/signals", json=[url, "https://elsewhere.example/"]) as answered:
+                assert answered.status == 200
+                said = await answered.json()
+            assert (said["signals"], said["unknown"]) == (1, 1)
+            async with session.post(f"{api}/signals", data=b"nonsense") as answered:
+                assert answered.status == 400
+                assert "error" in await answered.json()
+            async with session.get(f"{api}/copy", params={"url": url}) as answered:
+                assert "Page /ok/1" in await answered.text()
+                assert 0 <= float(answered.headers["X-Freshness"]) <= 1
+            async with session.get(f"{api}/copy", params={"url": site.url("/other")}) as answered:
+                assert answered.status == 404
+            async with session.get(f"{api}/status") as answered:
+                assert (await answered.json())["pages"] == 1
+            (page,) = daemon.roster.pages()
+            standing = daemon.scheduler.standing(page.id)
+            assert standing is not None
+            assert standing.signals == (0, 0, 1, 0)
+    assert rows(tmp_path, "SELECT source, stale FROM signals") == [("ping", 0)]
+
+
+async def test_indexnow_counts_once_the_host_vouches_for_the_key(tmp_path: Path) -> None:
+    """The key file is asked for with a slot of its own; a wrong key brings no signal."""
+    key = "0123456789abcdef"
+    async with Site() as site, aiohttp.ClientSession() as session:
+        site.pages[f"/{key}.txt"] = answer(key, content_type="text/plain")
+        api = f"http://127.0.0.1:{(port := free_port())}"
+        url = site.url("/ok/1")
+        async with running(
+            tmp_path, [url], api={"listen": f"127.0.0.1:{port}"}, min_interval=3600, max_interval=7200
+        ) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            async with session.get(f"{api}/indexnow", params={"url": url, "key": key}) as answered:
+                assert answered.status == 202
+            await until(lambda: rows(tmp_path, "SELECT count(*) FROM signals") == [(1,)])
+            async with session.get(f"{api}/indexnow", params={"url": url, "key": "wrong-key-0"}) as answered:
+                assert answered.status == 202
+            await until(lambda: bool(site.visits("/wrong-key-0.txt")))
+            async with session.get(f"{api}/indexnow", params={"url": url, "key": "?"}) as answered:
+                assert answered.status == 400
+    assert rows(tmp_path, "SELECT count(*) FROM signals") == [(1,)]

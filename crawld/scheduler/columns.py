@@ -8,16 +8,24 @@ for pages never crawled, so that "longest overdue first" puts them first.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.valuation import Beliefs, Floats, Valuation
+from crawld.scheduler.valuation import Beliefs, Floats
 
 FREE, WAITING, HELD, LEAVING = range(4)
 
 DAY = 86400.0
+
+
+class Valued(Protocol):
+    """As much of a valuation as it takes to look at every page."""
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """The value of crawling each page now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +151,12 @@ class Columns:
         """Whether the page is out."""
         return row in self._picked_at
 
-    def value(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
+    def value(self, valuation: Valued, rows: Ints, now: float) -> Floats:
         """The crawl value of pages that have been crawled; a clock behind the last crawl counts as that moment."""
         tau = np.maximum(now - self.last[rows], 0.0)
         return valuation.value(tau, self.boost[rows], self.beliefs(rows))
 
-    def standing(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
+    def standing(self, valuation: Valued, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
         values = np.full(len(rows), np.inf)
         crawled = ~np.isnan(self.last[rows])

@@ -47,7 +47,9 @@ class HostGate:
         self.delay: Floats = np.zeros(0)  # between the starts of two requests
         self.in_flight: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many hosts are known."""
         return len(self._states)
 
     def host(self, name: str) -> int:

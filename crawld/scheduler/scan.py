@@ -3,15 +3,15 @@
 import numpy as np
 
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import WAITING, Columns, Intervals
+from crawld.scheduler.columns import WAITING, Columns, Intervals, Valued
 from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.valuation import Beliefs, Floats, Valuation
+from crawld.scheduler.valuation import Beliefs, Floats
 
 
 class Scan:
     """A chooser that evaluates every page: exact by construction, and slow."""
 
-    def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
+    def __init__(self, valuation: Valued, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         self._valuation = valuation
         self._gate = gate
         self.pages = Columns(intervals or Intervals())

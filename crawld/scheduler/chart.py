@@ -1,0 +1,89 @@
+"""Models of the crawl value over the near future, with rigorous error bounds.
+
+A chart says of a page: |V(t) − (value + slope·d + bend·d²)| ≤ twist·d³ + error with d = t − `at`, for every time t
+from `at` to `until`. A valuation's jet gives a Taylor model that never ends; where it knows no bound (inf), the chart
+is the bracket between two values, which is a bound because no crawl value falls with time. `error` also covers the
+rounding of the value itself, so that an order that charts call certain is the order of the rounded values too.
+
+A valuation may also have a `glance`: the same for one page in plain floats, since for one page the overhead of arrays
+costs more than the arithmetic.
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from crawld.scheduler.chooser import Ints
+from crawld.scheduler.columns import Columns
+from crawld.scheduler.valuation import Floats, Valuation
+
+ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
+
+
+class Glimpse(NamedTuple):
+    """The value of one page over a span: |V(τ+d) − value − slope·d| ≤ bend·d²."""
+
+    value: float
+    slope: float
+    bend: float
+
+
+@runtime_checkable
+class Glance(Protocol):
+    """A valuation that can look at one page cheaply."""
+
+    def glance(self, tau: float, span: float, boost: float, page: tuple[float, float, float, float, float]) -> Glimpse:
+        """The value of a page (μ, α, shape, κ, γ) from `tau` to `tau + span`."""
+
+
+class Chart(NamedTuple):
+    """Models of several pages as columns."""
+
+    at: Floats
+    value: Floats
+    slope: Floats
+    bend: Floats
+    twist: Floats
+    error: Floats
+    until: Floats
+
+
+def draw(valuation: Valuation, pages: Columns, rows: Ints, now: float, until: float) -> Chart:
+    """Charts of pages from now on; those without a jet are good until `until` only."""
+    boost, beliefs = pages.boost[rows], pages.beliefs(rows)
+    at = np.full(len(rows), now)
+    tau = np.maximum(now - pages.last[rows], 0.0)
+    value, slope, curvature, third = valuation.jet(tau, boost, beliefs)
+    # A copy from after `now` (the clock stepped back) does not age before its own time.
+    at = np.maximum(at, pages.last[rows])
+    forever = np.full(len(rows), np.inf)
+    chart = Chart(at, value, slope, curvature / 2, third / 6, ROUNDING * value, forever)
+    blurred = np.flatnonzero(~((third < np.inf) & (np.abs(curvature) < np.inf) & (slope < np.inf)))
+    if len(blurred):
+        _bracket(valuation, pages, rows, chart, blurred, until)
+    return chart
+
+
+def _bracket(valuation: Valuation, pages: Columns, rows: Ints, chart: Chart, blurred: Ints, until: float) -> None:
+    """Replace models without a bound by what lies between now and `until`."""
+    rows, low = rows[blurred], chart.value[blurred]
+    tau = np.maximum(until - pages.last[rows], 0.0)
+    high = valuation.value(tau, pages.boost[rows], pages.beliefs(rows))
+    chart.value[blurred] = (low + high) / 2
+    chart.error[blurred] = (high - low) / 2 + ROUNDING * high
+    chart.until[blurred] = until
+    for column in (chart.slope, chart.bend, chart.twist):
+        column[blurred] = 0.0
+
+
+def highest(chart: Chart, at: float) -> Floats:
+    """What the value cannot exceed up to that time."""
+    ahead = np.maximum(at - chart.at, 0.0)
+    return chart.value + ahead * (chart.slope + ahead * (chart.bend + ahead * chart.twist)) + chart.error
+
+
+def lowest(chart: Chart, at: float) -> Floats:
+    """What the value cannot be below from that time on."""
+    ahead = at - chart.at
+    low = chart.value + ahead * (chart.slope + ahead * (chart.bend - ahead * chart.twist)) - chart.error
+    return np.where(ahead >= 0, low, 0.0)

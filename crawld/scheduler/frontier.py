@@ -1,0 +1,422 @@
+"""The exact best page for every slot, without looking at every page (docs/method.md, "Exact argmax").
+
+Every waiting page that has been crawled and is not overdue is in one of three tiers:
+
+- it *sleeps* (sleepers.py) under a promise that its crawl value stays below the level for now;
+- it is *near* (near.py): its value may reach the level before the horizon; a chart follows its value;
+- it is *loose*: something about it has just changed; it is a candidate of the block until the next block is built.
+
+A pick is decided by a block (hot.py): the best candidate is the best page of all if it is above the block's bar (so
+that no other near page can beat it) and not below the level (so that no sleeping page can). If it is not, the next
+larger step is taken: evaluate the overlap exactly; build a new block; evaluate near pages exactly; ask the sleeping
+pages of the hosts that are ready; lower the level.
+Overdue pages (overdue.py) come before all of these.
+"""
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from crawld.scheduler.chart import ROUNDING, Chart, Glance, draw, highest, lowest
+from crawld.scheduler.chooser import Ints
+from crawld.scheduler.columns import WAITING, Columns, Intervals
+from crawld.scheduler.hot import Candidates, Hot
+from crawld.scheduler.near import Near
+from crawld.scheduler.overdue import Overdue
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.sweep import Sweep
+from crawld.scheduler.valuation import Beliefs, Floats, Valuation
+
+CANDIDATES = 160  # near pages in a block
+BLOCK = 96  # slots a block is meant to last
+CHANGED = 256  # pages that may change within a block before it ends
+ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
+UNSEEN = (0.0, 0.0, 1e300)  # value, slope and error of a page of which nothing is known
+
+
+class Frontier:
+    """A chooser that finds the same page as the scan, at a cost that does not grow with the number of pages."""
+
+    def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
+        self._valuation = valuation
+        self._glance = valuation if isinstance(valuation, Glance) else None
+        self._gate = gate
+        self._gate_revision = gate.revision if gate is not None else 0
+        self.pages = Columns(intervals or Intervals())
+        self._near = Near()
+        self._hot = Hot(CANDIDATES + CHANGED)
+        self._loose: set[int] = set()
+        self._overdue = Overdue(self.pages)
+        self._calendar: list[tuple[float, int]] = []  # when pages may become late
+        self._sweep = Sweep(valuation, self.pages, self._near, gate)
+        self._now = -np.inf
+        self._slot = 0.0  # seconds between picks, about
+        self._paced_at, self._paced_calls, self._calls = -np.inf, 0, 0
+        self.level = 0.0
+        self.picks = 0
+        self._own_evaluations = 0
+        self._asked = 0  # how often sleeping pages were asked since the last sweep
+
+    @property
+    def active(self) -> int:
+        """How many pages the choice is being made among."""
+        return len(self._near) + len(self._loose) + self._overdue.count
+
+    @property
+    def evaluations(self) -> int:
+        """How many crawl values have been evaluated so far."""
+        return self._own_evaluations + self._sweep.evaluations
+
+    @property
+    def nbytes(self) -> int:
+        """The memory all columns take."""
+        return self.pages.nbytes + self._near.nbytes + self._sweep.sleepers.nbytes + self._overdue.nbytes
+
+    # Verbs that change pages
+
+    def add(self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None) -> Ints:
+        """Take in pages and return their rows."""
+        rows = self.pages.insert(hosts, beliefs, last, boost, not_before)
+        self._near.fit(len(self.pages.state))
+        self._sweep.sleepers.fit(len(self.pages.state))
+        late = self.pages.due[rows] <= self._now
+        late |= np.isnan(last)
+        self._overdue.insert(rows[late])
+        crawled = rows[~late]
+        if len(crawled) > 4096:
+            self._sweep.take_in(crawled, self._now)
+        else:
+            self._reconsider(crawled)
+        return rows
+
+    def retire(self, rows: Ints) -> None:
+        """Forget pages."""
+        for row in rows.tolist():
+            self._withdraw(row)
+        self.pages.remove(rows)
+
+    def reweight(self, rows: Ints, mu: Floats) -> None:
+        """Change the importance of pages."""
+        self.pages.mu[rows] = mu
+        late = self._overdue.among(rows)
+        for row in rows[late].tolist():
+            self._overdue.rekey(row)
+        self._reconsider(rows[~late])
+
+    def settle(self, row: int, now: float) -> None:
+        """Give back a page crawled with success."""
+        if self.pages.settle(row, now):
+            self._file(row)
+
+    def release(self, row: int, not_before: float = -np.inf) -> None:
+        """Give back a page as it was."""
+        if self.pages.release(row, not_before):
+            self._file(row)
+
+    def notice(self, row: int, boost: float) -> None:
+        """Set the log-staleness that signals have added."""
+        self.pages.boost[row] = boost
+        self._renew(row)
+
+    def learn(self, rows: Ints, beliefs: Beliefs, boost: Floats, last: Floats | None = None) -> None:
+        """Replace what is believed of pages."""
+        late = self._overdue.among(rows)
+        self.pages.believe(rows, beliefs)
+        self.pages.boost[rows] = boost
+        if last is not None:
+            self.pages.last[rows] = last
+        for row in rows[late].tolist():
+            self._overdue.rekey(row)
+        self._reconsider(rows[~late])
+
+    def held(self, row: int) -> bool:
+        """Whether the page is out being crawled."""
+        return self.pages.held(row)
+
+    def value_of(self, rows: Ints, now: float) -> Floats:
+        """The crawl value of pages, inf for those never crawled."""
+        return self.pages.standing(self._valuation, rows, now)
+
+    # The pick
+
+    def pick(self, now: float) -> int | None:
+        """Hold and return the best page that may be asked now."""
+        self._calls += 1
+        self._now = now
+        if self._gate is not None and self._gate.revision != self._gate_revision:
+            self._gate_revision = self._gate.revision
+            self._sweep.unshelve()
+            self._hot.end_block()
+        if not self._sweep.start <= now <= self._sweep.horizon:
+            self._pace(now)
+            self._look_ahead(now)
+        if self._calendar and self._calendar[0][0] <= now:
+            self._turn_calendar(now)
+        row = self._late(now) if self._overdue.count else None
+        if row is None:
+            row = self._best(now)
+        if row is not None:
+            self._withdraw(row)
+            self.pages.hold(row, now)
+            self.picks += 1
+        return row
+
+    def _best(self, now: float) -> int | None:
+        """The page of the highest value: each turn of the loop takes the next larger step."""
+        ready_at = None if self._gate is None else self._gate.ready_at
+        hot, sweep = self._hot, self._sweep
+        if not hot.valid(now, ready_at):
+            self._build(now)
+        while True:
+            row, value, places = hot.lead(now, ready_at)
+            if places is not None and (value > hot.bar or hot.fresh_at == now):
+                row, value = self._resolve(hot.rows_at(places), now)
+            if row is not None and value > hot.bar and value >= sweep.level:
+                break
+            if row is None and places is None and self._nobody(now):
+                return None
+            if hot.fresh_at != now:
+                self._build(now)
+                continue
+            row, value = self._comb(now)
+            if value >= sweep.level:
+                break
+            asleep = self._sleeping(value, now)
+            if not len(asleep) or (len(asleep) <= ASKED and self._rarely()):
+                row, value = self._resolve(asleep if row is None else np.append(asleep, row), now)
+                break
+            self._look_ahead(now, fall=True)
+            self._build(now)
+        if row is None or value <= 0:
+            return None
+        self.level = value
+        sweep.lowest_pick = min(sweep.lowest_pick, value)
+        return row
+
+    def _nobody(self, now: float) -> bool:
+        """Whether surely no page can be picked now."""
+        if self._hot.complete and self._sweep.level == 0:
+            return True
+        return self._gate is not None and not (self._gate.ready_at[: self._gate.size] <= now).any()
+
+    def _resolve(self, rows: Ints, now: float) -> tuple[int | None, float]:
+        """The best of some pages by their exact values."""
+        if not len(rows):
+            return None, 0.0
+        values = self.pages.value(self._valuation, rows, now)
+        self._own_evaluations += len(rows)
+        best = values.max()
+        return int(rows[values == best].min()), float(best)
+
+    def _comb(self, now: float) -> tuple[int | None, float]:
+        """The best of all near pages by exact values, where the block leaves out too much."""
+        near, size = self._near, self._near.size
+        rows = near.row[:size]
+        open_ = (rows >= 0) & (self.pages.not_before[rows] <= now)
+        if self._gate is not None:
+            open_ &= self._gate.ready_at[near.host[:size]] <= now
+        places = np.flatnonzero(open_)
+        if not len(places):
+            return None, 0.0
+        chart = near.chart_of(places)
+        best = lowest(chart, now).max()
+        return self._resolve(rows[places[highest(chart, now) >= best]], now)
+
+    def _sleeping(self, value: float, now: float) -> Ints:
+        """The sleeping pages that may be picked now and may be worth that much."""
+        ceiling = self._sweep.sleepers.ceiling
+        rows = np.flatnonzero((ceiling >= value) & (ceiling > 0))
+        rows = rows[self.pages.not_before[rows] <= now]
+        if self._gate is not None:
+            rows = rows[self._gate.ready_at[self.pages.host[rows]] <= now]
+        return rows
+
+    def _rarely(self) -> bool:
+        """Whether asking sleeping pages is still the exception: a scan per slot would not do."""
+        self._asked += 1
+        return self._asked <= 16
+
+    # Blocks and sweeps
+
+    def _build(self, now: float) -> None:
+        """Start a block: choose its candidates among the near pages."""
+        self._pace(now)
+        if self._sweep.thin:
+            self._look_ahead(now)
+        end = min(now + BLOCK * self._slot, self._sweep.horizon)
+        self._watch_loose(now)
+        near = self._near
+        chart = near.chart()
+        high = highest(chart, end)
+        rows = near.row[: near.size]
+        possible = rows >= 0
+        possible &= self.pages.not_before[rows] <= end
+        follow = np.zeros(0, dtype=np.bool_)
+        if self._gate is not None:
+            host = near.host[: near.size]
+            possible &= self._gate.earliest[host] <= end
+            single = self._gate.delay[host] >= end - now
+            low = np.where(possible & (self.pages.not_before[rows] <= now), lowest(chart, now), -np.inf)
+            best = np.full(len(self._gate.delay), -np.inf)
+            np.maximum.at(best, host, low)
+            behind = possible & single & (high < best[host])
+            possible &= ~behind
+            follow = np.zeros(len(best), dtype=np.bool_)
+            follow[host[behind]] = True
+        places = np.flatnonzero(possible)
+        bar = -np.inf
+        complete = len(places) <= CANDIDATES
+        if not complete:
+            order = np.argpartition(high[places], len(places) - CANDIDATES)
+            bar = float(high[places[order[: len(places) - CANDIDATES]]].max())
+            places = places[order[len(places) - CANDIDATES :]]
+        rows, hosts = rows[places], near.host[places]
+        followed = follow[hosts] if len(follow) else np.zeros(len(places), dtype=np.bool_)
+        chart = self._sharp(places, now, end)
+        self._hot.begin(now, end, Candidates(rows, hosts, chart, self.pages.not_before[rows], followed))
+        self._hot.outside(bar, complete=complete)
+
+    def _sharp(self, places: Ints, now: float, end: float) -> Chart:
+        """The charts of candidates, drawn anew where they are too coarse to tell neighbours apart."""
+        chart = self._near.chart_of(places)
+        ahead = end - chart.at
+        coarse = np.flatnonzero(
+            (chart.twist * ahead**3 + chart.error > 1e-6 * chart.value)
+            & ((now - chart.at > 0.5 * (end - now)) | (chart.until < np.inf) | (chart.at > now))
+        )
+        if len(coarse):
+            rows = self._near.row[places[coarse]]
+            self._own_evaluations += len(rows)
+            drawn = draw(self._valuation, self.pages, rows, now, end)
+            for old, new in zip(chart, drawn, strict=True):
+                old[coarse] = new
+            lasting = np.flatnonzero(drawn.until == np.inf)
+            self._near.redraw(places[coarse[lasting]], Chart(*(column[lasting] for column in drawn)))
+        return chart
+
+    def _watch_loose(self, now: float) -> None:
+        """Turn loose pages into near ones or let them sleep."""
+        if self._loose:
+            rows = np.fromiter(self._loose, dtype=np.int64, count=len(self._loose))
+            self._loose.clear()
+            self._sweep.place(rows, now)
+
+    def _look_ahead(self, now: float, *, fall: bool = False) -> None:
+        """Sweep: find the pages that may reach the level, or a lower one, before a new horizon."""
+        self._watch_loose(now)
+        self._asked = 0
+        for row in self._sweep.run(now, self._slot, fall=fall).tolist():
+            heappush(self._calendar, (float(self.pages.due[row]), row))
+
+    def _pace(self, now: float) -> None:
+        """Estimate the seconds between picks."""
+        calls = self._calls - self._paced_calls
+        if calls >= 8 or now > self._paced_at + 8 * self._slot or now < self._paced_at:
+            slot = (now - self._paced_at) / max(calls, 1)
+            if 0 < slot < np.inf:  # a pause is no slow pace: believe it in steps
+                self._slot = min(slot, 4 * self._slot) if self._slot else slot
+            self._paced_at, self._paced_calls = now, self._calls
+
+    # Single pages
+
+    def _withdraw(self, row: int) -> None:
+        """Take a page out of every tier."""
+        self._near.remove(row)
+        self._hot.remove(row)
+        self._loose.discard(row)
+        self._overdue.remove(row)
+        self._sweep.sleepers.forget(row)
+
+    def _file(self, row: int) -> None:
+        """Put a page that has come back where it belongs."""
+        if self.pages.due[row] <= self._now:
+            self._overdue.insert(np.array([row]))
+        else:
+            self._renew(row)
+
+    def _reconsider(self, rows: Ints) -> None:
+        """Look again at pages whose value may have changed."""
+        if self._glance is not None and len(rows) <= 4:
+            for row in rows.tolist():
+                self._renew(row)
+            return
+        rows = rows[(self.pages.state[rows] == WAITING) & (self.pages.due[rows] > self._now)]
+        for row in rows.tolist():
+            self._near.remove(row)
+            self._hot.remove(row)
+            self._loose.discard(row)
+        for row in rows[self.pages.due[rows] <= self._sweep.horizon].tolist():
+            heappush(self._calendar, (float(self.pages.due[row]), row))
+        rows = self._sweep.settle_below(rows, self._now)
+        self._loose.update(rows.tolist())
+        if len(rows):
+            self._hot.end_block()
+
+    def _renew(self, row: int) -> None:
+        """Look again at one page whose value may have changed."""
+        pages, sweep = self.pages, self._sweep
+        if pages.state[row] != WAITING or self._overdue.holds(row) or pages.due[row] <= self._now:
+            return  # a late page is, or comes, where it belongs by the calendar
+        self._near.remove(row)
+        self._hot.remove(row)
+        self._loose.discard(row)
+        due = float(pages.due[row])
+        if due <= sweep.horizon:
+            heappush(self._calendar, (due, row))
+        not_before, last = float(pages.not_before[row]), float(pages.last[row])
+        if not_before > sweep.horizon:
+            sweep.sleepers.until[row], sweep.sleepers.ceiling[row] = not_before, 0.0
+            return
+        at = max(self._now, last)
+        if self._glance is None or at > sweep.horizon:
+            model = UNSEEN
+        else:
+            page = (
+                float(pages.mu[row]),
+                float(pages.alpha[row]),
+                float(pages.shape[row]),
+                float(pages.kappa[row]),
+                float(pages.gamma[row]),
+            )
+            span = sweep.horizon - at
+            seen = self._glance.glance(at - last, span, float(pages.boost[row]), page)
+            high = (seen.value + span * (seen.slope + span * seen.bend)) * (1 + ROUNDING)
+            if high < sweep.level:
+                sweep.sleepers.until[row], sweep.sleepers.ceiling[row] = sweep.horizon, high
+                return
+            ahead = max(self._hot.end - at, 0.0)
+            model = (seen.value, seen.slope, seen.bend * ahead * ahead + ROUNDING * seen.value)
+        sweep.sleepers.forget(row)
+        self._loose.add(row)
+        self._hot.insert(row, int(pages.host[row]), at, not_before, model)
+
+    # Late pages
+
+    def _late(self, now: float) -> int | None:
+        """The first late page that may be asked now."""
+        pages = self.pages
+        while True:
+            row = self._overdue.best(now, None if self._gate is None else self._gate.ready_at)
+            if row is None:
+                return None
+            if pages.not_before[row] <= now and pages.due[row] <= now:
+                self.level = float(self.value_of(np.array([row]), now)[0])
+                return row
+            # Not before its time, or not late any more because the clock stepped back.
+            self._overdue.remove(row)
+            heappush(self._calendar, (max(float(pages.not_before[row]), float(pages.due[row])), row))
+            if pages.due[row] > now:
+                self._renew(row)
+
+    def _turn_calendar(self, now: float) -> None:
+        """Move pages that have become late before all valued ones."""
+        pages = self.pages
+        while self._calendar and self._calendar[0][0] <= now:
+            row = heappop(self._calendar)[1]
+            if pages.state[row] != WAITING or self._overdue.holds(row) or pages.due[row] > now:
+                continue
+            self._withdraw(row)
+            if pages.not_before[row] <= now:
+                self._overdue.insert(np.array([row]))
+            else:
+                heappush(self._calendar, (float(pages.not_before[row]), row))

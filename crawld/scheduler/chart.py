@@ -1,39 +1,23 @@
 """Models of the crawl value over the near future, with rigorous error bounds.
 
 A chart says of a page: |V(t) − (value + slope·d + bend·d²)| ≤ twist·d³ + error with d = t − `at`, for every time t
-from `at` to `until`. A valuation's jet gives a Taylor model that never ends; where it knows no bound (inf), the chart
-is the bracket between two values, which is a bound because no crawl value falls with time. `error` also covers the
-rounding of the value itself, so that an order that charts call certain is the order of the rounded values too.
-
-A valuation may also have a `glance`: the same for one page in plain floats, since for one page the overhead of arrays
-costs more than the arithmetic.
+from `at` to `until`. A valuation's jet gives a Taylor model that never ends; where there is none, the chart is the
+bracket between two values, which is a bound because no crawl value falls with time. `error` also covers the rounding of
+the value itself, so that an order that charts call certain is the order of the rounded values too. A value may be
+inf (an unbounded one, after a sure signal): its chart is huge instead, and such pages are told apart by exact values.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Columns
-from crawld.scheduler.valuation import Floats, Valuation
+from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
 
+HUGE = 1e250
 ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
-
-
-class Glimpse(NamedTuple):
-    """The value of one page over a span: |V(τ+d) − value − slope·d| ≤ bend·d²."""
-
-    value: float
-    slope: float
-    bend: float
-
-
-@runtime_checkable
-class Glance(Protocol):
-    """A valuation that can look at one page cheaply."""
-
-    def glance(self, tau: float, span: float, boost: float, page: tuple[float, float, float, float, float]) -> Glimpse:
-        """The value of a page (μ, α, shape, κ, γ) from `tau` to `tau + span`."""
 
 
 class Chart(NamedTuple):
@@ -53,7 +37,8 @@ def draw(valuation: Valuation, pages: Columns, rows: Ints, now: float, until: fl
     boost, beliefs = pages.boost[rows], pages.beliefs(rows)
     at = np.full(len(rows), now)
     tau = np.maximum(now - pages.last[rows], 0.0)
-    value, slope, curvature, third = valuation.jet(tau, boost, beliefs)
+    value, slope, curvature, third = _jet(valuation, tau, boost, beliefs)
+    value = np.minimum(value, HUGE)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(at, pages.last[rows])
     forever = np.full(len(rows), np.inf)
@@ -64,11 +49,20 @@ def draw(valuation: Valuation, pages: Columns, rows: Ints, now: float, until: fl
     return chart
 
 
+def _jet(valuation: Valuation, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
+    """The valuation's jet, or nothing but the value."""
+    moving: Callable[[Floats, Floats, Beliefs], Jet] | None = getattr(valuation, "jet", None)
+    if moving is not None:
+        return moving(tau, boost, beliefs)
+    unknown = np.full(len(tau), np.inf)
+    return Jet(valuation.value(tau, boost, beliefs), unknown, unknown, unknown)
+
+
 def _bracket(valuation: Valuation, pages: Columns, rows: Ints, chart: Chart, blurred: Ints, until: float) -> None:
     """Replace models without a bound by what lies between now and `until`."""
     rows, low = rows[blurred], chart.value[blurred]
     tau = np.maximum(until - pages.last[rows], 0.0)
-    high = valuation.value(tau, pages.boost[rows], pages.beliefs(rows))
+    high = np.minimum(valuation.value(tau, pages.boost[rows], pages.beliefs(rows)), HUGE)
     chart.value[blurred] = (low + high) / 2
     chart.error[blurred] = (high - low) / 2 + ROUNDING * high
     chart.until[blurred] = until

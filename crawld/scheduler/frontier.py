@@ -17,9 +17,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.scheduler.chart import ROUNDING, Chart, Glance, draw, highest, lowest
+from crawld.scheduler.chart import ROUNDING, Chart, draw, highest, lowest
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import WAITING, Columns, Intervals
+from crawld.scheduler.glance import quick_look
 from crawld.scheduler.hot import Candidates, Hot
 from crawld.scheduler.near import Near
 from crawld.scheduler.overdue import Overdue
@@ -39,7 +40,7 @@ class Frontier:
 
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         self._valuation = valuation
-        self._glance = valuation if isinstance(valuation, Glance) else None
+        self._glance = quick_look(valuation)
         self._gate = gate
         self._gate_revision = gate.revision if gate is not None else 0
         self.pages = Columns(intervals or Intervals())
@@ -379,13 +380,13 @@ class Frontier:
                 float(pages.gamma[row]),
             )
             span = sweep.horizon - at
-            seen = self._glance.glance(at - last, span, float(pages.boost[row]), page)
-            high = (seen.value + span * (seen.slope + span * seen.bend)) * (1 + ROUNDING)
+            seen = self._glance(at - last, span, float(pages.boost[row]), page)
+            high = (seen.value + span * (seen.slope + span * seen.bend) + seen.error) * (1 + ROUNDING)
             if high < sweep.level:
                 sweep.sleepers.until[row], sweep.sleepers.ceiling[row] = sweep.horizon, high
                 return
             ahead = max(self._hot.end - at, 0.0)
-            model = (seen.value, seen.slope, seen.bend * ahead * ahead + ROUNDING * seen.value)
+            model = (seen.value, seen.slope, seen.bend * ahead * ahead + seen.error + ROUNDING * seen.value)
         sweep.sleepers.forget(row)
         self._loose.add(row)
         self._hot.insert(row, int(pages.host[row]), at, not_before, model)

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawld.scheduler.chart import Glimpse
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.frontier import Frontier
+from crawld.scheduler.glance import Glimpse
 from crawld.scheduler.greedy import GreedyNcis
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
@@ -19,7 +19,7 @@ from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
 
 
 class Plain:
-    """A value that knows no bound on its derivatives: μ/α·P(2, x), or for α = 0 a step at each signal."""
+    """A value without derivatives: μ/α·P(2, x), or for α = 0 a step at each signal."""
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now."""
@@ -30,11 +30,6 @@ class Plain:
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """Not used by the frontier."""
         return np.zeros(len(boost))
-
-    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
-        """The value alone."""
-        unknown = np.full(len(tau), np.inf)
-        return Jet(self.value(tau, boost, beliefs), unknown, unknown, unknown)
 
 
 class Jetted(Plain):
@@ -56,7 +51,7 @@ class Glanced(Jetted):
         """The value of one page over a span."""
         beliefs = Beliefs(*(np.array([part]) for part in page))
         value, slope, _, _ = self.jet(np.array([tau]), np.array([boost]), beliefs)
-        return Glimpse(float(value[0]), float(slope[0]), page[0] * page[1])
+        return Glimpse(float(value[0]), float(slope[0]), page[0] * page[1], 0.0)
 
 
 VALUATIONS: list[Valuation] = [Plain(), Jetted(), Glanced(), GreedyNcis()]

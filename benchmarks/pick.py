@@ -1,0 +1,225 @@
+"""How fast and how exactly pages are picked: `python -m benchmarks.pick --pages N [--json]`.
+
+A mixed load over the papers' world (docs/method.md, "What the simulator must be able to show"): each slot picks a
+page, asks its host, settles it and brings one signal; estimates are learnt anew for each crawled page, in batches as
+the learner does; one page in a thousand slots is added and one retired; there are 10,000 hosts; in the middle the
+bandwidth rises tenfold and falls again. The checked part runs the plain scan beside the frontier on the same state.
+"""
+
+import argparse
+import json
+import resource
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crawld.scheduler.columns import Intervals
+from crawld.scheduler.frontier import Frontier
+from crawld.scheduler.greedy import GreedyNcis
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scan import Scan
+from crawld.scheduler.valuation import Beliefs, Floats
+
+HOSTS = 10_000
+RATE = 500.0  # slots a second
+BATCH = 64  # crawled pages learnt at once
+FIXED_HOST_DELAY = 1.0
+
+
+@dataclass
+class World:
+    """Pages of the papers' world, in a unit of time that fits the bandwidth."""
+
+    pages: int
+    expected: bool
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+
+    def beliefs(self, count: int) -> Beliefs:
+        """What is believed of so many pages."""
+        rng = self.rng
+        # With one signal a slot, the signals' total rate is the bandwidth.
+        unit = RATE / (0.6 * self.pages)
+        delta, recall, false = rng.random(count), rng.beta(0.25, 0.25, count), rng.uniform(0.1, 0.6, count)
+        gamma = recall * delta + false
+        shape = np.full(count, 4.0 if self.expected else np.inf)
+        return Beliefs(rng.random(count), (1 - recall) * delta * unit, shape, -np.log(false / gamma), gamma * unit)
+
+    def last(self, count: int) -> Floats:
+        """When pages were crawled: any time within one round of all pages."""
+        return np.asarray(-self.rng.random(count) * self.pages / RATE)
+
+
+class Load:
+    """Drives a chooser through the mixed load."""
+
+    def __init__(self, world: World, delay: float = FIXED_HOST_DELAY) -> None:
+        self.world = world
+        self.gate = HostGate(Manners(spacing=delay))
+        for index in range(HOSTS):
+            self.gate.host(f"host{index}")
+        self.intervals = Intervals(shortest=0.0)
+        self.frontier = Frontier(GreedyNcis(), self.gate, self.intervals)
+        self.scan: Scan | None = None
+        self.now = 0.0
+        self.crawled: list[int] = []
+        self.spare: list[int] = []
+        self.seconds = 0.0
+        self.slots = 0
+        self.longest = 0.0
+        self.wrong = 0
+        self.checked = 0
+
+    def restore(self) -> float:
+        """Take in all pages as a start does, up to the first pick; returns the seconds that took."""
+        world = self.world
+        beliefs, last = world.beliefs(world.pages), world.last(world.pages)
+        hosts = world.rng.integers(0, HOSTS, world.pages)
+        began = time.perf_counter()
+        self.frontier.add(hosts, beliefs, last, np.zeros(world.pages))
+        self.frontier.pick(self.now)
+        seconds = time.perf_counter() - began
+        weights = np.cumsum(self.frontier.pages.gamma[: world.pages])
+        self.noticed = np.searchsorted(weights, world.rng.random(1 << 18) * weights[-1])
+        return seconds
+
+    def run(self, slots: int, rate: float, *, check: bool = False) -> None:
+        """Run the load; the time of the benchmark's own bookkeeping is not counted."""
+        frontier, gate, pages = self.frontier, self.gate, self.frontier.pages
+        clock = time.perf_counter
+        for _ in range(slots):
+            self.now += 1 / rate
+            self.slots += 1
+            right = self.scan_pick() if check else None
+            signalled = int(self.noticed[self.slots % len(self.noticed)])
+            boost = float(pages.boost[signalled] + pages.kappa[signalled])
+            began = clock()
+            row = frontier.pick(self.now)
+            picked = clock() - began
+            if row is not None:
+                host = int(pages.host[row])
+                gate.acquire(host, self.now)
+                gate.finish(host, self.now)
+                frontier.settle(row, self.now)
+            frontier.notice(signalled, boost)
+            self.seconds += clock() - began
+            self.longest = max(self.longest, picked)
+            if check:
+                self.checked += 1
+                self.wrong += row != right
+            if row is not None:
+                self.crawled.append(row)
+            if len(self.crawled) == BATCH:
+                self.learn()
+            if self.slots % 1000 == 0:
+                self.replace_one()
+
+    def learn(self) -> None:
+        """Learn the crawled pages anew: their rates move a little."""
+        rows = np.unique(self.crawled)
+        self.crawled.clear()
+        old = self.frontier.pages.beliefs(rows)
+        alpha = old.alpha * self.world.rng.uniform(0.9, 1.1, len(rows))
+        beliefs = Beliefs(old.mu, alpha, old.shape, old.kappa, old.gamma)
+        boost = self.frontier.pages.boost[rows].copy()
+        began = time.perf_counter()
+        self.frontier.learn(rows, beliefs, boost)
+        self.seconds += time.perf_counter() - began
+
+    def replace_one(self) -> None:
+        """One page goes and another comes, crawled just now."""
+        row = int(self.world.rng.integers(0, self.world.pages))
+        beliefs = self.world.beliefs(1)
+        began = time.perf_counter()
+        self.frontier.retire(np.array([row]))
+        host = np.array([row % HOSTS])
+        self.frontier.add(host, beliefs, np.array([self.now]), np.zeros(1))
+        self.seconds += time.perf_counter() - began
+
+    def scan_pick(self) -> int | None:
+        """What the plain scan picks at the same state."""
+        if self.scan is None:
+            self.scan = Scan(GreedyNcis(), self.gate, self.intervals)
+            self.scan.pages = self.frontier.pages
+        return self.scan.best(self.now)[0]
+
+
+def steps(load: Load, slots: int, *, check: bool = False) -> None:
+    """The whole course: steady, ten times the bandwidth, steady again."""
+    load.run(slots * 4 // 10, RATE, check=check)
+    load.run(slots * 3 // 10, 10 * RATE, check=check)
+    load.run(slots - slots * 4 // 10 - slots * 3 // 10, RATE, check=check)
+
+
+def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
+    """Speed, evaluations, the longest pick, memory and restore of one size."""
+    load = Load(World(pages, expected))
+    restore_seconds = load.restore()
+    warm = max(2000, slots // 10)
+    load.run(warm, RATE)
+    load.seconds, load.longest, load.slots = 0.0, 0.0, 0
+    evaluations, picks = load.frontier.evaluations, load.frontier.picks
+    cpu = time.process_time()
+    steps(load, slots)
+    cpu = time.process_time() - cpu
+    return {
+        "picks_per_second": slots / load.seconds,
+        "cpu_picks_per_second": slots / cpu,
+        "evaluations_per_pick": (load.frontier.evaluations - evaluations) / (load.frontier.picks - picks),
+        "longest_pick_ms": load.longest * 1e3,
+        "bytes_per_page": load.frontier.nbytes / pages,
+        "restore_seconds": restore_seconds,
+    }
+
+
+def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
+    """Wrong and checked picks, and the seconds that one scan takes."""
+    load = Load(World(pages, expected))
+    load.restore()
+    load.run(min(pages, 20_000), RATE)
+    steps(load, slots, check=True)
+    began = time.perf_counter()
+    for _ in range(3):
+        load.scan_pick()
+    return load.wrong, load.checked, (time.perf_counter() - began) / 3
+
+
+def saturated(pages: int, slots: int, *, expected: bool) -> float:
+    """Slots a second where the hosts together allow only half the rate."""
+    load = Load(World(pages, expected), delay=2 * HOSTS / RATE)
+    load.restore()
+    load.run(3 * HOSTS, RATE)
+    load.seconds = 0.0
+    load.run(slots, RATE)
+    return slots / load.seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pages", type=int, default=10_000)
+    parser.add_argument("--slots", type=int, default=60_000)
+    parser.add_argument("--checked", type=int, help="picks compared with the scan")
+    parser.add_argument("--value", choices=("known", "expected"), default="known")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    expected = options.value == "expected"
+    figures: dict[str, float] = {"pages": options.pages}
+    figures |= measure(options.pages, options.slots, expected=expected)
+    small = measure(10_000, options.slots, expected=expected)
+    figures["cost_ratio_to_1e4"] = small["picks_per_second"] / figures["picks_per_second"]
+    checked = options.checked or (20_000 if options.pages <= 10_000 else 500)
+    wrong, compared, scan_seconds = check(options.pages, checked, expected=expected)
+    figures |= {"wrong_picks": wrong, "checked_picks": compared}
+    figures["speedup_over_scan"] = scan_seconds * figures["picks_per_second"]
+    figures["saturated_slots_per_second"] = saturated(100_000, 30_000, expected=expected)
+    figures["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if options.json:
+        print(json.dumps(figures, indent=1))
+    else:
+        for name, figure in figures.items():
+            print(f"{name:28} {figure:,.6g}")
+
+
+if __name__ == "__main__":
+    main()

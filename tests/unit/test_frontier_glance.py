@@ -1,0 +1,34 @@
+"""A quick look at one page is within its own error of the exact value."""
+
+import numpy as np
+import pytest
+
+from crawld.scheduler.glance import quick_look
+from crawld.scheduler.greedy import GreedyBlind, GreedyCis, GreedyNcis
+from crawld.scheduler.valuation import Beliefs, Valuation
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis()])
+def test_the_exact_value_lies_within_the_glimpse_over_the_whole_span(valuation: Valuation) -> None:
+    """Value, slope and bend bound the value from now to the end of the span, in every special case."""
+    rng, count = np.random.default_rng(7), 3000
+    alpha = np.where(rng.random(count) < 0.05, 0.0, 10 ** rng.uniform(-4, 1, count))
+    gamma = np.where(rng.random(count) < 0.1, 0.0, 10 ** rng.uniform(-5, 1, count))
+    kappa = np.where(rng.random(count) < 0.1, rng.choice([0.0, np.inf], count), 10 ** rng.uniform(-3, 1, count))
+    shape = np.where(rng.random(count) < 0.9, np.inf, rng.choice([0.3, 1.0, 2.5, 40.0], count))
+    beliefs = Beliefs(rng.random(count), alpha, shape, kappa, gamma)
+    signals = rng.poisson(1, count)
+    boost = np.zeros(count)
+    boost[signals > 0] = (kappa * np.maximum(signals, 1))[signals > 0]
+    tau = 10 ** rng.uniform(-4, 1, count) / np.maximum(alpha, 1e-4)
+    span = tau * 10 ** rng.uniform(-4, 0, count)
+    look = quick_look(valuation)
+    assert look is not None
+    columns = (beliefs.mu, alpha, shape, kappa, gamma)
+    pages = [tuple(float(column[i]) for column in columns) for i in range(count)]
+    seen = np.array([look(float(tau[i]), float(span[i]), float(boost[i]), pages[i]) for i in range(count)])  # type: ignore[arg-type]
+    value, slope, bend, error = seen.T
+    for ahead in (0.0 * span, span / 3, span):
+        exact = valuation.value(tau + ahead, boost, beliefs)
+        assert np.all(np.abs(exact - value - slope * ahead) <= bend * ahead**2 + error + 1e-12 * exact)
+    assert np.median(error / np.maximum(value, 1e-300)) < 1e-6

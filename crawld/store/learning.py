@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, bindparam, case, select, update
+from sqlalchemy import BigInteger, Double, bindparam, case, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Histories, Ints
@@ -16,9 +16,10 @@ from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.batch import CHANGES
+from crawld.store.bulk import fetch, run
 from crawld.store.chosen import among
-from crawld.store.statements import replacing
 from crawld.store.tables import by_source
+from crawld.store.upserts import replacing
 
 READ_AT_ONCE = 2_000  # pages a query: the driver's thread holds the interpreter while it makes rows
 
@@ -71,19 +72,19 @@ async def _read_pages(connection: AsyncConnection, chosen: list[int]) -> dict[in
     query = select(
         _page.id, host.name, _page.first_success, *(_page[name] for name in by_source("counted"))
     ).join_from(tables.pages, tables.hosts, host.id == _page.host_id).where(condition)  # fmt: skip
-    return {row[0]: tuple(row[1:]) for row in await connection.execute(query, parameters)}
+    return {row[0]: tuple(row[1:]) for row in await fetch(connection, query, parameters)}
 
 
 async def _read_observations(connection: AsyncConnection, chosen: list[int]) -> np.ndarray[Any, Any]:
     """Rows (page, at, tau, changed, signals…), by page and oldest first."""
     condition, parameters = among(connection.dialect.name, _crawl.page_id, chosen)
-    changed = case((_crawl.verdict.in_([verdict.value for verdict in CHANGES]), 1), else_=0)
+    changed = case((or_(*(_crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
     query = (
         select(_crawl.page_id, _crawl.at, _crawl.tau, changed, *(_crawl[name] for name in by_source("signals")))
         .where(condition, _crawl.tau.is_not(None), _crawl.verdict != Verdict.FAILED.value)
         .order_by(_crawl.page_id, _crawl.id)
     )  # fmt: skip
-    rows = (await connection.execute(query, parameters)).all()
+    rows = await fetch(connection, query, parameters)
     return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * _WIDTH).reshape(-1, _WIDTH)
 
 
@@ -142,7 +143,5 @@ def _known(number: float) -> float | None:
 
 async def write_estimates(connection: AsyncConnection, estimates: Sequence[Estimate], now: float) -> None:
     """Write estimates over the old ones; a page crawled since its estimate was made stays dirty."""
-    if not estimates:
-        return
-    await connection.execute(replacing(connection.dialect.name, tables.estimates), [*map(estimate_row, estimates)])
-    await connection.execute(_KEEP_DIRTY, [{"b_id": e.page_id, "b_at": e.at, "b_now": now} for e in estimates])
+    await run(connection, replacing(connection.dialect.name, tables.estimates), [*map(estimate_row, estimates)])
+    await run(connection, _KEEP_DIRTY, [{"b_id": e.page_id, "b_at": e.at, "b_now": now} for e in estimates])

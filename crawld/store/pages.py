@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, Text, bindparam, insert, select, update
+from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Adoption, StoredPages
@@ -13,9 +13,11 @@ from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.url import host_of
 from crawld.store import tables
+from crawld.store.bulk import fetch, run
 from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
 from crawld.store.tables import by_source
+from crawld.store.upserts import plain
 
 ADOPTED_AT_ONCE = 5_000  # lines a transaction: crawls waiting to be committed get in between
 RESTORED_AT_ONCE = 20_000
@@ -102,6 +104,7 @@ class _Adoption:
         self.reweighted: list[Page] = []
         self.kept: set[int] = set()
         self._hosts: dict[str, int] = {}
+        self._host_by_origin: dict[str, str] = {}
 
     async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> None:
         """Take over some lines in the connection's transaction."""
@@ -111,7 +114,7 @@ class _Adoption:
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
         reweighted: list[dict[str, Any]] = []
-        hosts = {url: host_of(url) for url in lines if url not in known}
+        hosts = {url: self._host_of(url) for url in lines if url not in known}
         await self._know_hosts(connection, hosts.values())
         next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
         for url, importance in lines.items():
@@ -128,16 +131,19 @@ class _Adoption:
                 self.reweighted.append(Page(row.id, url, row.host, importance))
                 reweighted.append({"b_id": row.id, "b_importance": importance})
         await self._insert(connection, new)
-        if returned:
-            await connection.execute(_BRING_BACK, returned)
-        if reweighted:
-            await connection.execute(_REWEIGHT, reweighted)
+        await run(connection, _BRING_BACK, returned)
+        await run(connection, _REWEIGHT, reweighted)
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
 
+    def _host_of(self, url: str) -> str:
+        origin = url[: url.index("/", len("https://"))]  # a normalised URL has a path
+        host = self._host_by_origin.get(origin)
+        if host is None:
+            host = self._host_by_origin[origin] = host_of(url)
+        return host
+
     async def _insert(self, connection: AsyncConnection, new: list[Page]) -> None:
-        if not new:
-            return
         rows = [
             {
                 "id": page.id,
@@ -150,7 +156,7 @@ class _Adoption:
             }
             for page in new
         ]
-        await connection.execute(insert(tables.pages), rows)
+        await run(connection, plain(tables.pages), rows)
         self.added += new
 
     async def _know_hosts(self, connection: AsyncConnection, names: Iterable[str]) -> None:
@@ -163,10 +169,9 @@ class _Adoption:
         self._hosts.update({row.name: row.id for row in found})
         next_id = 1 + (await connection.scalar(select(host.id).order_by(host.id.desc()).limit(1)) or 0)
         new = [name for name in unknown if name not in self._hosts]
-        if new:
-            given = {name: next_id + i for i, name in enumerate(new)}
-            await connection.execute(insert(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
-            self._hosts.update(given)
+        given = {name: next_id + i for i, name in enumerate(new)}
+        await run(connection, plain(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
+        self._hosts.update(given)
 
 
 def _select_pages(*more: Any) -> Any:
@@ -180,8 +185,7 @@ def _page_of(row: Any) -> Page:
 
 
 async def _retire(connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
-    if pages:
-        await connection.execute(_RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
+    await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
 
 
 async def restore_pages(reading: AsyncEngine) -> StoredPages:
@@ -205,8 +209,7 @@ async def restore_pages(reading: AsyncEngine) -> StoredPages:
         host = tables.hosts.c
         names = {row.id: row.name for row in await connection.execute(select(host.id, host.name))}
         while True:
-            result = await connection.execute(query, {"last": ids[-1] if ids else 0})
-            columns = list(zip(*result.all(), strict=True))
+            columns = list(zip(*await fetch(connection, query, {"last": ids[-1] if ids else 0}), strict=True))
             if not columns:
                 break
             ids.extend(columns[0])

@@ -4,7 +4,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
-from crawld.store.statements import replacing
+from crawld.store.upserts import replacing
 
 _setting = tables.settings.c
 

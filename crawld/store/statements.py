@@ -5,24 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Double,
-    Insert,
-    Table,
-    Text,
-    Update,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import BigInteger, Boolean, Double, Text, Update, bindparam, case, delete, func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import Poll
@@ -31,24 +14,13 @@ from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.batch import Batch, PageChange
 from crawld.store.bodies import compress
+from crawld.store.bulk import run
 from crawld.store.memories import version_row
 from crawld.store.tables import by_source
+from crawld.store.upserts import adding, count_polls, count_signals, know_host, plain, put_host, replacing
 
 Rows = list[dict[str, Any]]
 _PENDING, _COUNTED = by_source("pending"), by_source("counted")
-
-
-def upsert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that can say what to do on conflict, in the database's own dialect."""
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
-def replacing(dialect: str, table: Table) -> Insert:
-    """INSERT, or overwrite the row that has the same primary key."""
-    statement = upsert(dialect, table)
-    keys = [column.name for column in table.primary_key]
-    fields = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=fields)
 
 
 def _update_page() -> Update:
@@ -117,95 +89,44 @@ def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
     return row
 
 
-def count_signals(dialect: str) -> Insert:
-    """Add to the counts of a page's host and source."""
-    page = tables.pages
-    numbers = [bindparam(f"b_{name}", type_=BigInteger) for name in ("signals", "stale")]
-    origin = select(
-        page.c.host_id, bindparam("b_source", type_=Text), literal(0), *numbers, literal(0)
-    ).where(page.c.id == bindparam("b_id", type_=BigInteger))  # fmt: skip
-    return _adding(upsert(dialect, tables.signal_counts), tables.signal_counts, origin)
-
-
-def count_polls(dialect: str) -> Insert:
-    """Add to the counts of a host, by its name, and source."""
-    host = tables.hosts
-    polls, events = (bindparam(name, type_=BigInteger) for name in ("b_polls", "b_events"))
-    origin = select(
-        host.c.id, bindparam("b_source", type_=Text), polls, literal(0), literal(0), events
-    ).where(host.c.name == bindparam("b_host", type_=Text))  # fmt: skip
-    return _adding(upsert(dialect, tables.signal_counts), tables.signal_counts, origin)
-
-
-def _adding(statement: Any, table: Table, origin: Any = None) -> Insert:
-    """INSERT, or add every number to the row that has the same primary key."""
-    keys = [column.name for column in table.primary_key]
-    numbers = [column.name for column in table.columns if column.name not in keys]
-    if origin is not None:
-        statement = statement.from_select([*keys, *numbers], origin)
-    sums = {name: table.c[name] + statement.excluded[name] for name in numbers}
-    adding: Insert = statement.on_conflict_do_update(index_elements=keys, set_=sums)
-    return adding
-
-
-def put_host(dialect: str) -> Insert:
-    """INSERT or overwrite a host by its name; ids go up by one as hosts appear."""
-    hosts = tables.hosts
-    fields = [column for column in hosts.columns if column.name != "id"]
-    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
-    origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in fields)).where(literal(1) == 1)
-    statement = upsert(dialect, hosts).from_select(["id", *(c.name for c in fields)], origin)
-    return statement.on_conflict_do_update(
-        index_elements=["name"], set_={c.name: statement.excluded[c.name] for c in fields if c.name != "name"}
-    )
-
-
-def know_host(dialect: str) -> Insert:
-    """INSERT a host by its name where there is none."""
-    hosts = tables.hosts
-    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
-    origin = select(next_id, bindparam("b_name", type_=Text)).where(literal(1) == 1)
-    return upsert(dialect, hosts).from_select(["id", "name"], origin).on_conflict_do_nothing(index_elements=["name"])
-
-
 async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
     """Run a batch inside the connection's transaction; `bodies` are its bodies, compressed."""
     dialect = connection.dialect.name
     if batch.hosts:
         rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in batch.hosts.values()]
-        await connection.execute(put_host(dialect), rows)
+        await run(connection, put_host(dialect), rows)
     if batch.crawls:
-        await connection.execute(insert(tables.crawls), batch.crawls)
+        await run(connection, plain(tables.crawls), batch.crawls)
     if batch.signals:
-        await connection.execute(insert(tables.signals), batch.signals)
-        await connection.execute(count_signals(dialect), _signal_counts(batch))
+        await run(connection, plain(tables.signals), batch.signals)
+        await run(connection, count_signals(dialect), _signal_counts(batch))
     crawled = [_page_parameters(i, change) for i, change in batch.pages.items() if change.state is not None]
     if crawled:
-        await connection.execute(UPDATE_PAGE, crawled)
+        await run(connection, UPDATE_PAGE, crawled)
     signalled = [
         _page_parameters(i, change) for i, change in batch.pages.items() if change.state is None and any(change.signals)
     ]
     if signalled:
-        await connection.execute(COUNT_PAGE_SIGNALS, signalled)
+        await run(connection, COUNT_PAGE_SIGNALS, signalled)
     if batch.memories:
         rows = [version_row(memory) for memory in batch.memories.values()]
-        await connection.execute(replacing(dialect, tables.versions), rows)
+        await run(connection, replacing(dialect, tables.versions), rows)
     if bodies:
         if only_latest:
-            await connection.execute(FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
-        await connection.execute(insert(tables.bodies), bodies)
+            await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
+        await run(connection, plain(tables.bodies), bodies)
     if batch.polls:
         await _write_polls(connection, batch.polls)
     if batch.points:
-        await connection.execute(
-            replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]
+        await run(
+            connection, replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]
         )
     if batch.calibration:
         rows = [
             {"day": day, "bin": tenth, "crawls": crawls, "fresh": fresh, "predicted_sum": predicted}
             for (day, tenth), (crawls, fresh, predicted) in batch.calibration.items()
         ]
-        await connection.execute(_adding(upsert(dialect, tables.calibration_days), tables.calibration_days), rows)
+        await run(connection, adding(dialect, tables.calibration_days), rows)
 
 
 async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:
@@ -213,8 +134,8 @@ async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> No
     dialect = connection.dialect.name
     files = {poll.file.url: poll.file for poll in polls}
     rows = [asdict(file) | {"source": file.source.value, "state": compress(file.state)} for file in files.values()]
-    await connection.execute(replacing(dialect, tables.sources), rows)
-    await connection.execute(know_host(dialect), [{"b_name": name} for name in {file.host for file in files.values()}])
+    await run(connection, replacing(dialect, tables.sources), rows)
+    await run(connection, know_host(dialect), [{"b_name": name} for name in {file.host for file in files.values()}])
     counts = [
         {
             "b_host": poll.file.host,
@@ -224,7 +145,7 @@ async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> No
         }
         for poll in polls
     ]
-    await connection.execute(count_polls(dialect), counts)
+    await run(connection, count_polls(dialect), counts)
 
 
 def _signal_counts(batch: Batch) -> Rows:

@@ -4,6 +4,8 @@ Times are UTC seconds. Counts and beliefs by signal source are columns named aft
 one row and a restart is one scan.
 """
 
+from functools import lru_cache
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -31,6 +33,7 @@ def _count(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default="0")
 
 
+@lru_cache
 def by_source(prefix: str) -> tuple[str, ...]:
     """The columns that hold one value per source, in the order of `SOURCES`."""
     return tuple(f"{prefix}_{source.value}" for source in SOURCES)

@@ -1,0 +1,95 @@
+"""INSERTs that know what to do with a row that is there already, in the database's own dialect."""
+
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Insert, Select, Table, Text, bindparam, func, literal, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from crawld.store import tables
+
+
+def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+def _split(table: Table) -> tuple[list[str], list[str]]:
+    keys = [column.name for column in table.primary_key]
+    return keys, [column.name for column in table.columns if column.name not in keys]
+
+
+@lru_cache
+def plain(table: Table) -> Insert:
+    """INSERT, one object for each table, so that it is compiled once."""
+    return table.insert()
+
+
+@lru_cache
+def replacing(dialect: str, table: Table) -> Insert:
+    """INSERT, or overwrite the row that has the same primary key."""
+    statement = _insert(dialect, table)
+    keys, fields = _split(table)
+    return statement.on_conflict_do_update(
+        index_elements=keys, set_={name: statement.excluded[name] for name in fields}
+    )  # fmt: skip
+
+
+@lru_cache
+def adding(dialect: str, table: Table) -> Insert:
+    """INSERT, or add every number to the row that has the same primary key."""
+    return _adding(_insert(dialect, table), table)
+
+
+def _adding(statement: Any, table: Table) -> Insert:
+    keys, numbers = _split(table)
+    sums = {name: table.c[name] + statement.excluded[name] for name in numbers}
+    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=sums)
+    return finished
+
+
+def _counting(dialect: str, origin: Select[Any]) -> Insert:
+    keys, numbers = _split(tables.signal_counts)
+    return _adding(_insert(dialect, tables.signal_counts).from_select([*keys, *numbers], origin), tables.signal_counts)
+
+
+@lru_cache
+def count_signals(dialect: str) -> Insert:
+    """Add signals to the counts of a page's host and source."""
+    page = tables.pages.c
+    signals, stale = (bindparam(name, type_=BigInteger) for name in ("b_signals", "b_stale"))
+    origin = select(page.host_id, bindparam("b_source", type_=Text), literal(0), signals, stale, literal(0))
+    return _counting(dialect, origin.where(page.id == bindparam("b_id", type_=BigInteger)))
+
+
+@lru_cache
+def count_polls(dialect: str) -> Insert:
+    """Add polls to the counts of a host, by its name, and source."""
+    host = tables.hosts.c
+    polls, events = (bindparam(name, type_=BigInteger) for name in ("b_polls", "b_events"))
+    origin = select(host.id, bindparam("b_source", type_=Text), polls, literal(0), literal(0), events)
+    return _counting(dialect, origin.where(host.name == bindparam("b_host", type_=Text)))
+
+
+def _next_host(dialect: str, fields: list[Column[Any]]) -> Any:
+    """INSERT a host with the next free id: there is one writer, so nobody else takes it."""
+    hosts = tables.hosts
+    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
+    origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in fields)).where(literal(1) == 1)
+    return _insert(dialect, hosts).from_select(["id", *(c.name for c in fields)], origin)
+
+
+@lru_cache
+def know_host(dialect: str) -> Insert:
+    """INSERT a host by its name where there is none."""
+    statement: Insert = _next_host(dialect, [tables.hosts.c.name]).on_conflict_do_nothing(index_elements=["name"])
+    return statement
+
+
+@lru_cache
+def put_host(dialect: str) -> Insert:
+    """INSERT or overwrite a host by its name."""
+    fields = [column for column in tables.hosts.columns if column.name != "id"]
+    statement = _next_host(dialect, fields)
+    changes = {c.name: statement.excluded[c.name] for c in fields if c.name != "name"}
+    finished: Insert = statement.on_conflict_do_update(index_elements=["name"], set_=changes)
+    return finished

@@ -1,28 +1,23 @@
-"""Pages: taking over a URL list, and bringing all of them back at a start."""
+"""Pages: taking over a URL list."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
 from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.interfaces import Adoption, StoredPages
+from crawld.interfaces import Adoption
 from crawld.model.page import Page, PageState, Wanted
-from crawld.model.signal import SOURCES
 from crawld.model.url import host_of
 from crawld.store import tables
-from crawld.store.bulk import fetch, run
+from crawld.store.bulk import run
 from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
-from crawld.store.tables import by_source
 from crawld.store.upserts import plain
 
 ADOPTED_AT_ONCE = 5_000  # lines a transaction: crawls waiting to be committed get in between
-RESTORED_AT_ONCE = 20_000
 RETIRED = PageState.RETIRED.value
-_STATES = {state.value: state for state in PageState}
 
 _page = tables.pages.c
 _REWEIGHT = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
@@ -186,52 +181,3 @@ def _page_of(row: Any) -> Page:
 
 async def _retire(connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
     await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
-
-
-async def restore_pages(reading: AsyncEngine) -> StoredPages:
-    """Every page that is not retired, with its estimate, read in slices so that the event loop breathes."""
-    estimate = tables.estimates
-    numbers = ("importance", "last_success", "last_attempt", "failures", *by_source("pending"))
-    beliefs = ("shape", "rate", *by_source("kappa"), *by_source("gamma"))
-    query = (
-        select(_page.id, _page.url, _page.host_id, _page.state, *(_page[n] for n in numbers),
-               *(estimate.c[n] for n in beliefs))
-        .join_from(tables.pages, estimate, estimate.c.page_id == _page.id, isouter=True)
-        .where(_page.id > bindparam("last"), _page.state != RETIRED)
-        .order_by(_page.id).limit(RESTORED_AT_ONCE)
-    )  # fmt: skip
-    urls: list[str] = []
-    hosts: list[str] = []
-    states: list[PageState] = []
-    slices: list[np.ndarray[Any, Any]] = []
-    ids: list[int] = []
-    async with reading.begin() as connection:
-        host = tables.hosts.c
-        names = {row.id: row.name for row in await connection.execute(select(host.id, host.name))}
-        while True:
-            columns = list(zip(*await fetch(connection, query, {"last": ids[-1] if ids else 0}), strict=True))
-            if not columns:
-                break
-            ids.extend(columns[0])
-            urls.extend(columns[1])
-            hosts.extend(map(names.__getitem__, columns[2]))
-            states.extend(map(_STATES.__getitem__, columns[3]))
-            slices.append(np.array(columns[4:], dtype=np.float64))  # None becomes nan
-    table = np.concatenate(slices, axis=1) if slices else np.empty((len(numbers) + len(beliefs), 0))
-    sources = len(SOURCES)
-    kappa = 4 + sources + 2
-    return StoredPages(
-        ids=np.array(ids, dtype=np.int64),
-        urls=urls,
-        hosts=hosts,
-        states=states,
-        importance=table[0].copy(),
-        last_success=table[1].copy(),
-        last_attempt=table[2].copy(),
-        failures=table[3].astype(np.int64),
-        signals=np.ascontiguousarray(table[4 : 4 + sources].T).astype(np.int64),
-        shape=table[4 + sources].copy(),
-        rate=table[5 + sources].copy(),
-        kappa=np.ascontiguousarray(table[kappa : kappa + sources].T),
-        gamma=np.ascontiguousarray(table[kappa + sources :].T),
-    )

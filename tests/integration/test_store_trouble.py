@@ -214,3 +214,20 @@ class TestWriting:
         with pytest.raises(StoreError, match="1 queued rows could not be written: database is locked"):
             await store.close()
         other.close()
+
+    async def test_questions_fail_in_a_sentence(self, postgres_url: str, postgres_server: str) -> None:
+        """What is asked of a database that went away is answered by a StoreError, not by the driver's."""
+        import asyncpg
+
+        store = SqlStore(postgres_url)
+        await store.start()
+        name = postgres_url.partition("?")[0].rpartition("/")[2]
+        other = await asyncpg.connect(postgres_server)
+        await other.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        with pytest.raises(StoreError):
+            await store.restore()
+        with pytest.raises(StoreError):
+            await store.change_setting("bandwidth", "1/s", now=NOW)
+        await store.close()
+        await other.execute(f"CREATE DATABASE {name}")
+        await other.close()

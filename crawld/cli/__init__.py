@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "Let a paused daemon go on.",
     "host": "Block, unblock or slow down one host.",
     "install-service": "Print or install the systemd unit.",
+    "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 
 

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
@@ -62,20 +63,24 @@ def _finite(value: float) -> float | None:
 def print_tables(outcome: Outcome, console: Console) -> None:
     """A table of what was reached, one of the paired differences, and under which settings."""
     console.print(f"[bold]{outcome.experiment.name}[/bold]: {outcome.experiment.shows}")
-    extra = list(dict.fromkeys(n for row in outcome.rows for n in _plain(row.means) if n != "accuracy"))
-    table = Table("policy", "pages", "accuracy", "± stderr", *extra)
-    for row in outcome.rows:
-        cells = [f"{row.means[name]:.4g}" if name in row.means else "" for name in extra]
-        table.add_row(
-            row.policy, str(row.pages), f"{row.means['accuracy']:.4f}", _error(row.errors["accuracy"]), *cells
-        )
-    console.print(table)
+    for names, rows in groupby(outcome.rows, key=lambda row: tuple(_plain(row.means))):
+        console.print(_table([name for name in names if name != "accuracy"], list(rows)))
     if outcome.paired:
         differences = Table("a", "b", "pages", "a − b, same worlds", "± stderr")
         for pair in outcome.paired:
             differences.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
         console.print(differences)
     console.print("; ".join(f"{name}: {value}" for name, value in outcome.settings.items()), style="dim")
+
+
+def _table(extra: Sequence[str], rows: Sequence[Row]) -> Table:
+    table = Table("policy", "pages", "accuracy", "± stderr", *extra)
+    for row in rows:
+        cells = [f"{row.means[name]:.4g}" for name in extra]
+        table.add_row(
+            row.policy, str(row.pages), f"{row.means['accuracy']:.4f}", _error(row.errors["accuracy"]), *cells
+        )
+    return table
 
 
 def _error(value: float) -> str:

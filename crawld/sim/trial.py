@@ -8,6 +8,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
 
 import numpy as np
 
@@ -90,14 +91,19 @@ def run_trials(experiment: Experiment, trials: Sequence[Trial], jobs: int) -> It
         for trial in trials:
             yield trial, experiment.measure(trial)
         return
-    # Spawned rather than forked: the progress bar draws from a thread, and a fork would copy its locks.
-    with multiprocessing.get_context("spawn").Pool(jobs, _leave_interrupts_to_the_parent) as pool:
+    with _processes(jobs) as pool:
         work = [(experiment.measure, trial) for trial in trials]
         yield from pool.imap_unordered(_measure, work)
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _processes(jobs: int) -> Pool:
+    """Processes that leave an interrupt from the keyboard, which reaches all of them, to the one that started them."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        # Spawned rather than forked: the progress bar draws from a thread, and a fork would copy its locks.
+        return multiprocessing.get_context("spawn").Pool(jobs)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _measure(work: tuple[Callable[[Trial], Measures], Trial]) -> tuple[Trial, Measures]:

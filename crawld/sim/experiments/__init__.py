@@ -1,0 +1,24 @@
+"""The experiments, by name."""
+
+from crawld.sim.experiments import azar, changing, cho, estimation, lambdacrawl, ncis, objectives, quality
+from crawld.sim.trial import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        cho.ORDERS,
+        cho.ALLOCATION,
+        azar.AZAR,
+        ncis.DISCRETE,
+        ncis.PARTIAL_SIGNALS,
+        ncis.FALSE_SIGNALS,
+        quality.CORRUPTED_SIGNALS,
+        changing.DELAYED_SIGNALS,
+        changing.BANDWIDTH_CHANGE,
+        estimation.ESTIMATION,
+        lambdacrawl.LAMBDACRAWL,
+        lambdacrawl.LEARNING,
+        objectives.OBJECTIVES,
+        objectives.PEER_COMPARISON,
+    )
+}

@@ -1,0 +1,125 @@
+"""S-NCIS appendices C and D: signals that come late, and a bandwidth that changes."""
+
+from functools import partial
+
+import numpy as np
+
+from crawld.scheduler.estimator import Prior
+from crawld.sim.analytic import promised
+from crawld.sim.crawler import Learning, ScheduledCrawler, scheduled
+from crawld.sim.engine import Bandwidth, simulate
+from crawld.sim.experiments.ncis import BANDWIDTH, COMMON, MEASURED, NOISY, NOISY_SETTINGS, NONE, burn_in
+from crawld.sim.learner import PosteriorFit
+from crawld.sim.population import Floats, Population, run_key
+from crawld.sim.trial import Experiment, Measures, Trial
+from crawld.sim.world import draw_world
+
+SHORT_DELAY = 6.0
+"""Mean delay in slots, Poisson."""
+DISCARD = 5.0 / BANDWIDTH
+LONG_DELAY = 3.0
+"""Mean delay in rounds of all pages, where it is to be long."""
+LEARNING_TIME = 100.0
+
+
+def _delayed_crawler(contestant: str, population: Population) -> ScheduledCrawler:
+    if contestant.endswith("fitted"):
+        # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
+        fit = partial(PosteriorFit, Prior(1.0, 2.0, 1.0, 1.0, 0.5, 1.0))
+        return scheduled("greedy-ncis", population, BANDWIDTH, learning=Learning(fit, 20.0, (0.5, 1.0)))
+    discard = DISCARD if "discarding" in contestant else 0.0
+    return scheduled(contestant.partition(",")[0], population, BANDWIDTH, discard=discard)
+
+
+def measure_delays(trial: Trial) -> Measures:
+    """A policy with prompt signals, with signals some slots late, or with signals rounds late."""
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(NOISY.draw, trial.pages, key)
+    formula = promised(trial.contestant, population, BANDWIDTH)
+    if formula is not None:
+        return {"accuracy": formula}
+    start = burn_in(trial.pages) + LEARNING_TIME
+    delay = 0.0
+    if "late" in trial.contestant:
+        delay = LONG_DELAY * trial.pages if "very late" in trial.contestant else SHORT_DELAY
+    world = draw_world(population, start + MEASURED, key, delay_mean=delay, slot=1.0 / BANDWIDTH)
+    learnt = trial.contestant.endswith("fitted")
+    run = simulate(world, _delayed_crawler(trial.contestant, population), BANDWIDTH, started_fresh=not learnt)
+    return {"accuracy": run.ledger().accuracy(start, world.horizon)}
+
+
+DELAYED_SIGNALS = Experiment(
+    name="delayed-signals",
+    shows="S-NCIS Fig. 8: late signals cost most where bandwidth is loose; very late ones need fitted parameters",
+    pages=(100, 500, 1000),
+    repeats=3,
+    contestants=(
+        "baseline", "optimum", "greedy", "greedy-ncis", "greedy-ncis, late", "greedy-ncis, late, discarding",
+        "greedy-ncis, very late", "greedy-ncis, very late, fitted",
+    ),
+    measure=measure_delays,
+    pairs=(
+        ("greedy-ncis, late", "greedy-ncis"), ("greedy-ncis, late, discarding", "greedy-ncis, late"),
+        ("greedy-ncis, very late", "greedy"), ("greedy-ncis, very late, fitted", "greedy"),
+        ("greedy-ncis, very late, fitted", "greedy-ncis, very late"),
+    ),
+    settings={
+        **NOISY_SETTINGS, "burn_in": "120 + 2 * pages / bandwidth", "late": "Poisson, mean 6 slots",
+        "very late": "Poisson, mean 3 * pages slots", "discarding": "signals within 5 slots after a crawl",
+        "fitted": "parameters learnt from crawls, without a copy at the start",
+    },
+)  # fmt: skip
+
+STEPS = (Bandwidth(0.0, 100.0), Bandwidth(133.0, 150.0), Bandwidth(266.0, 100.0))
+HORIZON, STEP_BURN_IN = 400.0, 40.0
+WINDOW = 2.0
+SETTLED = 0.005
+
+
+def _series(policy: str, population: Population, key: int, steps: tuple[Bandwidth, ...]) -> Floats:
+    world = draw_world(population, HORIZON, key)
+    run = simulate(world, scheduled(policy, population, steps[0].rate), steps)
+    return run.ledger().accuracy_series(np.arange(0.0, HORIZON + WINDOW / 2, WINDOW))
+
+
+def _settling(changing: Floats, steady: Floats, since: float) -> float:
+    """Time from a step until accuracy stays, over five windows, as near to the steady one as it will be."""
+    first = int(np.ceil(since / WINDOW))
+    gap = np.abs(changing - steady)[first : first + 50]
+    smooth = np.convolve(gap, np.ones(5) / 5, mode="valid")
+    calm = np.flatnonzero(smooth < SETTLED)
+    return float(calm[0] + 2) * WINDOW if len(calm) else float("inf")
+
+
+def measure_steps(trial: Trial) -> Measures:
+    """Accuracy over time; for the changing bandwidth also how long after each step it is that of a steady one."""
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(NONE.draw, trial.pages, key)
+    policy, _, how = trial.contestant.partition(", ")
+    low, high = (Bandwidth(0.0, 100.0),), (Bandwidth(0.0, 150.0),)
+    steps = {"100": low, "150": high}.get(how, STEPS)
+    series = _series(policy, population, key, steps)
+    measures = {"accuracy": float(series[int(STEP_BURN_IN / WINDOW) :].mean())}
+    if steps is STEPS:
+        measures["settles_up"] = _settling(series, _series(policy, population, key, high), STEPS[1].start)
+        measures["settles_down"] = _settling(series, _series(policy, population, key, low), STEPS[2].start)
+    else:
+        measures |= {"settles_up": np.nan, "settles_down": np.nan}
+    ends = np.arange(1, len(series) + 1) * WINDOW
+    return {**measures, **{f"accuracy@{end:g}": float(value) for end, value in zip(ends, series, strict=True)}}
+
+
+BANDWIDTH_CHANGE = Experiment(
+    name="bandwidth-change",
+    shows="S-NCIS Fig. 9: after a step of the bandwidth GREEDY is at its new optimum within 10 units of time",
+    pages=(1000,),
+    repeats=2,
+    contestants=("greedy, 100", "greedy, 150", "greedy, 100-150-100", "lds, 100-150-100"),
+    measure=measure_steps,
+    pairs=(("greedy, 150", "greedy, 100"), ("greedy, 100-150-100", "lds, 100-150-100")),
+    settings={
+        **{name: COMMON[name] for name in ("mu", "delta", "parameters")},
+        "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": HORIZON, "burn_in": STEP_BURN_IN,
+        "settles": f"mean gap to a steady bandwidth below {SETTLED} over 5 windows of {WINDOW:g}",
+    },
+)  # fmt: skip

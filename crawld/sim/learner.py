@@ -1,0 +1,116 @@
+"""Learning while crawling: what each crawl found, and at every epoch new beliefs for the scheduler."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.scheduler.estimator import Prior, fit_pages, signal_rates, smoothed_rates
+from crawld.scheduler.siblings import Siblings
+from crawld.sim.population import Floats
+from crawld.sim.world import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything seen so far: page i owns the rows offsets[i]:offsets[i+1] of the columns."""
+
+    offsets: Ints
+    tau: Floats
+    signals: Ints
+    changed: NDArray[np.bool_]
+    watched: Floats  # by page: time since its first crawl
+    heard: Ints  # by page: signals in that time
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Beliefs by page, as the scheduler takes them over."""
+
+    alpha: Floats
+    shape: Floats
+    kappa: Floats
+    gamma: Floats
+
+
+Fit = Callable[[Observed], Learnt]
+
+
+class Notebook:
+    """Writes down what crawls find, page by page."""
+
+    def __init__(self, pages: int) -> None:
+        self._pages = pages
+        self._page: list[int] = []
+        self._tau: list[float] = []
+        self._signals: list[int] = []
+        self._changed: list[bool] = []
+        self._last = np.full(pages, np.nan)
+        self._first = np.full(pages, np.nan)
+        self._since = np.zeros(pages, dtype=np.int64)
+        self._heard = np.zeros(pages, dtype=np.int64)
+
+    def crawled(self, page: int, now: float, changed: bool) -> None:
+        """A crawl found the page changed or not since the one before; the first of a page compares with nothing."""
+        last = self._last[page]
+        if np.isnan(last):
+            self._first[page] = now
+        else:
+            self._page.append(page)
+            self._tau.append(now - last)
+            self._signals.append(int(self._since[page]))
+            self._changed.append(changed)
+            self._heard[page] += self._since[page]
+        self._last[page] = now
+        self._since[page] = 0
+
+    def heard(self, page: int) -> None:
+        """A signal of the page came."""
+        self._since[page] += 1
+
+    def observed(self) -> Observed:
+        """All of it, in the order of pages."""
+        page = np.array(self._page, dtype=np.int64)
+        order = np.argsort(page, kind="stable")
+        return Observed(
+            offsets=np.concatenate([[0], np.cumsum(np.bincount(page, minlength=self._pages))]).astype(np.int64),
+            tau=np.array(self._tau)[order],
+            signals=np.array(self._signals, dtype=np.int64)[order],
+            changed=np.array(self._changed, dtype=bool)[order],
+            watched=np.nan_to_num(self._last - self._first),
+            heard=self._heard.copy(),
+        )
+
+
+class PosteriorFit:
+    """crawld's own estimator: all pages are one host, and teach each other its prior as they do in the daemon."""
+
+    def __init__(self, prior: Prior) -> None:
+        self._siblings = Siblings(prior, 1)
+
+    def __call__(self, seen: Observed) -> Learnt:
+        """Fit every page under the host's prior, then learn that prior anew."""
+        pages = np.arange(len(seen.offsets) - 1)
+        hosts = ["host"] * len(pages)
+        for _ in range(2):  # once more where the first fit moved the prior
+            prior = self._siblings.prior(hosts)
+            posterior = fit_pages(seen.offsets, seen.tau, seen.signals, seen.changed, prior)
+            if not len(self._siblings.take_in(pages, hosts, posterior, prior)):
+                break
+        gamma = signal_rates(seen.heard[:, None], seen.watched, prior)
+        return Learnt(posterior.alpha, posterior.shape, posterior.kappa[:, 0], gamma[:, 0])
+
+
+class SmoothedFit:
+    """S-Lambda's estimator: change rates alone, smoothed, and a first guess where nothing was seen."""
+
+    def __init__(self, first_guess: float) -> None:
+        self._first_guess = first_guess
+
+    def __call__(self, seen: Observed) -> Learnt:
+        """Every page's rate by itself."""
+        rates = smoothed_rates(seen.offsets, seen.tau, seen.changed)
+        rates = np.where(np.diff(seen.offsets) > 0, rates, self._first_guess)
+        nothing = np.zeros_like(rates)
+        return Learnt(rates, np.full_like(rates, np.inf), nothing, nothing)

@@ -31,4 +31,4 @@ def test_the_exact_value_lies_within_the_glimpse_over_the_whole_span(valuation: 
     for ahead in (0.0 * span, span / 3, span):
         exact = valuation.value(tau + ahead, boost, beliefs)
         assert np.all(np.abs(exact - value - slope * ahead) <= bend * ahead**2 + error + 1e-12 * exact)
-    assert np.median(error / np.maximum(value, 1e-300)) < 1e-6
+    assert np.mean(error <= 1e-6 * value) > 0.5

@@ -4,8 +4,11 @@
 the two equal. Only `wiring` and `cli` read this module.
 """
 
+import hashlib
 import ipaddress
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +24,8 @@ POLICIES = (
     "greedy-age", "lds", "freshness-optimal", "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "uniform",
     "proportional",
 )  # fmt: skip
+
+LONGEST_SOCKET = 100
 
 
 def _rate(value: object) -> object:
@@ -186,6 +191,22 @@ class Settings(_Section):
     audit: Audit = Audit()
     api: Api = Api()
     log: Log = Log()
+
+    def control_socket(self) -> Path:
+        """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
+
+        Unix sockets have short paths: a longer one becomes a name in the temporary directory that follows from it.
+        """
+        if self.api.socket is not None:
+            return Path(self.api.socket)
+        if self.database.startswith("sqlite:///"):
+            path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
+        else:
+            path = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld")) / "crawld.sock"
+        if len(str(path).encode()) <= LONGEST_SOCKET:
+            return path
+        name = hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+        return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{name}.sock"
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:

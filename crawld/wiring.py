@@ -1,13 +1,11 @@
 """The only builder of concrete things: reads the configuration and puts the parts together."""
 
-import hashlib
 import logging
 import os
 import random
 import secrets
 import socket
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,7 +52,6 @@ from crawld.store.shelf import Shelf
 log = logging.getLogger("crawld")
 
 FROM_LIST = "list"
-LONGEST_SOCKET = 100
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit", "signals", "log"})
@@ -84,23 +81,6 @@ def read_list(source: str) -> UrlList:
         return read_url_list(Path(source).read_bytes())
     except OSError as error:
         raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
-
-
-def control_socket(settings: Settings) -> Path:
-    """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
-
-    Unix sockets have short paths: a longer one is replaced by a name that follows from it in the temporary directory.
-    """
-    if settings.api.socket is not None:
-        return Path(settings.api.socket)
-    if settings.database.startswith("sqlite:///"):
-        path = Path(settings.database.removeprefix("sqlite:///") + ".sock").absolute()
-    else:
-        path = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld")) / "crawld.sock"
-    if len(str(path).encode()) <= LONGEST_SOCKET:
-        return path
-    name = hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
-    return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{name}.sock"
 
 
 def digest_rules(settings: Settings) -> Sequence[DigestRule]:
@@ -189,7 +169,7 @@ class Assembly:
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn]
-        services.append(ControlServer(self.steering, control_socket(self.settings)).run)
+        services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
         if self.settings.urls not in {None, "-"}:
             services.append(ListWatch(Path(str(self.settings.urls)), self.load_list).run)

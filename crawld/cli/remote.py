@@ -11,7 +11,6 @@ import click
 
 from crawld.config import load
 from crawld.errors import CrawldError
-from crawld.wiring import control_socket
 
 CONFIG = click.option(
     "--config",
@@ -32,7 +31,7 @@ def ask(
     config_file: Path | None, database: str | None, method: str, path: str, body: dict[str, object] | None = None
 ) -> dict[str, Any]:
     """One question to the daemon of these settings, or NotRunningError; a refusal is raised in its own words."""
-    socket = control_socket(load(config_file, {"database": database}))
+    socket = load(config_file, {"database": database}).control_socket()
     return asyncio.run(_ask(socket, method, path, body))
 
 

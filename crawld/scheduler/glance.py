@@ -85,7 +85,7 @@ def glance_ncis(tau: float, span: float, boost: float, page: Page) -> Glimpse:
 
 def _blind(x: float) -> float:
     """Δ times the value without signals."""
-    return -expm1(-x) - x * exp(-x)
+    return -expm1(-x) - x * exp(-x) if x > 1e-3 else x * x * (0.5 - x / 3 + x * x / 8)
 
 
 def _few_terms(x: float, terms: int, alpha: float, kappa: float, gamma: float) -> tuple[float, float, float]:

@@ -192,7 +192,9 @@ class Assembly:
         api, sites = self.settings.api, self.settings.discover
         hubs = None
         if api.listen is not None and api.public_url is not None:
-            hubs = Subscriptions(self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex)
+            hubs = Subscriptions(
+                self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
+            )
         known = Known(self.listener.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, hubs)
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from crawld.interfaces import PollResult
+from crawld.interfaces import Poll, PollResult
 from crawld.model.fetched import Purpose, Request
 from crawld.model.url import host_of
 from crawld.signals.files import File
@@ -27,16 +27,19 @@ _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
 
 
 class Subscriptions:
-    """The feeds of a listener that hubs push to us. `callback` is the public address the hubs are told."""
+    """The feeds of a listener that hubs push to us.
 
-    def __init__(self, listener: Listener, callback: str, new_secret: Callable[[], str]) -> None:
+    `callback` is the public address the hubs are told; `keep` takes every change of a subscription for the store.
+    """
+
+    def __init__(
+        self, listener: Listener, callback: str, new_secret: Callable[[], str], keep: Callable[[Poll], None]
+    ) -> None:
         self._listener = listener
         self._callback = callback.rstrip("/")
         self._new_secret = new_secret
+        self._keep = keep
         self._by_token: dict[str, str] = {}  # the last segment of the callback -> the feed's address
-        for file in listener.schedule:
-            if file.hub_secret:
-                self._by_token[_token(file)] = file.url
 
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
@@ -58,6 +61,7 @@ class Subscriptions:
         file.hub_secret = file.hub_secret or self._new_secret()
         file.hub_asked_at = now
         self._by_token[_token(file)] = file.url
+        self._keep(Poll(file.exported(), polls=0))
         form = {
             "hub.mode": "subscribe",
             "hub.topic": file.topic or file.url,
@@ -77,10 +81,12 @@ class Subscriptions:
         mode = query.get("hub.mode")
         if mode == "denied":
             file.hub_until = 0.0
+            self._keep(Poll(file.exported(), polls=0))
             return 200, ""
         if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
             return 404, "not asked for"
         file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
+        self._keep(Poll(file.exported(), polls=0))
         return 200, query["hub.challenge"]
 
     def deliver(
@@ -101,6 +107,9 @@ class Subscriptions:
         return 202, "", self._listener.pushed(file.url, body, now)
 
     def _file(self, token: str) -> File | None:
+        subscribed = [file for file in self._listener.schedule if file.hub_secret]
+        if len(self._by_token) != len(subscribed):  # restored, or gone, meanwhile
+            self._by_token = {_token(file): file.url for file in subscribed}
         url = self._by_token.get(token)
         return None if url is None else self._listener.schedule.get(url)
 

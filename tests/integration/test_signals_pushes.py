@@ -39,7 +39,8 @@ def pushes(daemon: SignalDaemon) -> Pushes:
     """The driver of pushes, with slots without end."""
     inbox = PushInbox(Known(daemon.index, daemon.scheduler.last_success))
     secrets = iter(["secret"])
-    hubs = Subscriptions(daemon.listener, "https://crawld.example.org/websub", lambda: next(secrets))
+    callback = "https://crawld.example.org/websub"
+    hubs = Subscriptions(daemon.listener, callback, lambda: next(secrets), daemon.store.record_poll)
     return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, hubs)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from itertools import count
 
-from crawld.interfaces import Hubs
+from crawld.interfaces import Hubs, Poll
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
@@ -35,7 +35,9 @@ class Desk:
         self.listener.watch_given(NOW)
         self.poll(NOW, 1)
         secrets = (f"secret {i}" for i in count())
-        self.subscriptions = Subscriptions(self.listener, "https://me.org/websub/", lambda: next(secrets))
+        self.kept: list[Poll] = []
+        callback = "https://me.org/websub/"
+        self.subscriptions = Subscriptions(self.listener, callback, lambda: next(secrets), self.kept.append)
         self.hub = hub
 
     def poll(self, now: float, *pages: int) -> list[int]:
@@ -167,13 +169,11 @@ def test_a_restart_keeps_subscriptions() -> None:
     """The callback of a subscription still works after a restart."""
     desk = Desk()
     token = desk.confirmed()
-    file = desk.listener.schedule.get(FEED)
-    assert file is not None
     again = Desk()
     again.listener.schedule.remove(FEED)
-    again.listener.schedule.add(restored(file.exported()))
+    again.listener.schedule.add(restored(desk.kept[-1].file))
     body = feed(3)
-    subscriptions: Hubs = Subscriptions(again.listener, "https://me.org/", str)
+    subscriptions: Hubs = again.subscriptions
     result = subscriptions.deliver(token, body, signature(body), NOW + 1)[2]
     assert result is not None
     assert [signal.page_id for signal in result.signals] == [3]

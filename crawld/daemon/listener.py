@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +20,8 @@ BODY_IN_THREAD = 100_000
 """Answers from this size on are read off the loop, so that slots stay on time."""
 SIGNALS_TO_DOUBT = 100.0
 """Signals after which a host's are believed to be worth what they proved, rather than everything."""
+FORGETTING = 0.98
+"""What earlier estimates of a host still weigh when new ones come: some fifty rounds are looked at together."""
 RETRY_SECONDS = 60.0
 
 Send = Callable[[Request], Awaitable[Outcome]]
@@ -36,6 +37,7 @@ class Polls:
     scheduler: Scheduler
     clock: Clock
     on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
+    _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
 
     def choose(self, now: float, gate: HostGate, robots: Robots) -> tuple[Request, Allowed | NeedsFetch] | None:
         """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready."""
@@ -110,21 +112,24 @@ class Polls:
             self.store.record_poll(poll)
 
     def learn(self, estimates: Sequence[Estimate], pages: Pages) -> None:
-        """Tell the sources what their signals proved to be worth, by host and source.
+        """Tell the sources what their signals proved to be worth, by host and source, over the latest estimates.
 
         A host's signals are given credit at first: estimates start near "worthless" (docs/method.md 4), and a file
         that is polled less and less could never prove itself.
         """
-        right: dict[tuple[str, Source], float] = defaultdict(float)
-        total: dict[tuple[str, Source], int] = defaultdict(int)
+        heard: dict[tuple[str, Source], list[float]] = {}
         for estimate in estimates:
             page = pages.get(estimate.page_id)
             if page is None:
                 continue
             for source, count, kappa in zip(SOURCES, estimate.signals, estimate.kappa, strict=True):
-                right[page.host, source] -= count * math.expm1(-kappa)
-                total[page.host, source] += count
-        for (host, source), count in total.items():
-            if count:
-                credit = 1.0 / (1.0 + count / SIGNALS_TO_DOUBT)
-                self.sources.appraise(host, source, max(right[host, source] / count, credit))
+                if count:
+                    sums = heard.setdefault((page.host, source), [0.0, 0.0])
+                    sums[0] += count
+                    sums[1] -= count * math.expm1(-kappa)
+        for (host, source), (count, right) in heard.items():
+            before = self._heard.get((host, source), (0.0, 0.0))
+            total, proved = FORGETTING * before[0] + count, FORGETTING * before[1] + right
+            self._heard[host, source] = (total, proved)
+            credit = 1.0 / (1.0 + total / SIGNALS_TO_DOUBT)
+            self.sources.appraise(host, source, max(proved / total, credit))

@@ -101,7 +101,7 @@ async def test_a_poll_that_breaks_off_is_due_again(site: Site, tmp_path: Path) -
 
 
 async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path) -> None:
-    """Many signals that proved worthless lower a host's worth; a few do not yet."""
+    """Many signals that proved worthless lower a host's worth, few at a time or all at once; a few do not yet."""
     daemon = SignalDaemon(site, tmp_path / "c.db")
     pages = Pages()
     pages.put(Page(1, site.url("/ok/1"), site.host()))
@@ -111,4 +111,9 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
         daemon.polls.learn([known, Estimate(2, 0.0, 1.0, 1.0)], pages)
         assert low < worth[site.host(), Source.SITEMAP] < high
     assert len(worth) == 1
+    few = SignalDaemon(site, tmp_path / "c.db")
+    for _ in range(200):
+        few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(20, 0, 0, 0))], pages)
+    assert few.listener._precision[site.host(), Source.SITEMAP] < 0.15
+    await few.fetcher.close()
     await daemon.fetcher.close()

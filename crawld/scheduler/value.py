@@ -53,9 +53,10 @@ def fresh_time(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLik
     shape, flat = columns(x, alpha, kappa, gamma)
     measures = measure_pages(*flat)
     with np.errstate(all="ignore"):
-        stale = np.exp(-flat[0]) * measures.length
-    stale[flat[0] == np.inf] = 0.0
-    return (measures.value + stale).reshape(shape)[()]
+        left = np.exp(-flat[0])
+        result = measures.value + np.where(left > 0, left * measures.length, 0.0)
+    result[(measures.length == np.inf) & (measures.value == 0)] = np.inf  # never changes, so fresh for good
+    return result.reshape(shape)[()]
 
 
 def level_crossing(

@@ -38,7 +38,8 @@ def expected_value(
         if not blind.all():
             seen = ~blind
             posterior = (shapes[seen], shapes[seen] / rates[seen])
-            value[seen] = mixture(_values, taus[seen], boost[seen], posterior, kappas[seen], gammas[seen], fineness=3)
+            rows = mixture(_values, taus[seen], boost[seen], posterior, kappas[seen], gammas[seen], fineness=3)
+            value[seen] = rows[0]
     return times(mus, value).reshape(form)[()]
 
 
@@ -96,7 +97,7 @@ def alpha_points(shape: Floats, mean: Floats, *, narrow: bool, fineness: int) ->
     if narrow:
         low, high, steps = -_BELL / np.sqrt(a) - _BELL / a, _BELL / np.sqrt(a), 13 * fineness
     else:
-        low, high = np.log1p(1 / a) - _REACH, np.log1p((_REACH + np.log1p(1 / a)) / a)
+        low, high = np.maximum(np.log1p(1 / a) - _REACH, -20 / a - 1.5), np.log1p((_REACH + np.log1p(1 / a)) / a)
         steps = 30 * fineness
     offset = low + (high - low) * np.linspace(0.0, 1.0, steps + 1)
     alpha = mean[:, None] * np.exp(offset)

@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 _BROAD = 1e6  # past this log-staleness the harmonic value goes on as a straight line
+_TINY = 1e-90
 _SMALL = 1e-4  # below, the age value is integrated instead of subtracted
 
 
@@ -39,11 +40,14 @@ def harmonic_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Fl
 
 
 def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    near = np.minimum(x, _BROAD)
+    near = np.clip(x, _TINY, _BROAD)
     span = np.log1p(near)[:, None]
     clock = np.expm1(span * _NODES) / near[:, None]
     weight = _WEIGHTS * span * np.exp(span * _NODES) / near[:, None]
     value: Floats = np.einsum("ij,ij->i", weight, _slowed(clock, near, alpha, kappa, gamma))
+    tiny = np.flatnonzero(x < _TINY)
+    if tiny.size:  # C′ is 1 as for freshness
+        value[tiny] = measure_pages(x[tiny], alpha[tiny], kappa[tiny], gamma[tiny], length=False).value
     far = np.flatnonzero(x > _BROAD)
     if far.size:
         length = measure_pages(near[far], alpha[far], kappa[far], gamma[far]).length
@@ -73,6 +77,8 @@ def age_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
 
 
 def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    rise = np.minimum(x / _TINY, 1.0)  # what is left of the value at an x too small for the clocks below
+    x = np.clip(x, _TINY, 1e100)
     still = np.exp2(-70.0) / (1 + x)[:, None]  # a clock so slow that e^−sy is 1
     area = _slowed(still, x, alpha, kappa, gamma)[:, 0]
     value = area - measure_pages(x, alpha, kappa, gamma, length=False).value
@@ -84,11 +90,14 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
         slow = np.full((y.size, 1), np.exp2(-70.0))
         areas = _slowed(slow, y.ravel(), *tile)[:, 0].reshape(y.shape)
         value[small] = x[small] * ((np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)) @ _WEIGHTS)
-    return np.maximum(value, 0.0) / (alpha - gamma * np.expm1(-kappa))
+    value = np.maximum(value, 0.0)
+    value *= rise**3 / (alpha - gamma * np.expm1(-kappa))
+    return value
 
 
 def _settled(value: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    """Nothing at x = 0 and for pages that never change."""
+    """Nothing at x = 0 and for pages that never change; endless where even the parts are beyond the largest float."""
+    value[np.isnan(value)] = np.inf
     value[(x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))] = 0.0
     return value
 

@@ -14,6 +14,7 @@ from crawld.scheduler.value_terms import Pairs, Triple, lower_terms, upper_terms
 
 Floats = NDArray[np.float64]
 
+_FEW = 128
 SATURATION = 50.0  # e^−x·ψΔ ≤ (2x+1)e^−x is below the last digit from here on: V = 1/Δ
 PAIRS = 16384  # pairs evaluated at once, so that temporaries stay in the cache
 
@@ -28,31 +29,41 @@ class Measures:
     unrest: Floats  # a bound on |α²ψ″| here and at every greater x: γ, or 0 where ψ has become a straight line
 
 
-def _oscillation_limit() -> tuple[Floats, Floats]:
-    """The signal count x/κ above which ψ's oscillations are below the last digit, as (ln(α/γκ), ln count) knots.
+_LOG_LOW, _LOG_STEP = -15.0, 0.125  # the table's grid in ln(α/γκ)
+
+
+def _oscillation_limits() -> Floats:
+    """The signal count x/κ above which ψ's oscillations are below the last digit, by α/γκ.
 
     ψ − (x/m1 + m2/2m1²) is a sum over the roots of s + g(1−e^−s) = 0, g = γκ/α; the slowest decays as e^(x/κ·Re s).
+    Each entry serves the cell above it, where decay is only faster; beyond the low end the lattice never smooths out,
+    but there is a count at which it is finer than a float.
     """
-    g = np.exp(np.linspace(-70.0, 15.0, 341))
+    g = np.exp(-(_LOG_LOW + _LOG_STEP * np.arange(680)))
     s = np.full(g.shape, 2j * np.pi) - np.log1p(6.0 / g)
     for _ in range(60):
         s -= (s + np.log(1 + s / g) - 2j * np.pi) / (1 + 1 / (g + s))
-    count = np.clip(42.0 / -s.real, 1.0, 1e13)
-    count[-1] = 1e13  # α → 0: the lattice never smooths out, but past this count it is finer than a float
-    return -np.log(g)[::-1].copy(), np.log(count)[::-1].copy()
+    limits = np.clip(40.0 / -s.real, 1.0, 1e13)
+    return np.concatenate(([1e13], limits))
 
 
-_KNOTS, _LIMITS = _oscillation_limit()
+_LIMITS = _oscillation_limits()
 
-_P2 = [(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)]
-_ETA = [(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)]
+_P2 = np.array([(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)])
+_ETA = np.array([(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)])
 
-_REST = [(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k for k in range(19)]
+_REST = np.array([(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k for k in range(19)])
 
 
-def _horner(x: Floats, coefficients: list[float]) -> Floats:
+def _horner(x: Floats, coefficients: Floats) -> Floats:
+    """A polynomial; few points at once as one product, since a call costs more than the arithmetic."""
+    if x.size <= _FEW:
+        powers = np.empty((x.size, coefficients.size))
+        powers[:, 0] = 1.0
+        powers[:, 1:] = x[:, None]
+        return np.multiply.accumulate(powers, axis=1) @ coefficients
     total = np.full_like(x, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
+    for coefficient in coefficients[-2::-1].tolist():
         total *= x
         total += coefficient
     return total
@@ -96,7 +107,8 @@ def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: b
         return _truncated(x, alpha, kappa, gamma, terms)
     kappa = np.where(gamma > 0, kappa, 0.0)
     signalled = gamma * kappa
-    settled = np.log(x / kappa) > np.interp(np.log(alpha / signalled), _KNOTS, _LIMITS)
+    cell = np.fmin((np.log(alpha / signalled) - _LOG_LOW) * (1 / _LOG_STEP), 679.0) + 1
+    settled = x / kappa > _LIMITS.take(np.fmax(cell, 0.0).astype(np.intp))
     rough = (x > 0) & (signalled > 0) & ~settled
     if not length:
         rough &= x < SATURATION

@@ -27,10 +27,11 @@ def multi_source_value(
         kappa = np.where(gamma > 0, kappa, np.inf)
         delta = scaled - (gamma * np.expm1(-kappa)).sum(axis=1)
         value = np.where(delta > 0, 1 / delta, 0.0)
-        open_ = np.flatnonzero((xs < SATURATION) & (delta > 0))
+        value[xs <= 0] = 0.0
+        open_ = np.flatnonzero((xs > 0) & (xs < SATURATION) & (delta > 0))
         for start in range(0, open_.size, 4096):
             now = open_[start : start + 4096]
-            value[now] = np.minimum(_integrate(xs[now], scaled[now], kappa[now], gamma[now]), value[now])
+            value[now] = np.fmin(_integrate(xs[now], scaled[now], kappa[now], gamma[now]), value[now])
         value /= unit
     return times(mus, value).reshape(shape)[()]
 

@@ -14,7 +14,8 @@ Floats = NDArray[np.float64]
 Triple = tuple[Floats, Floats, Floats]
 
 LATE = 256  # from this signal count on, terms are integrated instead of summed
-_HUGE = 1e300
+_FLAT = 8192  # up to so many numbers a sum is one table; beyond, a loop over its terms
+_COUNTS = np.arange(LATE + 2, dtype=np.float64)
 # iⁱe^−i/i!, so that pois(i; u) = PEAK[i]·exp(i − u + i·ln(u/i)) keeps its digits at every i
 _PEAK = np.array([1.0] + [i**i / math.factorial(i) * math.exp(-i) for i in range(1, LATE + 1)])
 _FACTORIAL = np.array([math.factorial(i) for i in range(171)], dtype=np.float64)
@@ -36,31 +37,44 @@ class Pairs:
 
 def lower_terms(pairs: Pairs, *, length: bool) -> Triple:
     """Rising series, every term positive: for u < 3, where finite sums would cancel."""
-    i, u, s = pairs.count, pairs.u, pairs.silent
+    i, u = pairs.count, pairs.u
     y = u + np.minimum(pairs.z, 60.0)
-    r = 1 - s
-    p, q, total = np.ones_like(y), np.zeros_like(y), np.zeros_like(y)
-    pu, mass = np.ones_like(y), np.ones_like(y)
+    widest = float(y.max())
+    steps = int(widest + 8 * math.sqrt(widest)) + 20
+    total = _rising_sum(y, i, pairs, steps)
+    scale = np.exp(-u)
+    if i[-1] > 0:
+        scale *= u**i / _FACTORIAL.take(i.astype(np.intp))
+    up = scale * u / (i + 1)
+    mass = 1 + _rising_sum(u, i, None, 30) if length else scale
+    return up * total, up * mass, scale
+
+
+def _rising_sum(y: Floats, i: Floats, pairs: Pairs | None, steps: int) -> Floats:
+    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)), or without its first factor."""
+    if y.size * steps <= _FLAT:
+        counts = _COUNTS[1 : steps + 1]
+        table: Floats = np.multiply.accumulate(y[:, None] / (i[:, None] + (counts + 1)), axis=1)
+        if pairs is not None:
+            table *= -np.expm1(pairs.decay[:, None] * -counts)
+        sums: Floats = np.add.reduce(table, axis=1)
+        return sums
+    p, q, total = np.ones_like(y), np.ones_like(y), np.zeros_like(y)
     below, factor = i + 1, np.empty_like(y)
-    for k in range(1, 160):
+    if pairs is not None:
+        q, s, r = np.zeros_like(y), pairs.silent, 1 - pairs.silent
+    for k in range(1, steps + 1):
         below += 1
         np.divide(y, below, out=factor)
         p *= factor
-        q *= r
-        q += s
+        if pairs is not None:
+            q *= r
+            q += s
         np.multiply(p, q, out=factor)
         total += factor
-        if length and k < 30:
-            np.divide(u, below, out=pu if k == 1 else factor)
-            if k > 1:
-                pu *= factor
-            mass += pu
-            np.multiply(p, q, out=factor)
         if k % 4 == 0 and not (factor > 1e-17 * total).any():
             break
-    scale = np.exp(-u) * u**i / _FACTORIAL.take(i.astype(np.intp))
-    up = scale * u / (i + 1)
-    return up * total, up * mass, scale
+    return total
 
 
 def upper_terms(pairs: Pairs, *, length: bool) -> Triple:
@@ -80,7 +94,7 @@ def upper_terms(pairs: Pairs, *, length: bool) -> Triple:
     dead = (exponent < -60) & (u < i)
     pois = np.exp(exponent) * _PEAK.take(i.astype(np.intp))
     mean = np.where(dead, i, u)
-    total, mass = _finite_sums(i, mean, pairs.silent, length=length)
+    total, mass = _finite_sums(i, mean, pairs, length=length)
     term = excess + pois * total
     chance = 1 - pois * mass
     if dead.any():
@@ -88,8 +102,15 @@ def upper_terms(pairs: Pairs, *, length: bool) -> Triple:
     return np.maximum(term, 0.0), np.maximum(chance, 0.0), pois
 
 
-def _finite_sums(i: Floats, u: Floats, s: Floats, *, length: bool) -> tuple[Floats, Floats]:
+def _finite_sums(i: Floats, u: Floats, pairs: Pairs, *, length: bool) -> tuple[Floats, Floats]:
     """Σ over j ≤ i of (1−r^(j+1))·i!/(i−j)!/u^j, and the same without its first factor."""
+    s, steps = pairs.silent, int(i[-1])
+    if i.size * steps <= _FLAT:
+        counts = _COUNTS[1 : steps + 1]
+        table: Floats = np.multiply.accumulate((i[:, None] - (counts - 1)) / u[:, None], axis=1)
+        mass = 1 + np.add.reduce(table, axis=1) if length else s
+        table *= -np.expm1(pairs.decay[:, None] * -(counts + 1))
+        return s + np.add.reduce(table, axis=1), mass
     r, per = 1 - s, 1 / u
     p, q = np.ones_like(u), s.copy()
     total, mass = s.copy(), np.ones_like(u)

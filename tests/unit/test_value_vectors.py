@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.scheduler.value import crawl_value, cycle_length, fresh_time
+from crawld.scheduler.value import approximate_value, crawl_value, cycle_length, fresh_time, multi_source_value
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors.json"
 Vector = dict[str, Any]
@@ -48,3 +48,19 @@ def test_cycle_length_and_fresh_time_are_exact_to_twelve_digits(name: str, funct
     np.testing.assert_allclose(got[x == np.inf], want[x == np.inf], rtol=1e-12)
     error = np.abs(got[x < np.inf] - want[x < np.inf])
     assert (error <= 1e-12 * want[x < np.inf] + rounding).all()
+
+
+def test_truncated_sums_are_exact_to_twelve_digits() -> None:
+    """APPROX-j is the papers' formula cut off, also where κ = 0."""
+    for vector in load("approx"):
+        x, alpha, kappa, gamma, mu = (float(vector[field]) for field in ("x", "alpha", "kappa", "gamma", "mu"))
+        got = approximate_value(x, alpha, kappa, gamma, mu, terms=vector["j"])
+        assert got == pytest.approx(float(vector["V"]), rel=1e-12), vector
+
+
+def test_several_sources_are_exact_to_three_digits() -> None:
+    """V with several sources agrees with the reference to 1e-3, and in fact to 1e-5."""
+    for vector in load("multi"):
+        kappas = [float(kappa) for kappa in vector["kappas"]]
+        got = multi_source_value(vector["x"], vector["alpha"], kappas, vector["gammas"], vector["mu"])
+        assert got == pytest.approx(float(vector["V"]), rel=1e-5), vector

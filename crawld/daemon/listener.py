@@ -127,9 +127,9 @@ class Polls:
                     sums = heard.setdefault((page.host, source), [0.0, 0.0])
                     sums[0] += count
                     sums[1] -= count * math.expm1(-kappa)
-        for (host, source), (count, right) in heard.items():
+        for (host, source), (new, right) in heard.items():
             before = self._heard.get((host, source), (0.0, 0.0))
-            total, proved = FORGETTING * before[0] + count, FORGETTING * before[1] + right
+            total, proved = FORGETTING * before[0] + new, FORGETTING * before[1] + right
             self._heard[host, source] = (total, proved)
             credit = 1.0 / (1.0 + total / SIGNALS_TO_DOUBT)
             self.sources.appraise(host, source, max(proved / total, credit))

@@ -191,7 +191,7 @@ class Store(Protocol):
         """Forget source files; what their host's signals were worth is kept."""
 
     async def prune(self) -> int:
-        """Delete a little of what retention no longer keeps; the number of rows, 0 when there is nothing to do."""
+        """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
 
     @property
     def healthy(self) -> bool:

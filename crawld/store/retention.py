@@ -1,6 +1,8 @@
 """Keeping the database bounded: a little is deleted at a time, and freed space is given back in small steps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Table, cast, delete, func, select, text
@@ -12,7 +14,8 @@ from crawld.store.chosen import among
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000
-PAGES_AT_ONCE = 5_000  # looked at in one step
+WALKED_AT_ONCE = 20_000  # pages looked at in one step
+CRAWLED_AT_ONCE = 200  # pages whose crawls are counted in one step
 FREE_PAGES_AT_ONCE = 500
 MINUTES_FOR = 2 * SECONDS_PER_DAY  # the freshness history has a row a minute that long,
 TENS_FOR = 30 * SECONDS_PER_DAY  # then one in ten minutes, then one an hour
@@ -33,11 +36,13 @@ class Retention:
 
 
 class Pruning:
-    """Walks round the pages in steps, and nibbles at the oldest rows of everything else."""
+    """Looks after the pages that were crawled, walks round all of them, and nibbles at the oldest rows of the rest."""
 
     def __init__(self, retention: Retention) -> None:
         self._keep = retention
-        self._last_page = 0
+        self._walked = 0  # the last page the walk has seen
+        self._first_walk = True
+        self._grown: dict[int, None] = {}  # pages that may have too many rows, in order
         self._counts: dict[Table, int] | None = None
 
     async def count(self, connection: AsyncConnection) -> None:
@@ -47,16 +52,17 @@ class Pruning:
             counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
             self._counts = counts
 
-    def added(self, *, crawls: int, signals: int) -> None:
-        """Rows were committed."""
+    def added(self, pages: Iterable[int], *, crawls: int, signals: int) -> None:
+        """Rows were committed, some of them of these pages."""
+        self._grown.update(dict.fromkeys(pages))
         if self._counts is not None:
             self._counts[tables.crawls] += crawls
             self._counts[tables.signals] += signals
 
     async def step(self, connection: AsyncConnection, now: float) -> int:
-        """Delete a bounded number of rows in the connection's transaction; how many."""
+        """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""
         cutoff = now - self._keep.days * SECONDS_PER_DAY
-        deleted = await self._prune_pages(connection, cutoff)
+        deleted = await self._prune_grown(connection) + await self._walk(connection, cutoff)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
         deleted += await _thin_freshness(connection, now, cutoff)
@@ -65,24 +71,39 @@ class Pruning:
         change = tables.settings_changes.c.at
         return deleted + await _delete_where(connection, tables.settings_changes, change < cutoff)
 
-    async def _prune_pages(self, connection: AsyncConnection, cutoff: float) -> int:
-        """Over the next pages: rows above the bounds, and pages retired long ago with all that is theirs."""
-        page = tables.pages.c
-        window = select(page.id, page.crawls, page.changes, page.state, page.retired_at)
-        window = window.where(page.id > self._last_page).order_by(page.id).limit(PAGES_AT_ONCE)
-        rows = (await connection.execute(window)).all()
-        self._last_page = rows[-1].id if len(rows) == PAGES_AT_ONCE else 0
-        keep = self._keep
-        crawled = [row.id for row in rows if row.crawls > keep.crawls_per_page]
-        changed = [row.id for row in rows if row.changes >= keep.bodies_per_page]
-        deleted = await _prune_per_page(connection, tables.crawls, crawled, keep.crawls_per_page)
+    async def _prune_grown(self, connection: AsyncConnection) -> int:
+        """Rows above the bounds of some pages that were crawled lately; 1 where others wait and none was deleted."""
+        looked_at = list(islice(self._grown, CRAWLED_AT_ONCE))
+        for page_id in looked_at:
+            del self._grown[page_id]
+        deleted = await _prune_per_page(connection, tables.crawls, looked_at, self._keep.crawls_per_page)
         self._removed(tables.crawls, deleted)
-        deleted += await _prune_per_page(connection, tables.bodies, changed, keep.bodies_per_page)
-        gone = [row.id for row in rows if row.state == PageState.RETIRED.value and (row.retired_at or 0.0) < cutoff]
-        for table, rows_deleted in (await _forget_pages(connection, gone[:ROWS_AT_ONCE])).items():
-            self._removed(table, rows_deleted)
-            deleted += rows_deleted
-        return deleted
+        deleted += await _prune_per_page(connection, tables.bodies, looked_at, self._keep.bodies_per_page)
+        if deleted >= ROWS_AT_ONCE:
+            self._grown.update(dict.fromkeys(looked_at))
+        return deleted or int(bool(self._grown))
+
+    async def _walk(self, connection: AsyncConnection, cutoff: float) -> int:
+        """Over the next pages: those retired long ago go with all that is theirs.
+
+        The first walk also finds pages that have too many rows since before this start.
+        """
+        page = tables.pages.c
+        last = await connection.scalar(select(func.max(page.id))) or 0
+        window = (page.id > self._walked) & (page.id <= self._walked + WALKED_AT_ONCE)
+        retired = (page.state == PageState.RETIRED.value) & (page.retired_at < cutoff)
+        gone = (await connection.scalars(select(page.id).where(window, retired).limit(ROWS_AT_ONCE))).all()
+        if self._first_walk:
+            many = (page.crawls > self._keep.crawls_per_page) | (page.changes >= self._keep.bodies_per_page)
+            self._grown.update(dict.fromkeys((await connection.scalars(select(page.id).where(window, many))).all()))
+        if len(gone) < ROWS_AT_ONCE:
+            self._walked += WALKED_AT_ONCE
+        if self._walked >= last:
+            self._walked, self._first_walk = 0, False
+        deleted = await _forget_pages(connection, list(gone))
+        for table, rows in deleted.items():
+            self._removed(table, rows)
+        return sum(deleted.values())
 
     async def _prune_oldest(
         self, connection: AsyncConnection, table: Table, at: ColumnElement[float], cutoff: float

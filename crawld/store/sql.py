@@ -196,7 +196,7 @@ class SqlStore:
 
     @in_sentences
     async def prune(self) -> int:
-        """Delete a little of what retention no longer keeps; the number of rows, 0 when there is nothing to do."""
+        """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
         async with self._reading.begin() as connection:
             await self._pruning.count(connection)
         async with self._connection.transaction() as connection:
@@ -289,7 +289,7 @@ class SqlStore:
             bodies = await asyncio.to_thread(body_rows, batch.bodies, only_latest=only_latest)
         async with self._connection.transaction() as connection:
             await write(connection, batch, bodies, only_latest=only_latest)
-        self._pruning.added(crawls=len(batch.crawls), signals=len(batch.signals))
+        self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals))
         for item in items:
             if isinstance(item, Record) and item.memory is not None:
                 self._memories.committed(item.memory)

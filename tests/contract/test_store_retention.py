@@ -66,6 +66,18 @@ async def test_crawls_are_bounded_by_page(store: SqlStore, store_url: str) -> No
     assert (await store.histories(np.array([1]))).at.tolist() == [NOW - 100 + i for i in range(4, 9)]
 
 
+async def test_rows_from_before_the_start_are_bounded_too(store: SqlStore, store_url: str) -> None:
+    """A smaller bound takes hold at the next start, also for pages that are not crawled again."""
+    for i in range(5):
+        store.record(record(1, Verdict.CHANGED, at=NOW + i, tau=1.0))
+    await store.close()
+    stricter = SqlStore(store_url, retention=Retention(crawls_per_page=2), clock=StandingClock(NOW))
+    await stricter.start()
+    await prune(stricter)
+    await stricter.close()
+    assert await rows(store_url, "SELECT count(*) FROM crawls") == [(2,)]
+
+
 async def test_crawls_and_signals_are_bounded_overall(store: SqlStore, store_url: str) -> None:
     """The oldest rows of all go where there are too many, also those that came after the first count."""
     for at in range(5):

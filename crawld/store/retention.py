@@ -62,7 +62,7 @@ class Pruning:
     async def step(self, connection: AsyncConnection, now: float) -> int:
         """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""
         cutoff = now - self._keep.days * SECONDS_PER_DAY
-        deleted = await self._prune_grown(connection) + await self._walk(connection, cutoff)
+        deleted = await self._walk(connection, cutoff) + await self._prune_grown(connection)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
         deleted += await _thin_freshness(connection, now, cutoff)

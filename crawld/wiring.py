@@ -52,6 +52,8 @@ from crawld.store.shelf import Shelf
 log = logging.getLogger("crawld")
 
 FROM_LIST = "list"
+COMMIT_SECONDS = 0.1
+"""Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit", "signals", "log"})
@@ -110,6 +112,7 @@ class Assembly:
         self.store = SqlStore(
             settings.database,
             keep_bodies=settings.keep_bodies,
+            commit_interval=COMMIT_SECONDS,
             retention=Retention(**settings.retention.model_dump()),
             clock=self.clock,
         )

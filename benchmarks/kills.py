@@ -1,0 +1,105 @@
+"""What kill -9 costs: a daemon killed at random moments and started again, compared with the server's own log.
+
+    python -m benchmarks.kills [--kills 200] [--json]
+
+After each kill the database must be whole. At the end every crawl must have been seen by the server once, no page
+may be missing, and of what the server saw only the last moments before a kill may be unrecorded.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import signal
+import sqlite3
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.process import daemon, settings
+from tests.site import Site
+
+PAGES = 200
+CLOCKS = 0.05  # seconds by which a request's moment may differ between the two sides
+
+
+async def run(kills: int, seed: int = 1, folder: Path | None = None) -> dict[str, Any]:
+    """Kill and restart that often; the figures."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as made:
+        place = folder or Path(made)
+        async with Site(hosts=5) as site:
+            urls = [site.url(f"/poisson/{i}?rate=0.5", host=1 + i % 5) for i in range(PAGES)]
+            file = settings(place, urls, bandwidth="100/s", min_interval=0.1, fetch={"unconditional_share": 0})
+            killed, broken = [], 0
+            for _ in range(kills):
+                async with daemon("--config", str(file), cwd=place) as running:
+                    await running.until_logged("ready", 60.0)
+                    await asyncio.sleep(rng.uniform(0.05, 1.5))
+                    killed.append(time.time())
+                    await running.end(signal.SIGKILL)
+                broken += not _whole(place / "x.db")
+            async with daemon("--config", str(file), cwd=place) as running:
+                await running.until_logged("ready", 60.0)
+                ended = await running.end()
+            return _compare(site, place / "x.db", killed) | {"kills": kills, "broken": broken, "last_status": ended}
+
+
+def _whole(database: Path) -> bool:
+    with sqlite3.connect(database) as db:
+        return bool(db.execute("PRAGMA integrity_check").fetchone() == ("ok",))
+
+
+def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
+    """Match crawls with what the server saw, page by page."""
+    with sqlite3.connect(database) as db:
+        pages = db.execute("SELECT count(*) FROM pages WHERE state != 'retired'").fetchone()[0]
+        rows = db.execute("SELECT url, at FROM crawls JOIN pages ON pages.id = page_id ORDER BY at").fetchall()
+    crawls: dict[str, list[float]] = defaultdict(list)
+    for url, at in rows:
+        crawls[url].append(at)
+    twice, lost_ages, visits_all = 0, [], 0
+    for page in {seen.target: seen for seen in site.visits() if seen.path.startswith("/poisson/")}.values():
+        url = f"http://{page.host}{page.target}"
+        visits = sorted(seen.wall for seen in site.visits() if seen.target == page.target)
+        visits_all += len(visits)
+        recorded = crawls.pop(url, [])
+        twice += max(0, len(recorded) - len(visits))
+        for visit in visits:
+            match = next((at for at in recorded if at - CLOCKS <= visit <= at + 5.0), None)
+            if match is not None:
+                recorded.remove(match)
+                continue
+            after = min((moment for moment in killed if moment >= visit), default=None)
+            lost_ages.append(float("inf") if after is None else after - visit)
+        twice += len(recorded)
+    return {
+        "pages": pages,
+        "pages_expected": PAGES,
+        "requests_seen": visits_all,
+        "crawls_recorded": len(rows),
+        "recorded_twice_or_never_seen": twice + sum(len(rest) for rest in crawls.values()),
+        "lost": len(lost_ages),
+        "oldest_lost_seconds": max(lost_ages, default=0.0),
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    figures = asyncio.run(run(arguments.kills, arguments.seed))
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+        return
+    for name, value in figures.items():
+        print(f"{name.replace('_', ' '):32} {value}")
+
+
+if __name__ == "__main__":
+    main()

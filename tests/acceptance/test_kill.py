@@ -1,0 +1,14 @@
+"""kill -9 at random moments: what is lost, and what must not be."""
+
+from benchmarks.kills import run
+
+
+async def test_a_killed_daemon_leaves_a_whole_database_and_loses_only_the_last_moments() -> None:
+    """Every database is whole, no page is lost, no crawl is recorded twice, and a clean start follows."""
+    figures = await run(kills=3)
+    assert figures["broken"] == 0
+    assert figures["pages"] == figures["pages_expected"]
+    assert figures["recorded_twice_or_never_seen"] == 0
+    assert figures["last_status"] == 0
+    assert figures["crawls_recorded"] > 0
+    assert figures["lost"] < figures["requests_seen"]

@@ -1,0 +1,75 @@
+"""The documents tell the truth: settings, commands and links are all there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from crawld import config
+from crawld.cli import COMMANDS, main
+from crawld.scheduler import policies
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_the_two_commands() -> None:
+    """One command installs and runs the demo, one installs and passes the tests; nothing else sets anything up."""
+    blocks = re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    installs = [line for block in blocks for line in block.splitlines() if "pip install" in line]
+    assert installs == ["pip install . && crawld demo", "pip install -e '.[test]' && pytest"]
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    """`.ci/run` is that command in an environment of its own, nothing less."""
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert re.search(r"pip install (--quiet )?-e '\.\[test\]' && pytest\n\Z", script)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_is_in_the_readme(name: str) -> None:
+    """`crawld NAME --help` works, and README says what the command is for."""
+    done = CliRunner().invoke(main, [name, "--help"])
+    assert done.exit_code == 0, done.output
+    assert len(done.output.splitlines()) >= 4
+    assert f"crawld {name}" in README or f'" {name}' in README
+
+
+def test_help_lists_every_command() -> None:
+    """`crawld --help` shows all of them with a sentence each."""
+    shown = CliRunner().invoke(main, ["--help"]).output
+    for name, sentence in COMMANDS.items():
+        assert name in shown
+        assert sentence.split(".")[0][:20] in shown
+
+
+def test_settings_know_the_policies_there_are() -> None:
+    """Every policy that can be set exists."""
+    assert set(config.POLICIES) <= set(policies.POLICIES)
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Every relative link in the documents names a file that is there."""
+    documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_every_decision_and_document_is_reachable() -> None:
+    """README names every document under docs/."""
+    for document in (ROOT / "docs").glob("*.md"):
+        assert f"docs/{document.name}" in README, document.name
+
+
+def test_the_tracked_files_speak_of_the_project_alone() -> None:
+    """No machine paths and no host names of package registries."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    telltale = re.compile("/wo" + r"rk/|/ro" + "ot/|py" + r"pi\.org|npm" + "js")
+    for name in listed.stdout.split():
+        text = (ROOT / name).read_text(encoding="utf-8", errors="replace") if (ROOT / name).is_file() else ""
+        assert not telltale.search(text), name

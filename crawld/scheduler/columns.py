@@ -36,31 +36,37 @@ class Intervals:
     shortest: float = 60.0
 
 
-class Columns:
-    """The pages, by row."""
+_FLOATS = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
 
-    _FLOATS = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
+
+class Columns:
+    """The pages, by row.
+
+    The columns of floats are views of one table that keeps a page together: pages are looked at in small groups.
+    """
+
+    mu: Floats
+    alpha: Floats
+    shape: Floats
+    kappa: Floats
+    gamma: Floats
+    last: Floats
+    boost: Floats
+    not_before: Floats
+    due: Floats
 
     def __init__(self, intervals: Intervals) -> None:
         self.intervals = intervals
         self.size = 0  # rows ever handed out: all arrays are longer or equal
         self.state: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.host: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.mu: Floats = np.zeros(0)
-        self.alpha: Floats = np.zeros(0)
-        self.shape: Floats = np.zeros(0)
-        self.kappa: Floats = np.zeros(0)
-        self.gamma: Floats = np.zeros(0)
-        self.last: Floats = np.zeros(0)
-        self.boost: Floats = np.zeros(0)
-        self.not_before: Floats = np.zeros(0)
-        self.due: Floats = np.zeros(0)
+        self._view(np.zeros((0, len(_FLOATS))))
         self._free: list[int] = []
         self._picked_at: dict[int, float] = {}
 
     def columns(self) -> Iterator[str]:
         """The names of all columns."""
-        yield from ("state", "host", *self._FLOATS)
+        yield from ("state", "host", *_FLOATS)
 
     @property
     def waiting(self) -> int:
@@ -70,7 +76,7 @@ class Columns:
     @property
     def nbytes(self) -> int:
         """The memory the columns take."""
-        return sum(getattr(self, name).nbytes for name in self.columns())
+        return self.state.nbytes + self.host.nbytes + self.table.nbytes
 
     def insert(
         self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None
@@ -100,7 +106,7 @@ class Columns:
 
     def beliefs(self, rows: Ints) -> Beliefs:
         """What is believed of these pages."""
-        return Beliefs(self.mu[rows], self.alpha[rows], self.shape[rows], self.kappa[rows], self.gamma[rows])
+        return Beliefs(*np.ascontiguousarray(self.table[rows, :5].T))
 
     def remove(self, rows: Ints) -> None:
         """Forget pages, those held once they are given back."""
@@ -175,8 +181,16 @@ class Columns:
         return rows
 
     def _grow(self, capacity: int) -> None:
-        for name in self.columns():
+        for name in ("state", "host"):
             old = getattr(self, name)
             new = np.zeros(capacity, dtype=old.dtype)
             new[: len(old)] = old
             setattr(self, name, new)
+        table = np.zeros((capacity, len(_FLOATS)))
+        table[: len(self.table)] = self.table
+        self._view(table)
+
+    def _view(self, table: Floats) -> None:
+        self.table = table
+        self.mu, self.alpha, self.shape, self.kappa, self.gamma = table[:, :5].T
+        self.last, self.boost, self.not_before, self.due = table[:, 5:].T

@@ -333,7 +333,7 @@ class Frontier:
         if self.pages.due[row] <= self._now:
             self._overdue.insert(np.array([row]))
         else:
-            self._renew(row)
+            self._stand(row)
 
     def _reconsider(self, rows: Ints) -> None:
         """Look again at pages whose value may have changed."""
@@ -355,41 +355,37 @@ class Frontier:
 
     def _renew(self, row: int) -> None:
         """Look again at one page whose value may have changed."""
-        pages, sweep = self.pages, self._sweep
-        if pages.state[row] != WAITING or self._overdue.holds(row) or pages.due[row] <= self._now:
+        if self.pages.state[row] != WAITING or self._overdue.holds(row) or self.pages.due[row] <= self._now:
             return  # a late page is, or comes, where it belongs by the calendar
         self._near.remove(row)
         self._hot.remove(row)
         self._loose.discard(row)
-        due = float(pages.due[row])
-        if due <= sweep.horizon:
+        self._stand(row)
+
+    def _stand(self, row: int) -> None:
+        """Let a page that is in no tier sleep if it surely can, or be loose."""
+        mu, alpha, shape, kappa, gamma, last, boost, not_before, due = self.pages.table[row].tolist()
+        sleepers, horizon = self._sweep.sleepers, self._sweep.horizon
+        if due <= horizon:
             heappush(self._calendar, (due, row))
-        not_before, last = float(pages.not_before[row]), float(pages.last[row])
-        if not_before > sweep.horizon:
-            sweep.sleepers.until[row], sweep.sleepers.ceiling[row] = not_before, 0.0
+        if not_before > horizon:
+            sleepers.until[row], sleepers.ceiling[row] = not_before, 0.0
             return
         at = max(self._now, last)
-        if self._glance is None or at > sweep.horizon:
+        if self._glance is None or at > horizon:
             model = UNSEEN
         else:
-            page = (
-                float(pages.mu[row]),
-                float(pages.alpha[row]),
-                float(pages.shape[row]),
-                float(pages.kappa[row]),
-                float(pages.gamma[row]),
-            )
-            span = sweep.horizon - at
-            seen = self._glance(at - last, span, float(pages.boost[row]), page)
-            high = (seen.value + span * (seen.slope + span * seen.bend) + seen.error) * (1 + ROUNDING)
-            if high < sweep.level:
-                sweep.sleepers.until[row], sweep.sleepers.ceiling[row] = sweep.horizon, high
+            span = horizon - at
+            value, slope, bend, error = self._glance(at - last, span, boost, (mu, alpha, shape, kappa, gamma))
+            high = (value + span * (slope + span * bend) + error) * (1 + ROUNDING)
+            if high < self._sweep.level:
+                sleepers.until[row], sleepers.ceiling[row] = horizon, high
                 return
             ahead = max(self._hot.end - at, 0.0)
-            model = (seen.value, seen.slope, seen.bend * ahead * ahead + seen.error + ROUNDING * seen.value)
-        sweep.sleepers.forget(row)
+            model = (value, slope, bend * ahead * ahead + error + ROUNDING * value)
+        sleepers.forget(row)
         self._loose.add(row)
-        self._hot.insert(row, int(pages.host[row]), at, not_before, model)
+        self._hot.insert(row, int(self.pages.host[row]), at, not_before, model)
 
     # Late pages
 

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from math import exp, expm1, floor, inf, log1p
 from typing import NamedTuple
 
+import numpy as np
+
 from crawld.scheduler.greedy import GreedyBlind, GreedyCis, GreedyNcis
-from crawld.scheduler.valuation import Valuation
+from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
 
@@ -29,6 +31,7 @@ class Glimpse(NamedTuple):
 
 
 Glance = Callable[[float, float, float, Page], Glimpse]
+Ceiling = Callable[[Floats, Floats, Beliefs], Floats]
 
 
 def quick_look(valuation: Valuation) -> Glance | None:
@@ -38,6 +41,17 @@ def quick_look(valuation: Valuation) -> Glance | None:
         return own
     known: dict[type, Glance] = {GreedyNcis: glance_ncis, GreedyBlind: glance_blind, GreedyCis: glance_cis}
     return known.get(type(valuation))
+
+
+def quick_ceiling(valuation: Valuation) -> Ceiling | None:
+    """What values cannot exceed, for many pages and almost for free: (tau, boost, beliefs); None if there is no way."""
+    return greedy_ceiling if type(valuation) in (GreedyNcis, GreedyCis) else None
+
+
+def greedy_ceiling(tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+    """V ≤ μx²/(2α), or inf where a signal makes that useless."""
+    quadratic = 0.505 * beliefs.mu * beliefs.alpha * tau * tau
+    return np.where(boost > 0, np.inf, quadratic)
 
 
 def glance_blind(tau: float, span: float, boost: float, page: Page) -> Glimpse:  # noqa: ARG001 - signals are ignored
@@ -65,6 +79,8 @@ def glance_ncis(tau: float, span: float, boost: float, page: Page) -> Glimpse:
     if alpha == 0:
         return Glimpse(0.0, 0.0, 0.0, mu / delta * (1 + SLACK)) if boost > 0 else Glimpse(0.0, 0.0, 0.0, 0.0)
     x = alpha * tau + boost
+    if x == 0:
+        return Glimpse(0.0, 0.0, 0.5 * mu * alpha * max(1.0, alpha * span), 0.0)
     fresh = exp(-x)
     drift = alpha + gamma * kappa if gamma else alpha
     if gamma == 0 or kappa == 0:

@@ -36,15 +36,19 @@ class Hot:
         self.bar = np.inf  # no page outside exceeds it before `end`
         self.complete = False  # no page outside can be picked before `end`, sleeping ones apart
         self.fresh_at = np.inf  # when built, until the first change
+        self._origin = 0.0  # the models' time zero
         self._size = 0
         self._row: Ints = np.zeros(capacity, dtype=np.int64)
         self._host: Ints = np.zeros(capacity, dtype=np.int64)
-        self._columns = np.zeros((7, capacity))
+        self._value: Floats = np.full(capacity, GONE)
+        self._slope: Floats = np.zeros(capacity)
+        self._bend: Floats = np.zeros(capacity)
+        self._error: Floats = np.zeros(capacity)
+        self._not_before: Floats = np.full(capacity, -np.inf)
+        self._held_back = False  # whether some candidate may not be picked from the start
         self._follow: NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
         self._index: dict[int, int] = {}
-        self._spent: Ints = np.zeros(capacity, dtype=np.int64)
-        self._spent_size = 0
-        self._view(0)
+        self._spent: list[int] = []  # hosts whose best page has gone while followers are left out
 
     def __len__(self) -> int:
         return len(self._index)
@@ -52,15 +56,25 @@ class Hot:
     def begin(self, start: float, end: float, candidates: Candidates) -> None:
         """Start a block with these candidates; the caller says next what is left out."""
         size = len(candidates.rows)
+        chart = candidates.chart
         self._row[:size] = candidates.rows
         self._host[:size] = candidates.hosts
-        for column, values in zip(self._columns, (*candidates.chart[:6], candidates.not_before), strict=True):
-            column[:size] = values
+        # All models get the same time zero and their greatest error within the block.
+        shift, ahead = start - chart.at, end - chart.at
+        self._value[size:] = GONE
+        self._value[:size] = chart.value + shift * (chart.slope + shift * chart.bend)
+        self._slope[:size] = chart.slope + 2 * shift * chart.bend
+        self._bend[:size] = chart.bend
+        self._error[:size] = chart.twist * ahead * ahead * ahead + chart.error
+        self._slope[size:] = self._bend[size:] = self._error[size:] = 0.0
+        self._not_before[:size] = candidates.not_before
+        self._held_back = bool((candidates.not_before > start).any())
         self._follow[:size] = candidates.followed
         self._index = dict(zip(candidates.rows.tolist(), range(size), strict=True))
-        self._spent_size = 0
-        self.start, self.end, self.fresh_at = start, end, start
-        self._view(size)
+        self._spent.clear()
+        self._size = size
+        self._origin = self.start = self.fresh_at = start
+        self.end = end
 
     def outside(self, bar: float, *, complete: bool) -> None:
         """Say what the pages left out can reach."""
@@ -74,8 +88,8 @@ class Hot:
         """Whether the block can decide now."""
         if not self.start <= now <= self.end:
             return False
-        if self._spent_size and ready_at is not None:
-            return bool(ready_at[self._spent[: self._spent_size]].min() > now)
+        if self._spent and ready_at is not None:
+            return bool(ready_at[self._spent].min() > now)
         return True
 
     def insert(self, row: int, host: int, at: float, not_before: float, model: tuple[float, float, float]) -> None:
@@ -85,12 +99,20 @@ class Hot:
             self.end_block()
         if self.end < at:
             return
-        self._row[place], self._host[place], self._follow[place] = row, host, False
-        self._columns[:, place] = (at, model[0], model[1], 0.0, 0.0, model[2], not_before)
+        value, slope, error = model
+        self._row[place] = row
+        self._host[place] = host
+        self._follow[place] = False
+        self._value[place] = value - slope * (at - self._origin)
+        self._slope[place] = slope
+        self._bend[place] = 0.0
+        self._error[place] = error
+        self._not_before[place] = not_before
+        self._held_back |= not_before > self.start
         self._index[row] = place
+        self._size = place + 1
         self.start = max(self.start, at)
         self.fresh_at = np.inf
-        self._view(place + 1)
 
     def remove(self, row: int) -> None:
         """Take a page out if it is a candidate."""
@@ -98,47 +120,33 @@ class Hot:
         if place is None:
             return
         self.fresh_at = np.inf
-        self._columns[:6, place] = 0.0
         self._value[place] = GONE
+        self._slope[place] = self._bend[place] = self._error[place] = 0.0
         if self._follow[place]:
-            self._spent[self._spent_size] = self._host[place]
-            self._spent_size += 1
+            self._spent.append(int(self._host[place]))
 
     def lead(self, now: float, ready_at: Floats | None) -> tuple[int | None, float, Ints | None]:
         """The best candidate now and its least value; where that is open, the places among which it is."""
-        if not self._size:
-            return None, 0.0, None
-        ahead = now - self._at
+        ahead = now - self._origin
         value = self._bend * ahead
         value += self._slope
         value *= ahead
         value += self._value
         if ready_at is not None:
-            value[ready_at[self._hosts] > now] = GONE
+            value = np.where(ready_at.take(self._host) <= now, value, GONE)
         if self._held_back:
             value[self._not_before > now] = GONE
-        best = int(value.argmax())
+        best = value.argmax()
         if value[best] == GONE:
             return None, 0.0, None
-        ahead *= ahead * ahead
-        ahead *= self._twist
-        ahead += self._error
-        low = float(value[best] - ahead[best])
-        ahead += value
-        ahead[best] = GONE
-        if low > ahead.max():
+        low = float(value[best] - self._error[best])
+        value += self._error
+        value[best] = GONE
+        if low > value.max():
             return int(self._row[best]), low, None
-        ahead[best] = np.inf
-        return None, low, np.flatnonzero(ahead >= low)
+        value[best] = np.inf
+        return None, low, np.flatnonzero(value >= low)
 
     def rows_at(self, places: Ints) -> Ints:
         """The rows of places."""
         return self._row[places]
-
-    def _view(self, size: int) -> None:
-        self._size = size
-        self._at, self._value, self._slope, self._bend, self._twist, self._error, self._not_before = self._columns[
-            :, :size
-        ]
-        self._hosts = self._host[:size]
-        self._held_back = bool(size) and bool(self._not_before.max() > self.start)

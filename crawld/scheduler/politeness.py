@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.model.host import HostState
 from crawld.scheduler.valuation import Floats
@@ -45,7 +44,7 @@ class HostGate:
         self.ready_at: Floats = np.zeros(0)
         self.earliest: Floats = np.zeros(0)
         self.delay: Floats = np.zeros(0)  # between the starts of two requests
-        self.in_flight: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.in_flight: list[int] = []
 
     @property
     def size(self) -> int:
@@ -61,6 +60,7 @@ class HostGate:
         self._states.append(HostState(name))
         self._last_failure.append(-np.inf)
         self._next_start.append(-np.inf)
+        self.in_flight.append(0)
         if index == len(self.ready_at):
             self._grow(max(16, 2 * index))
         self.delay[index] = self._manners.spacing
@@ -160,7 +160,7 @@ class HostGate:
         self.ready_at[host] = np.inf if self.in_flight[host] >= self._manners.per_host else earliest
 
     def _grow(self, capacity: int) -> None:
-        for name, empty in (("ready_at", -np.inf), ("earliest", -np.inf), ("delay", 0.0), ("in_flight", 0)):
+        for name, empty in (("ready_at", -np.inf), ("earliest", -np.inf), ("delay", 0.0)):
             old = getattr(self, name)
             new = np.full(capacity, empty, dtype=old.dtype)
             new[: len(old)] = old

@@ -9,9 +9,10 @@ Invariant, from the end of a sweep until its horizon: every sleeping page that m
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.chart import ROUNDING, draw, highest
+from crawld.scheduler.chart import ROUNDING, Chart, draw, highest
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Columns
+from crawld.scheduler.glance import quick_ceiling
 from crawld.scheduler.near import Near
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sleepers import Sleepers, later
@@ -32,6 +33,7 @@ class Sweep:
         self._pages = pages
         self._near = near
         self._gate = gate
+        self._ceiling = quick_ceiling(valuation)
         self.sleepers = Sleepers()
         self.start, self.horizon = np.inf, -np.inf
         self.level = 0.0
@@ -82,15 +84,27 @@ class Sweep:
             self.sleepers.forget(rows)
             return rows
         rows = self._set_aside(rows)
-        values = self._value(rows, self.horizon)
-        below = values < self.level
-        self.sleepers.promise(rows[below], self.horizon, values[below] * (1 + ROUNDING))
+        if self._ceiling is not None:
+            tau = np.maximum(self.horizon - self._pages.last[rows], 0.0)
+            high = self._ceiling(tau, self._pages.boost[rows], self._pages.beliefs(rows)) * (1 + ROUNDING)
+        else:
+            high = self._value(rows, self.horizon) * (1 + ROUNDING)
+        below = high < self.level
+        self.sleepers.promise(rows[below], self.horizon, high[below])
         self.sleepers.forget(rows[~below])
         return rows[~below]
 
     def place(self, rows: Ints, now: float) -> None:
-        """Let pages sleep or be near, whichever their value asks for."""
-        self._watch(self.settle_below(rows, now), now)
+        """Let pages sleep or be near, whichever their charts ask for."""
+        rows = self._set_aside(rows)
+        if len(rows):
+            self.evaluations += len(rows)
+            chart = draw(self._valuation, self._pages, rows, now, self.horizon)
+            high = highest(chart, self.horizon)
+            below = high < self.level
+            self.sleepers.promise(rows[below], self.horizon, high[below])
+            self.sleepers.forget(rows[~below])
+            self._near.insert(rows[~below], self._pages.host[rows[~below]], Chart(*(c[~below] for c in chart)))
 
     def unshelve(self) -> None:
         """Wake the pages of hosts that may be asked earlier than was said."""

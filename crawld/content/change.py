@@ -70,9 +70,18 @@ def version_key(digest: Digest, volatile: Sequence[int]) -> bytes:
 
 
 def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) -> Memory:
-    """What to remember after a further crawl: the new version where the page changed, the old one where not."""
+    """What to remember after a further crawl: the new version where the page changed, the old one where not.
+
+    What is volatile differs at every fetch. Where it was the same twice, it was a real change that came between the
+    two fetches that taught us, and counts again.
+    """
     if not comparison.changed:
-        return replace(memory, fetched_at=at, streak=0)
+        kept = replace(memory, fetched_at=at, streak=0)
+        if not memory.volatile or digest.text is None:
+            return kept
+        if digest.text == memory.digest.text:
+            return replace(kept, volatile=())
+        return kept if comparison.magnitude else replace(kept, digest=digest)
     key = version_key(memory.digest, memory.volatile)
     seen = (key, *(other for other in memory.seen if other != key))[:VERSIONS_SEEN]
     return replace(memory, fetched_at=at, digest=digest, streak=memory.streak + 1, seen=seen)

@@ -6,6 +6,7 @@ of equal length, and rates are in units of the larger of α and γ, so nothing h
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,14 +115,18 @@ def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: b
         rough &= x < SATURATION
     if rough.all():
         result = _series(x, alpha, kappa, gamma, length=length)
-    else:
+    elif not rough.any():
         result = _smooth(x, alpha, kappa, gamma)
-        if rough.any():
-            part = _series(x[rough], alpha[rough], kappa[rough], gamma[rough], length=length)
-            result.value[rough] = part.value
-            result.length[rough] = part.length
-            result.density[rough] = part.density
-            result.unrest[rough] = part.unrest
+    else:
+        result = Measures(*(np.empty_like(x) for _ in range(4)))
+        for part, found in (
+            (np.flatnonzero(rough), partial(_series, length=length)),
+            (np.flatnonzero(~rough), _smooth),
+        ):
+            some = found(x[part], alpha[part], kappa[part], gamma[part])
+            result.value[part] = some.value
+            if length:
+                result.length[part], result.density[part], result.unrest[part] = some.length, some.density, some.unrest
     _settle_ends(result, x, alpha, kappa, gamma)
     return result
 
@@ -194,7 +199,8 @@ def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: fl
         value = np.exp(-x_) * sums
         far = x_ >= SATURATION  # every P that counts is 1: a geometric sum
         if far.any():
-            r, s = 1 - columns.silent[far], columns.silent[far]
+            s = columns.silent[far]
+            r = (g / (a + g))[far]
             step = count[far] * (k[far] + columns.decay[far])
             value[far] = r * -np.expm1(-step) / (s - r * np.expm1(-k[far]))
         result.value[sees], result.length[sees] = value / g, lengths / g
@@ -211,9 +217,9 @@ class _Columns:
     """Pages of the series, able to unfold themselves into pairs."""
 
     def __init__(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, prefix: Floats) -> None:
-        self.x, self.alpha, self.kappa, self.gamma, self.prefix = x, alpha, kappa, gamma, prefix
-        self.odds = alpha / gamma
-        self.decay = np.log1p(self.odds)
+        self.x, self.kappa, self.prefix = x, kappa, prefix
+        self.ratio = np.minimum(gamma / alpha, 1e300)
+        self.decay = np.log1p(alpha / gamma)
         self.silent = alpha / (alpha + gamma)
 
     def add_up(self, low: NDArray[np.bool_], terms: Floats, *, length: bool) -> Triple:
@@ -249,8 +255,8 @@ class _Columns:
             order = np.argsort(np.minimum(i, 32767).astype(np.int16), kind="stable")
             page, i = page[order], i[order]
         z = np.maximum(self.x[page] - i * self.kappa[page], 0.0)
-        u = np.fmin(self.gamma[page] * (z / self.alpha[page]), 1e300)
-        return page, Pairs(i, z, u, self.odds[page], self.decay[page], self.silent[page])
+        ratio = self.ratio[page]
+        return page, Pairs(i, z, np.minimum(ratio * z, 1e300), ratio, self.decay[page], self.silent[page])
 
 
 def _prefix_sum(m: Floats, x: Floats, kappa: Floats, decay: Floats) -> Floats:

@@ -30,24 +30,51 @@ class Pairs:
     count: Floats  # i
     z: Floats  # Z
     u: Floats
-    odds: Floats  # α/γ
+    ratio: Floats  # γ/α
     decay: Floats  # −ln r
     silent: Floats  # 1 − r
+
+    def select(self, some: NDArray[np.intp] | slice) -> "Pairs":
+        """Some of the pairs."""
+        columns = (self.count, self.z, self.u, self.ratio, self.decay, self.silent)
+        return Pairs(*(column[some] for column in columns))
 
 
 def lower_terms(pairs: Pairs, *, length: bool) -> Triple:
     """Rising series, every term positive: for u < 3, where finite sums would cancel."""
     i, u = pairs.count, pairs.u
     y = u + np.minimum(pairs.z, 60.0)
-    widest = float(y.max())
-    steps = int(widest + 8 * math.sqrt(widest)) + 20
-    total = _rising_sum(y, i, pairs, steps)
+    total = _rising_total(y, pairs)
     scale = np.exp(-u)
     if i[-1] > 0:
         scale *= u**i / _FACTORIAL.take(i.astype(np.intp))
     up = scale * u / (i + 1)
     mass = 1 + _rising_sum(u, i, None, 30) if length else scale
     return up * total, up * mass, scale
+
+
+def _rising_total(y: Floats, pairs: Pairs) -> Floats:
+    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)): for i = 0 and Z ≥ 1 a difference that does not cancel."""
+    if y.size <= 64:
+        return _rising_sum(y, pairs.count, pairs, _steps(y))
+    plain = (pairs.z >= 1) & (pairs.count == 0)
+    total = np.empty_like(y)
+    near = np.flatnonzero(~plain)
+    near = near[np.argsort(y[near])]  # alike together, so that short series end early
+    for start in range(0, near.size, 1024):
+        now = near[start : start + 1024]
+        some = pairs.select(now)
+        total[now] = _rising_sum(y[now], some.count, some, _steps(y[now]))
+    far = np.flatnonzero(plain)
+    if far.size:
+        u, w = pairs.u[far], y[far]
+        total[far] = np.expm1(w) / w - np.expm1(u) / u
+    return total
+
+
+def _steps(y: Floats) -> int:
+    widest = float(y.max())
+    return int(widest + 8 * math.sqrt(widest)) + 20
 
 
 def _rising_sum(y: Floats, i: Floats, pairs: Pairs | None, steps: int) -> Floats:
@@ -139,11 +166,10 @@ def _finite_sums(i: Floats, u: Floats, pairs: Pairs, *, length: bool) -> tuple[F
 
 def _upper_and_late(pairs: Pairs, late: int, *, length: bool) -> Triple:
     """Summed terms followed by integrated ones."""
-    columns = (pairs.count, pairs.z, pairs.u, pairs.odds, pairs.decay, pairs.silent)
-    tail = _late_terms(Pairs(*(column[late:] for column in columns)))
+    tail = _late_terms(pairs.select(slice(late, None)))
     if late == 0:
         return tail
-    head = upper_terms(Pairs(*(column[:late] for column in columns)), length=length)
+    head = upper_terms(pairs.select(slice(late)), length=length)
     return (
         np.concatenate((head[0], tail[0])),
         np.concatenate((head[1], tail[1])),
@@ -160,7 +186,7 @@ def _late_terms(pairs: Pairs) -> Triple:
     v = low[:, None] + width[:, None] * _NODES
     shift = (v - i[:, None]) / i[:, None]
     weight = np.exp(i[:, None] * (np.log1p(shift) - shift)) * _WEIGHTS
-    gain = np.expm1((u[:, None] - v) * pairs.odds[:, None])
+    gain = np.expm1((u[:, None] - v) / pairs.ratio[:, None])
     shift = (u - i) / i
     scale = peak * width
     pois = peak * np.exp(i * (np.log1p(shift) - shift))

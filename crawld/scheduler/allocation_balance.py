@@ -67,6 +67,7 @@ def balance(demand: Callable[[float], Floats], bandwidth: float, guess: float) -
     objective here, kept honest by bisection. Where demand jumps across the bandwidth, rates are mixed from both sides
     (docs/method.md, Allocation).
     """
+    demand = _sound(demand)
     low, at_low, high, at_high = _bracket(demand, bandwidth, guess)
     above, below = _log(at_low.sum() / bandwidth), _log(at_high.sum() / bandwidth)
     wide, slow, side = math.inf, 0, 0
@@ -94,6 +95,17 @@ def balance(demand: Callable[[float], Floats], bandwidth: float, guess: float) -
     return Balance(scaled(mixed, bandwidth), math.sqrt(low) * math.sqrt(high), low, high, share)
 
 
+def _sound(demand: Callable[[float], Floats]) -> Callable[[float], Floats]:
+    """Demand at the edge of float64: what overflows is as much as can be, what cannot be told is nothing."""
+
+    def sound(multiplier: float) -> Floats:
+        with np.errstate(all="ignore"):
+            rates = demand(multiplier)
+        return rates if np.isfinite(rates).all() else np.nan_to_num(rates, nan=0.0, posinf=1e290)
+
+    return sound
+
+
 def _log(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 
@@ -114,7 +126,8 @@ def _bracket(demand: Callable[[float], Floats], bandwidth: float, guess: float) 
         while at_high.sum() >= bandwidth:
             low, at_low = high, at_high
             high, step = high * step, min(step * step, 1e16)
-            at_high = demand(high)
+            at_high = demand(high) if high < 1e305 else np.zeros_like(at_low)
+            high = min(high, 1e305)
     else:
         while at_low.sum() < bandwidth:
             high, at_high = low, at_low

@@ -47,11 +47,10 @@ def _periodic(
 
     def demand(multiplier: float) -> Floats:
         wanted: Floats = np.empty_like(pace)
-        with np.errstate(over="ignore", divide="ignore", under="ignore"):
-            for start in range(0, pace.size, _BLOCK):
-                part = slice(start, start + _BLOCK)
-                level = (pace[part] * (multiplier / importance[part]) ** (1 / power)) ** power
-                wanted[part] = pace[part] / inverse(level)
+        for start in range(0, pace.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            level = (pace[part] * (multiplier / importance[part]) ** (1 / power)) ** power
+            wanted[part] = pace[part] / inverse(level)
         return wanted
 
     rates[useful] = fastest * balance(demand, rate / fastest, float(importance.mean())).rates
@@ -135,7 +134,7 @@ def _start(level: Floats, table: tuple[Floats, Floats]) -> Floats:
 
 def _solve(level: Floats, start: Floats, gain: Callable[[Floats], Floats], slope: Callable[[Floats], Floats]) -> Floats:
     """Newton's method on log gain against log r, nearly a straight line; `slope` is r·gain'(r)."""
-    r = np.maximum(start, 1e-150)
+    r = np.clip(start, 1e-150, 1e150)
     for _ in range(6):
         value = gain(r)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

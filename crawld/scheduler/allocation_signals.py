@@ -122,7 +122,8 @@ class _Pages:
         Newton's method on r(x), the log-staleness at which a page without signals would have the value V(x): without
         signals it is x itself, with signals nearly straight. What does not settle is left to `level_crossing`.
         """
-        share = level * self._change / self._mu
+        with np.errstate(over="ignore"):
+            share = level * self._change / self._mu
         x = np.full_like(self._mu, np.inf)
         length = np.full_like(self._mu, np.inf)
         todo = np.flatnonzero((share < 1) & (self._alpha > 0))  # with α = 0 the crossing is a closed form

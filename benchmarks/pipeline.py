@@ -1,0 +1,212 @@
+"""How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
+
+    python -m benchmarks.pipeline [--seconds 10] [--pages 1000] [--size 10000] [--json]
+
+All of them crawl the same site in the same run, one after the other, from processes of their own; the site runs in
+another process. CPU is that of the crawling process. crawld is measured twice: as it is (it asks conditionally, and the
+site answers 304 to what has not changed), and asking without conditions, as the others do.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HOSTS = 20
+AT_ONCE = 100
+CLIENTS = ("bare", "crawld", "crawld-unconditional", "scrapy")
+
+
+@contextmanager
+def site(size: int) -> Iterator[int]:
+    """The site in a process of its own; its port."""
+    command = [sys.executable, "-m", "benchmarks.pipeline_site", str(size), str(HOSTS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def urls(port: int, pages: int) -> list[str]:
+    """The pages, spread over the hosts."""
+    return [f"http://127.0.0.{1 + i % HOSTS}:{port}/page/{i}" for i in range(pages)]
+
+
+class Gauge:
+    """Counts from the moment a client is under way: nobody crawls for the sake of its imports."""
+
+    def start(self) -> None:
+        """The client is under way."""
+        self._cpu, self._wall = time.process_time(), time.monotonic()
+
+    def stop(self, pages: int) -> dict[str, float]:
+        """So many pages have been crawled since."""
+        cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
+        return {"pages": pages, "pages_per_second": pages / wall, "cpu_us_per_page": 1e6 * cpu / max(pages, 1)}
+
+
+async def bare(pages: list[str], seconds: float) -> dict[str, float]:
+    """A loop of GETs over one aiohttp session that reads each body and does nothing with it."""
+    import aiohttp
+
+    gauge, done, end = Gauge(), 0, time.monotonic() + seconds
+    gauge.start()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def work(first: int) -> None:
+            nonlocal done
+            number = first
+            while time.monotonic() < end:
+                async with session.get(pages[number % len(pages)]) as response:
+                    await response.read()
+                done += 1
+                number += AT_ONCE
+
+        await asyncio.gather(*(work(i) for i in range(AT_ONCE)))
+    return gauge.stop(done)
+
+
+async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict[str, float]:
+    """The daemon itself, with a bandwidth no machine reaches."""
+    from crawld import wiring
+    from crawld.config import Settings
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "urls.txt").write_text("\n".join(pages))
+        given = {
+            "urls": f"{folder}/urls.txt",
+            "database": f"sqlite:///{folder}/x.db",
+            "bandwidth": "100000/s",
+            "allow_private": ["127.0.0.0/8"],
+            "politeness": {"delay": 0, "per_host": AT_ONCE // HOSTS},
+            "min_interval": 0,
+            "fetch": {"unconditional_share": 0 if conditional else 1},
+            "signals": {"sitemaps": "off", "feeds": "off"},
+            "log": {"level": "warning"},
+        }
+        daemon = wiring.build(Settings.model_validate(given))
+        running, status, gauge = asyncio.create_task(daemon.run()), daemon.crawler.status, Gauge()
+        while not status.requests:
+            await asyncio.sleep(0.01)
+        gauge.start()
+        await asyncio.sleep(seconds)
+        figures = gauge.stop(sum(status.verdicts.values()))
+        daemon.stop()
+        await running
+        assert not status.faults
+        assert set(status.verdicts) <= {"new", "unchanged"}, status.verdicts
+        return figures
+
+
+def scrapy(pages: list[str], seconds: float) -> dict[str, float]:
+    """A spider over the same pages again and again, as its defaults have it but for robots, logs and concurrency."""
+    from scrapy import Request, Spider
+    from scrapy.crawler import CrawlerProcess
+
+    seen, gauge, end = 0, Gauge(), 0.0
+
+    class Pages(Spider):
+        name = "pages"
+        custom_settings = {  # noqa: RUF012 - Scrapy's own way
+            "CONCURRENT_REQUESTS": AT_ONCE,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": AT_ONCE,
+            "LOG_ENABLED": False,
+            "ROBOTSTXT_OBEY": False,
+            "TELNETCONSOLE_ENABLED": False,
+            "DOWNLOAD_DELAY": 0,
+        }
+
+        async def start(self) -> Any:
+            """Every page once, then on and on."""
+            for url in pages:
+                yield Request(url, dont_filter=True)
+
+        def parse(self, response: Any) -> Any:
+            """Count it and ask again."""
+            nonlocal seen, end
+            if not seen:
+                gauge.start()
+                end = time.monotonic() + seconds
+            seen += 1
+            if time.monotonic() < end:
+                yield Request(response.url, dont_filter=True)
+
+    process = CrawlerProcess()
+    process.crawl(Pages)
+    process.start()
+    return gauge.stop(seen)
+
+
+def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, float]:
+    """Run one client in this process: its rate and CPU."""
+    listed = urls(port, pages)
+    if client == "bare":
+        return asyncio.run(bare(listed, seconds))
+    if client == "scrapy":
+        return scrapy(listed, seconds)
+    return asyncio.run(crawld(listed, seconds, conditional=client == "crawld"))
+
+
+def main() -> None:
+    """Measure all clients in this run and print them beside each other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--pages", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--client", choices=CLIENTS, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.client:
+        print(json.dumps(measure(given.client, given.port, given.pages, given.seconds)))
+        return
+    figures: dict[str, Any] = {"seconds": given.seconds, "pages": given.pages, "size": given.size}
+    with site(given.size) as port:
+        for client in CLIENTS:
+            command = [sys.executable, "-m", "benchmarks.pipeline", "--client", client, "--port", str(port)]
+            command += ["--pages", str(given.pages), "--seconds", str(given.seconds)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                figures[client] = {"missing": done.stderr.strip().splitlines()[-1]}
+                continue
+            figures[client] = json.loads(done.stdout.splitlines()[-1])
+    figures |= _ratios(figures)
+    if given.json:
+        print(json.dumps(figures, indent=2))
+        return
+    for client in CLIENTS:
+        row = figures[client]
+        shown = (
+            row.get("missing") or f"{row['pages_per_second']:8.0f} pages/s {row['cpu_us_per_page']:8.0f} µs CPU a page"
+        )
+        print(f"{client:22} {shown}")
+    for name in (
+        "rate_over_bare",
+        "rate_over_bare_unconditional",
+        "rate_over_scrapy",
+        "rate_over_scrapy_unconditional",
+    ):
+        print(f"{name.replace('_', ' '):34} {figures[name]:.2f}")
+
+
+def _ratios(figures: dict[str, Any]) -> dict[str, float]:
+    ratios = {}
+    for client, suffix in (("crawld", ""), ("crawld-unconditional", "_unconditional")):
+        for other in ("bare", "scrapy"):
+            if "pages_per_second" in figures[other] and "pages_per_second" in figures[client]:
+                mine, theirs = figures[client]["pages_per_second"], figures[other]["pages_per_second"]
+                ratios[f"rate_over_{other}{suffix}"] = mine / theirs
+    return ratios
+
+
+if __name__ == "__main__":
+    main()

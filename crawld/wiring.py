@@ -32,7 +32,7 @@ from crawld.daemon.watch import ListWatch
 from crawld.errors import ConfigError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.interfaces import PollResult
+from crawld.interfaces import Floats, PollResult
 from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
@@ -168,6 +168,10 @@ class Assembly:
         """Let everyone who goes by estimates take over new ones."""
         self.scheduler.learn(estimates)
         self.polls.learn(estimates, self.pages)
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Let the scheduler go by the hosts' clocks."""
+        self.scheduler.shift(page_ids, last, since)
 
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""

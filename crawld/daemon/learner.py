@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from crawld.interfaces import Clock, Floats, Histories, Ints, Store
+from crawld.interfaces import Clock, Floats, Histories, Store
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
-from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, fit_pages, signal_rates
-from crawld.scheduler.siblings import Siblings
+from crawld.scheduler.estimator import YEAR, Prior
+from crawld.scheduler.tutor import Lesson, Shift, Tutor
 
 BATCH = 2_000
 SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
@@ -21,6 +21,9 @@ class Student(Protocol):
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take over new estimates."""
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Take copies made at `last`, where still the latest, to be as old as if made at `since`."""
 
 
 class Learner:
@@ -37,8 +40,8 @@ class Learner:
         prior: Prior | None = None,
     ) -> None:
         self._store, self._student, self._clock = store, student, clock
-        self._interval, self._half_life = interval, half_life
-        self.siblings = Siblings(prior or Prior(), len(SOURCES))
+        self._interval = interval
+        self._tutor = Tutor(prior or Prior(), len(SOURCES), half_life=half_life)
         self._again: dict[int, None] = {}  # pages to fit again because their host's prior moved, in order
 
     async def run(self) -> None:
@@ -59,23 +62,21 @@ class Learner:
         now = self._clock.now()
         histories = await self._store.histories(pages)
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
-        estimates, moved = await asyncio.to_thread(self._fit, histories, now)
+        lesson, estimates, shift = await asyncio.to_thread(self._decide, histories, now)
         await self._store.save_estimates(estimates)
         self._student.learn(estimates)
-        self._again |= dict.fromkeys(moved.tolist())
+        self._student.shift(shift.page_ids.tolist(), shift.last, shift.since)
+        self._again |= dict.fromkeys(lesson.again.tolist())
         return len(pages)
 
-    def _fit(self, histories: Histories, now: float) -> tuple[list[Estimate], Ints]:
-        prior = self.siblings.prior(histories.hosts)
-        weights = age_weights(histories.at, now, self._half_life)
-        posterior = fit_pages(histories.offsets, histories.tau, histories.signals, histories.changed, prior, weights)
-        moved = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
-        gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
-        return _estimates(histories, posterior, gamma, now), moved
+    def _decide(self, histories: Histories, now: float) -> tuple[Lesson, list[Estimate], Shift]:
+        lesson = self._tutor.teach(histories, now)
+        return lesson, _estimates(histories, lesson, now), self._tutor.shift(histories.hosts, now)
 
 
-def _estimates(histories: Histories, posterior: Posterior, gamma: Floats, now: float) -> list[Estimate]:
+def _estimates(histories: Histories, lesson: Lesson, now: float) -> list[Estimate]:
     """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
+    posterior = lesson.posterior
     starts, ends = histories.offsets[:-1], histories.offsets[1:]
     latest = np.nan_to_num(histories.first_success)
     told = ends > starts
@@ -87,7 +88,7 @@ def _estimates(histories: Histories, posterior: Posterior, gamma: Floats, now: f
         posterior.shape,
         posterior.rate,
         posterior.kappa,
-        gamma,
+        lesson.gamma,
         posterior.alpha_se,
         posterior.kappa_se,
         ends - starts,

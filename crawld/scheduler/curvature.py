@@ -133,7 +133,7 @@ class _Search:
         diagonal = np.arange(len(gradient))
         bend[:, diagonal, diagonal] += np.maximum(-gradient, 0.0).T
         _stiffen(bend)
-        step = np.linalg.solve(bend, gradient.T[..., None])[..., 0].T
+        step = gradient / bend[:, 0].T if len(gradient) == 1 else np.linalg.solve(bend, gradient.T[..., None])[..., 0].T
         self.point = self.point * np.exp(np.clip(step, -LONGEST_STEP, LONGEST_STEP))
 
     def _keep(self, pages: NDArray[np.bool_]) -> None:

@@ -61,6 +61,7 @@ class Scheduler:
         self._id = np.empty(0, dtype=np.int64)
         self._live = np.empty(0, dtype=bool)
         self._last = np.empty(0)
+        self._since = np.empty(0)  # when the value takes the copy to be from: by the host's clock
         self._mu = np.empty(0)
         self._alpha = np.empty(0)
         self._shape = np.empty(0)
@@ -95,6 +96,7 @@ class Scheduler:
         rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
         self._grow(int(rows.max()) + 1)
         self._id[rows], self._live[rows], self._last[rows], self._mu[rows] = new.ids, True, new.last, new.importance
+        self._since[rows] = new.last
         self._alpha[rows], self._shape[rows] = alpha, shape
         self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
         self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
@@ -139,7 +141,7 @@ class Scheduler:
             self.chooser.settle(self._leaving.pop(page_id), at)
             return
         self._count[row] -= np.array(self._held.pop(row), dtype=np.int64)
-        self._last[row] = at
+        self._last[row] = self._since[row] = at
         self.chooser.settle(row, at)
         if self._count[row].any():
             self.chooser.notice(row, float(_boost(self._count[row], self._kappa[row])))
@@ -183,6 +185,19 @@ class Scheduler:
         self._alpha[rows], self._shape[rows], self._kappa[rows], self._gamma[rows] = alpha, shape, kappa, gamma
         beliefs = _beliefs(self._mu[rows], alpha, shape, kappa, gamma)
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Take copies made at `last` to be as old as if made at `since`, where no later crawl has come in between."""
+        here = [at for at, page_id in enumerate(page_ids) if page_id in self._row_of]
+        rows = self._rows([page_ids[at] for at in here])
+        still = self._last[rows] <= last[here] + 1.0
+        rows, shifted = rows[still], since[here][still]
+        if len(rows) == 0:
+            return
+        self._since[rows] = shifted
+        kappa = self._kappa[rows]
+        beliefs = _beliefs(self._mu[rows], self._alpha[rows], self._shape[rows], kappa, self._gamma[rows])
+        self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa), shifted)
 
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
@@ -251,7 +266,7 @@ class Scheduler:
         return np.fromiter((self._row_of[i] for i in page_ids), dtype=np.int64, count=len(page_ids))
 
     def _freshness(self, rows: Ints, now: float) -> Floats:
-        last, alpha, shape = self._last[rows], self._alpha[rows], self._shape[rows]
+        last, alpha, shape = self._since[rows], self._alpha[rows], self._shape[rows]
         tau = np.maximum(now - np.where(np.isnan(last), now, last), 0.0)
         known = np.isinf(shape)
         spread = np.where(known, 1.0, shape)
@@ -264,7 +279,7 @@ class Scheduler:
         if size <= have:
             return
         more = max(size, have + have // 2) - have
-        for name in ("_id", "_live", "_last", "_mu", "_alpha", "_shape", "_count", "_kappa", "_gamma"):
+        for name in ("_id", "_live", "_last", "_since", "_mu", "_alpha", "_shape", "_count", "_kappa", "_gamma"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
 

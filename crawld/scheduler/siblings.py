@@ -32,7 +32,7 @@ class Siblings:
         self._number: dict[str, int] = {}
         self._shape, self._rate = np.empty((0, width)), np.empty((0, width))  # by host, of α and κ by source
         self._told = np.empty((0, 2, width))  # ln of shape and mean that the host's pages were last fitted with
-        self._pages = np.zeros(0, np.int64)  # by host: with evidence
+        self.sizes = np.zeros(0, np.int64)  # by host: with evidence
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
         self._host = np.full(0, -1, np.int32)  # by page id; −1 without evidence
         self._evidence = np.zeros((0, 2 * width), np.float32)  # by page id: events, exposure, and by source of κ
@@ -40,16 +40,16 @@ class Siblings:
 
     def prior(self, hosts: Sequence[str]) -> Prior:
         """The priors of pages on these hosts, as columns by page."""
-        number = self._numbers(hosts)
+        number = self.numbers(hosts)
         shape, rate = self._shape[number], self._rate[number]
         gamma = self.default.gamma_shape, self.default.gamma_rate
         return Prior(shape[:, 0], rate[:, 0], shape[:, 1:], rate[:, 1:], *gamma)
 
     def take_in(self, page_ids: Ints, hosts: Sequence[str], posterior: Posterior, prior: Prior) -> Ints:
         """Learn from pages just fitted under `prior`; the pages to fit again because their host's prior moved far."""
-        number = self._numbers(hosts)
+        number = self.numbers(hosts)
         self._room(int(page_ids.max(initial=-1)) + 1)
-        np.add.at(self._pages, number[self._host[page_ids] < 0], 1)
+        np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)
         np.add.at(self._news, number, 1)
         self._host[page_ids] = number
         found = evidence_of(posterior, prior)
@@ -60,8 +60,18 @@ class Siblings:
         if self._fits >= self._next_above:
             self._next_above = 1 + self._fits + self._fits // 4
             self._learn_above()
-        due = np.flatnonzero(self._news > NEWS * self._pages)
+        due = np.flatnonzero(self._news > NEWS * self.sizes)
         return self._learn_hosts(due) if len(due) else np.empty(0, np.int64)
+
+    def pages_of(self, hosts: Sequence[str]) -> Ints:
+        """Every page that was ever fitted on these hosts."""
+        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for pages without evidence
+        among[self.numbers(hosts)] = True
+        return np.flatnonzero(among[self._host])
+
+    def host_of(self, page_ids: Ints) -> Ints:
+        """The numbers of these pages' hosts."""
+        return self._host[page_ids].astype(np.int64)
 
     def _learn_above(self) -> None:
         pages = np.flatnonzero(self._host >= 0)
@@ -69,11 +79,11 @@ class Siblings:
         host = self._host[pages]
         one_each = 1.0 / np.bincount(host)[host]
         self._above = self._pool(pages, np.zeros(len(pages), np.int64), self._default, None, one_each)
-        quiet = self._pages == 0
+        quiet = self.sizes == 0
         self._shape[quiet], self._rate[quiet] = self._above[0][0], self._above[1][0]
 
     def _learn_hosts(self, due: Ints) -> Ints:
-        place = np.full(len(self._pages), -1)
+        place = np.full(len(self.sizes), -1)
         place[due] = np.arange(len(due))
         pages = np.flatnonzero(self._host >= 0)
         group = place[self._host[pages]]
@@ -107,7 +117,7 @@ class Siblings:
         shape, rate = self._shape[hosts], self._rate[hosts]
         return np.stack([np.log(shape), np.log(shape / rate)], axis=1)
 
-    def _numbers(self, hosts: Sequence[str]) -> Ints:
+    def numbers(self, hosts: Sequence[str]) -> Ints:
         """Hosts by number; a new one starts from the prior above."""
         new = [host for host in dict.fromkeys(hosts) if host not in self._number]
         if new:
@@ -115,7 +125,7 @@ class Siblings:
             self._number |= zip(new, fresh.tolist())
             self._shape = np.vstack([self._shape, np.repeat(self._above[0], len(new), axis=0)])
             self._rate = np.vstack([self._rate, np.repeat(self._above[1], len(new), axis=0)])
-            self._pages = np.append(self._pages, np.zeros(len(new), np.int64))
+            self.sizes = np.append(self.sizes, np.zeros(len(new), np.int64))
             self._news = np.append(self._news, np.zeros(len(new), np.int64))
             self._told = np.concatenate([self._told, self._summary(fresh)])
         return np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))

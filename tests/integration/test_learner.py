@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawld.daemon.learner import Learner
+from crawld.interfaces import Floats
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.store import SqlStore
@@ -20,10 +21,15 @@ class Pupil:
 
     def __init__(self) -> None:
         self.believed: dict[int, Estimate] = {}
+        self.since: dict[int, float] = {}
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take them over."""
         self.believed |= {estimate.page_id: estimate for estimate in estimates}
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Take them over too."""
+        self.since |= zip(page_ids, since.tolist())
 
 
 class HandClock:
@@ -122,6 +128,24 @@ async def test_siblings_are_fitted_again_when_their_host_turns_out_otherwise(tmp
     while await learner.learn():
         pass
     assert pupil.believed[41].alpha > 3 * first
+    await store.close()
+
+
+async def test_a_mass_change_makes_the_siblings_older(tmp_path: Path) -> None:
+    """When pages of a host are found changed together, those not looked at since are taken to be older."""
+    quiet = {page: [False] * 30 for page in range(1, 31)}
+    store = await crawled(tmp_path, quiet)
+    pupil, clock = Pupil(), HandClock(NOW + 30 * DAY)
+    learner = Learner(store, pupil, clock)
+    while await learner.learn():
+        pass
+    clock.time = NOW + 33 * DAY
+    for page in range(1, 21):
+        store.record(record(page, Verdict.CHANGED, at=clock.time, tau=3 * DAY))
+    await store.flush()
+    await learner.learn()
+    assert sorted(pupil.since) == list(range(21, 31))
+    assert max(pupil.since.values()) < NOW + 28.5 * DAY
     await store.close()
 
 

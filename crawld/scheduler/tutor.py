@@ -1,0 +1,136 @@
+"""What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, fit_pages, signal_rates
+from crawld.scheduler.host_clock import HostClocks
+from crawld.scheduler.siblings import Siblings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEWS = 0.1  # an age is told again when it has come to differ by that share
+FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
+
+
+class Histories(Protocol):
+    """The observations of several pages, ragged, as `crawld.interfaces` has them."""
+
+    @property
+    def page_ids(self) -> Ints:
+        """Whose they are."""
+
+    @property
+    def offsets(self) -> Ints:
+        """Page i owns the rows offsets[i]:offsets[i+1], oldest first."""
+
+    @property
+    def at(self) -> Floats:
+        """When each interval ended."""
+
+    @property
+    def tau(self) -> Floats:
+        """How long it was."""
+
+    @property
+    def signals(self) -> Ints:
+        """The signals in it, by source."""
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Whether it ended changed."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """By page, who is asked."""
+
+    @property
+    def first_success(self) -> Floats:
+        """By page, when watching began."""
+
+    @property
+    def signal_counts(self) -> Ints:
+        """By page and source, all signals since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What was learnt of some pages, as columns; `again` are pages to fit anew because their host's prior moved."""
+
+    posterior: Posterior
+    gamma: Floats
+    again: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Pages that, by their host's clock, are as old as if the copy made at `last` had been made at `since`."""
+
+    page_ids: Ints
+    last: Floats
+    since: Floats
+
+
+class Tutor:
+    """Fits pages under their hosts' priors, and learns those and the hosts' clocks as it goes."""
+
+    def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
+        self.siblings = Siblings(prior, sources)
+        self.clocks = HostClocks()
+        self._half_life = half_life
+        self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
+        self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
+
+    def teach(self, histories: Histories, now: float) -> Lesson:
+        """Beliefs about the pages from their histories."""
+        prior = self.siblings.prior(histories.hosts)
+        weights = age_weights(histories.at, now, self._half_life)
+        posterior = fit_pages(histories.offsets, histories.tau, histories.signals, histories.changed, prior, weights)
+        again = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
+        gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
+        self._tell_clocks(histories, posterior)
+        return Lesson(posterior, gamma, again)
+
+    def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:
+        """By how much each page has aged since `last`, by its host's clock."""
+        return self._ages(self.siblings.numbers(hosts), last, now)
+
+    def _ages(self, number: Ints, last: Floats, now: float) -> Floats:
+        age = np.asarray(now - last)
+        told = (self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number)
+        which = number[told]
+        age[told] = self.clocks.reading(which, now) - self.clocks.reading(which, last[told])
+        return age
+
+    def shift(self, hosts: Sequence[str], now: float) -> Shift:
+        """The pages of these hosts whose age has come to differ from what was last told of them."""
+        pages = self.siblings.pages_of(hosts)
+        last, since = self._last[pages], self._since[pages]
+        number = self.siblings.host_of(pages)
+        age = self._ages(number, last, now)
+        other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
+        self._since[pages[other]] = now - age[other]
+        return Shift(pages[other], last[other], now - age[other])
+
+    def _tell_clocks(self, histories: Histories, posterior: Posterior) -> None:
+        """Every interval once: a page's whole history at first sight, then what is new."""
+        ids = histories.page_ids
+        more = int(ids.max(initial=-1)) + 1 - len(self._last)
+        if more > 0:
+            unknown = np.full(more + len(self._last) // 2, -np.inf)
+            self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
+        page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
+        new = (histories.at > self._last[ids][page]) & (histories.tau > 0)
+        page, end = page[new], histories.at[new]
+        latest = np.fmax(self._last[ids], histories.first_success)
+        if len(page):
+            host = self.siblings.numbers(histories.hosts)[page]
+            self.clocks.observe(host, end, histories.tau[new], posterior.alpha[page], histories.changed[new])
+            np.maximum.at(latest, page, end)
+        self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
+        self._last[ids] = latest

@@ -1,0 +1,60 @@
+"""Clocks of hosts: they find when pages changed together, and otherwise run like any clock."""
+
+import numpy as np
+import pytest
+
+from crawld.scheduler.host_clock import BINS, HostClocks
+
+DAY = 86400.0
+
+
+def lived(rng: np.random.Generator, events: list[float], days: int = 60) -> HostClocks:
+    """A host of 50 pages, each visited every eight days or so, that all change at the given days and at no other."""
+    clocks = HostClocks()
+    last = rng.uniform(0.0, 8.0, 50)
+    for day in np.arange(8.0, days, 0.5):
+        due = np.flatnonzero(last <= day - 8.0)[:5]
+        if len(due):
+            changed = np.array([any(at < event <= day for event in events) for at in last[due]])
+            host, tau = np.zeros(len(due), np.int64), (day - last[due]) * DAY
+            clocks.observe(host, np.full(len(due), day * DAY), tau, np.full(len(due), 0.05 / DAY), changed)
+            last[due] = day
+    return clocks
+
+
+def run(clocks: HostClocks, start: float, end: float) -> float:
+    """How many days the first host's clock runs between two days."""
+    host = np.zeros(1, np.int64)
+    return float((clocks.reading(host, end * DAY) - clocks.reading(host, start * DAY))[0]) / DAY
+
+
+def test_a_mass_event_is_found_in_time() -> None:
+    """The days about the event run many times faster than the quiet days around it."""
+    clocks = lived(np.random.default_rng(1), [30.0])
+    assert run(clocks, 28.5, 31.5) > 5.0 * run(clocks, 40.0, 43.0)
+    assert run(clocks, 28.5, 31.5) > 3.0 * 2
+
+
+def test_before_its_first_bin_and_after_its_last_a_clock_runs_like_any_other() -> None:
+    """Nothing is known there, so a day is a day."""
+    clocks = lived(np.random.default_rng(2), [30.0])
+    assert run(clocks, -300.0, -250.0) == pytest.approx(50.0)
+    assert run(clocks, 500.0, 510.0) == pytest.approx(10.0)
+
+
+def test_hosts_do_not_touch_each_other() -> None:
+    """Evidence of one host leaves the clock of another alone."""
+    clocks = HostClocks()
+    for end in (8.0, 16.0):
+        clocks.observe(
+            np.array([0, 1]), np.full(2, end * DAY), np.full(2, 8 * DAY), np.full(2, 1 / DAY), np.array([True, False])
+        )
+    fast, slow = (clocks.reading(np.array([0, 1]), 16 * DAY) - clocks.reading(np.array([0, 1]), 0.0)) / DAY
+    assert fast > 1.5 * slow
+
+
+def test_old_bins_are_forgotten_and_the_rest_keeps_its_place() -> None:
+    """As time passes the clock moves on, and a later event is found as well as an earlier one."""
+    days = 2 * BINS
+    clocks = lived(np.random.default_rng(3), [days - 20.0], days)
+    assert run(clocks, days - 22.0, days - 18.0) > 3.0 * run(clocks, days - 12.0, days - 8.0)

@@ -88,7 +88,7 @@ def _prepare_sqlite(engine: AsyncEngine, *, begin: str, pragmas: tuple[str, ...]
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same statement may succeed later: locked, full, or out of reach, rather than wrong."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | StoreError):  # a lost connection whose lock another daemon took is a StoreError
         return True
     if not isinstance(error, DBAPIError):
         return False

@@ -1,13 +1,17 @@
-"""What is remembered of pages' copies: packed for its table, and the recent ones kept at hand."""
+"""What is remembered of pages' copies: packed for its table, kept at hand, and read many at once."""
 
+import asyncio
 import struct
 from collections import OrderedDict
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.model.crawl import Digest, Memory
+from crawld.store import tables
 from crawld.store.batch import storable
+from crawld.store.chosen import among
 
 HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
 
@@ -133,3 +137,48 @@ class RecentMemories:
 
 def _weight(memory: Memory) -> int:
     return 25 + len(memory.digest.blocks) + len(memory.volatile) + 2 * len(memory.seen)
+
+
+class MemoryReader:
+    """Reads memories from the database: whatever is asked while one query runs is answered by the next."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, asyncio.Future[Memory | None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def read(self, reading: AsyncEngine, page_id: int) -> Memory | None:
+        """What the database remembers of a page."""
+        answer = self._asked.get(page_id)
+        if answer is None:
+            answer = self._asked[page_id] = asyncio.get_running_loop().create_future()
+            if self._task is None:
+                self._task = asyncio.create_task(self._answer(reading), name="store recall")
+        return await asyncio.shield(answer)  # whoever stops waiting must not take the answer from others
+
+    async def finish(self) -> None:
+        """Return once no query runs."""
+        if self._task is not None:
+            await self._task
+
+    async def _answer(self, reading: AsyncEngine) -> None:
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, {}
+                try:
+                    found = await _read_memories(reading, list(asked))
+                except Exception as error:  # noqa: BLE001  whoever asked raises it
+                    for answer in asked.values():
+                        answer.set_exception(error)
+                        answer.exception()  # seen, even where nobody waits any longer
+                else:
+                    for page_id, answer in asked.items():
+                        answer.set_result(found.get(page_id))
+        finally:
+            self._task = None
+
+
+async def _read_memories(reading: AsyncEngine, page_ids: list[int]) -> dict[int, Memory]:
+    async with reading.begin() as connection:
+        chosen, parameters = among(connection.dialect.name, tables.versions.c.page_id, page_ids)
+        rows = (await connection.execute(select(tables.versions).where(chosen), parameters)).all()
+    return {row.page_id: memory_of(row) for row in rows}

@@ -1,5 +1,6 @@
 """Bringing a database to this version's tables with Alembic, and refusing what is not ours or newer."""
 
+from functools import lru_cache
 from pathlib import Path
 
 from alembic import command
@@ -29,14 +30,20 @@ def alembic_config(connection: Connection) -> Config:
     return config
 
 
+@lru_cache
+def _revisions(directory: Path) -> tuple[str, ...]:
+    """Every revision this version knows, the latest first; read once, because it means importing files."""
+    config = Config()
+    config.set_main_option("script_location", str(directory).replace("%", "%%"))
+    found = tuple(script.revision for script in ScriptDirectory.from_config(config).walk_revisions())
+    if not found:
+        raise StoreError(f"there are no migrations in {directory}: install crawld again")
+    return found
+
+
 def latest_revision() -> str:
     """The revision this version of crawld wants."""
-    config = Config()
-    config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
-    head = ScriptDirectory.from_config(config).get_current_head()
-    if head is None:
-        raise StoreError("there are no migrations: install crawld again")
-    return head
+    return _revisions(migrations_directory())[0]
 
 
 def check_revision(connection: Connection, shown: str) -> str | None:
@@ -47,8 +54,7 @@ def check_revision(connection: Connection, shown: str) -> str | None:
         if tables and tables != ["alembic_version"]:
             raise StoreError(f"{shown} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own")
         return None
-    scripts = ScriptDirectory.from_config(alembic_config(connection))
-    if current not in {script.revision for script in scripts.walk_revisions()}:
+    if current not in _revisions(migrations_directory()):
         raise StoreError(
             f"the database {shown} was written by a newer crawld (revision {current}): install that version again"
         )

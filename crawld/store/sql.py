@@ -36,7 +36,7 @@ from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.lock import FileLock
-from crawld.store.memories import RecentMemories, memory_of
+from crawld.store.memories import MemoryReader, RecentMemories
 from crawld.store.pages import PageList
 from crawld.store.restoring import restore_pages
 from crawld.store.retention import Pruning, Retention, give_back_space
@@ -92,6 +92,7 @@ class SqlStore:
         self._pruning = Pruning(retention or Retention())
         self._writer = Writer(self._commit, commit_interval)
         self._memories = RecentMemories()
+        self._memory_reader = MemoryReader()
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
 
@@ -125,6 +126,7 @@ class SqlStore:
             await self._writer.close()
         finally:
             self._opened = None
+            await self._memory_reader.finish()
             await reading.dispose()
             await connection.close()
             self._unlock()
@@ -246,10 +248,8 @@ class SqlStore:
         if memory is not None:
             return memory
         self._memories.reading(page_id)
-        async with self._reading.begin() as connection:
-            query = select(tables.versions).where(tables.versions.c.page_id == page_id)
-            row = (await connection.execute(query)).one_or_none()
-        return self._memories.read(page_id, None if row is None else memory_of(row))
+        found = await self._memory_reader.read(self._reading, page_id)
+        return self._memories.read(page_id, found)
 
     @in_sentences
     async def dirty_pages(self, limit: int) -> Ints:

@@ -1,5 +1,6 @@
 """What every store does, on SQLite and on PostgreSQL alike."""
 
+import asyncio
 import math
 from collections.abc import AsyncIterator
 
@@ -181,6 +182,21 @@ class TestRecord:
         assert await store.recall(1) == newer
         await store.flush()
         assert await store.recall(1) == newer
+
+    async def test_many_recalls_at_once(self, store: SqlStore, store_url: str) -> None:
+        """Each of many questions asked together gets its own answer, and one given up takes none from others."""
+        await store.adopt(wanted(*map(str, range(300))), origin="list", now=NOW)
+        for page_id in range(1, 201):
+            store.record(record(page_id, Verdict.NEW, memory=memory(page_id, etag=str(page_id))))
+        store = await restarted(store, store_url)
+        given_up = asyncio.create_task(store.recall(7))
+        asked = [asyncio.create_task(store.recall(page_id)) for page_id in range(1, 301)]
+        await asyncio.sleep(0)
+        given_up.cancel()
+        answers = await asyncio.gather(*asked)
+        await store.close()
+        expected = [memory(page_id, etag=str(page_id)) if page_id <= 200 else None for page_id in range(1, 301)]
+        assert answers == expected
 
 
 class TestSignals:

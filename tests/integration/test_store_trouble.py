@@ -16,6 +16,7 @@ import pytest
 from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
 from crawld.store import SqlStore, writer
+from crawld.store.lock import ADVISORY_KEY
 from tests.contract.store_builders import NOW, memory, record, rows, wanted
 
 
@@ -184,6 +185,30 @@ class TestWriting:
         await store.flush()
         assert (await store.restore()).last_success.tolist() == [NOW]
         assert "is in use by another crawld" in await refused(postgres_url)
+        await store.close()
+
+    async def test_a_lock_taken_by_another_keeps_the_rows(self, postgres_url: str) -> None:
+        """Where another daemon took the database while the connection was lost, rows wait and none is dropped."""
+        import asyncpg
+
+        store = SqlStore(postgres_url)
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        other = await asyncpg.connect(postgres_url)
+        await other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        while not await other.fetchval("SELECT pg_try_advisory_lock($1)", ADVISORY_KEY):
+            await asyncio.sleep(0.01)
+        store.record(record(1, Verdict.NEW))
+        await until_unhealthy(store)
+        while "in use by another crawld" not in (store.trouble or ""):
+            await asyncio.sleep(0.01)
+        await other.close()
+        await store.flush()
+        assert store.lost == 0
+        assert (await store.restore()).last_success.tolist() == [NOW]
         await store.close()
 
     async def test_a_queue_twice_full_counts_what_it_refuses(

@@ -97,3 +97,18 @@ def test_audits_draw_pages_by_importance() -> None:
     made = scheduler(3, last=0.0)
     drawn = [made.draw(u) for u in np.linspace(0, 1, 601)[:-1]]
     assert [drawn.count(page) for page in (100, 101, 102)] == [100, 200, 300]
+
+
+def test_several_sources_are_merged_into_one_that_keeps_change_rate_and_drift() -> None:
+    """The merged source has the same γ(1 − e^−κ) and γκ; a single useful source is kept as it is."""
+    made = scheduler(2, last=0.0)
+    kappa = np.array([[0.5, 2.0, 0.0, 0.0], [0.0, 1.5, 0.0, 0.0]])
+    gamma = np.array([[0.3, 0.1, 0.4, 0.0], [0.2, 0.1, 0.0, 0.0]])
+    made.teach([100, 101], alpha=np.array([0.1, 0.1]), shape=np.array([1.0, 1.0]), kappa=kappa, gamma=gamma)
+    chooser = made.chooser
+    assert isinstance(chooser, Scan)
+    believed = chooser.pages.beliefs(np.array([0, 1]))
+    true = (gamma * -np.expm1(-kappa)).sum(axis=1)
+    assert believed.gamma * -np.expm1(-believed.kappa) == pytest.approx(true, rel=1e-9)
+    assert believed.gamma * believed.kappa == pytest.approx((gamma * kappa).sum(axis=1), rel=1e-9)
+    assert (believed.kappa[1], believed.gamma[1]) == (1.5, 0.1)

@@ -20,10 +20,10 @@ def writing_engine(address: Address) -> AsyncEngine:
     if address.file is None:
         return _postgres(address, pool_size=1)
     engine = create_async_engine(address.url, pool_size=1, max_overflow=0)
+    _begin_ourselves(engine)
     _prepare_sqlite(
         engine,
-        begin="BEGIN IMMEDIATE",
-        pragmas=(
+        (
             "auto_vacuum=INCREMENTAL",  # must come before the first page is written
             "journal_mode=WAL",
             "synchronous=NORMAL",
@@ -37,38 +37,37 @@ def writing_engine(address: Address) -> AsyncEngine:
 
 
 def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEngine:
-    """An engine that cannot write, and on SQLite neither creates the file nor leaves any beside it."""
+    """An engine that cannot write, and on SQLite neither creates the file nor leaves any beside it.
+
+    Each statement stands alone: a transaction around a single SELECT would cost more than the SELECT.
+    """
     if address.file is None:
-        engine = _postgres(address, pool_size=2)
-        event.listen(engine.sync_engine, "begin", _begin_read_only)
-        return engine
+        return _postgres(address, pool_size=2, server_settings={"default_transaction_read_only": "on"})
     if not address.file.is_file():
         raise StoreError(f"there is no database at {address.file}: start the daemon, or change `database`")
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
     quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
     url = address.url.set(database=address.file.as_uri(), query=query)
-    engine = create_async_engine(url, pool_size=2, max_overflow=2)
-    _prepare_sqlite(
-        engine, begin="BEGIN", pragmas=("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", "cache_size=-32768")
+    engine = create_async_engine(
+        url, pool_size=2, max_overflow=2, isolation_level="AUTOCOMMIT", skip_autocommit_rollback=True
     )
+    _prepare_sqlite(engine, ("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", "cache_size=-32768"))
     return engine
 
 
-def _postgres(address: Address, *, pool_size: int) -> AsyncEngine:
+def _postgres(address: Address, *, pool_size: int, server_settings: dict[str, str] | None = None) -> AsyncEngine:
+    arguments = {"server_settings": server_settings or {}}
     try:
-        return create_async_engine(address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True)
+        return create_async_engine(
+            address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True, connect_args=arguments
+        )
     except ModuleNotFoundError:
         raise StoreError("PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'") from None
 
 
-def _begin_read_only(connection: Connection) -> None:
-    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-
-
-def _prepare_sqlite(engine: AsyncEngine, *, begin: str, pragmas: tuple[str, ...]) -> None:
+def _prepare_sqlite(engine: AsyncEngine, pragmas: tuple[str, ...]) -> None:
     def on_connect(dbapi_connection: Any, _record: object) -> None:
-        dbapi_connection.isolation_level = None  # transactions are ours, DDL included
         cursor = dbapi_connection.cursor()
         for pragma in pragmas:
             cursor.execute(f"PRAGMA {pragma}")
@@ -79,8 +78,17 @@ def _prepare_sqlite(engine: AsyncEngine, *, begin: str, pragmas: tuple[str, ...]
             if name not in present:
                 dbapi_connection.create_function(name, 1, function, deterministic=True)
 
+    event.listen(engine.sync_engine, "connect", on_connect)
+
+
+def _begin_ourselves(engine: AsyncEngine) -> None:
+    """Take the write lock at the beginning, and let transactions hold DDL too, which the driver by itself does not."""
+
+    def on_connect(dbapi_connection: Any, _record: object) -> None:
+        dbapi_connection.isolation_level = None
+
     def on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     event.listen(engine.sync_engine, "connect", on_connect)
     event.listen(engine.sync_engine, "begin", on_begin)

@@ -32,7 +32,7 @@ async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
         select(_page.id).where(_page.dirty_since.is_not(None), _page.state != PageState.RETIRED.value)
         .order_by(_page.dirty_since).limit(limit)
     )  # fmt: skip
-    async with reading.begin() as connection:
+    async with reading.connect() as connection:
         return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
 
 
@@ -41,7 +41,7 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: in
     ids = np.asarray(page_ids, dtype=np.int64)
     pages: dict[int, tuple[Any, ...]] = {}
     tables_read: list[np.ndarray[Any, Any]] = []
-    async with reading.begin() as connection:
+    async with reading.connect() as connection:
         for start in range(0, len(ids), READ_AT_ONCE):
             chosen = np.sort(ids[start : start + READ_AT_ONCE]).tolist()
             pages |= await _read_pages(connection, chosen)

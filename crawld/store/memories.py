@@ -178,7 +178,7 @@ class MemoryReader:
 
 
 async def _read_memories(reading: AsyncEngine, page_ids: list[int]) -> dict[int, Memory]:
-    async with reading.begin() as connection:
+    async with reading.connect() as connection:
         chosen, parameters = among(connection.dialect.name, tables.versions.c.page_id, page_ids)
         rows = (await connection.execute(select(tables.versions).where(chosen), parameters)).all()
     return {row.page_id: memory_of(row) for row in rows}

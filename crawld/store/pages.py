@@ -77,7 +77,7 @@ class PageList:
             .order_by(_page.id).limit(ADOPTED_AT_ONCE)
         )  # fmt: skip
         while True:
-            async with self._reading.begin() as connection:
+            async with self._reading.connect() as connection:
                 rows = (await connection.execute(query, {"last": last})).all()
             if not rows:
                 return retired

@@ -61,7 +61,7 @@ class Reader:
     async def __aenter__(self) -> Self:
         self._engine = reading_engine(self._address)
         try:
-            async with self._engine.begin() as connection:
+            async with self._engine.connect() as connection:
                 await connection.run_sync(check_readable, self._address.shown)
         except BaseException as error:
             await self._engine.dispose()
@@ -181,7 +181,7 @@ class Reader:
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def _memory(self, page_id: int) -> Row | None:
-        async with self._opened.begin() as connection:
+        async with self._opened.connect() as connection:
             row = (
                 await connection.execute(select(tables.versions).where(tables.versions.c.page_id == page_id))
             ).one_or_none()
@@ -211,7 +211,7 @@ class Reader:
 
     async def _rows(self, query: Select[Any]) -> list[Row]:
         try:
-            async with self._opened.begin() as connection:
+            async with self._opened.connect() as connection:
                 return [dict(row._mapping) for row in await connection.execute(query)]
         except (SQLAlchemyError, OSError) as error:
             raise in_a_sentence(error, self._address.shown) from error

@@ -27,7 +27,7 @@ async def restore_pages(reading: AsyncEngine) -> StoredPages:
     hosts: list[str] = []
     states: list[PageState] = []
     numbers: list[Floats] = []
-    async with reading.begin() as connection:
+    async with reading.connect() as connection:
         host = tables.hosts.c
         names = {row[0]: row[1] for row in await fetch(connection, select(host.id, host.name))}
         columns = (_page.id, _page.url, _page.host_id, _page.state, _page.importance, _page.last_success,

@@ -185,7 +185,7 @@ class SqlStore:
     @in_sentences
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
-        async with self._reading.begin() as connection:
+        async with self._reading.connect() as connection:
             rows = (await connection.execute(select(tables.sources).order_by(tables.sources.c.url))).all()
         return [SourceFile(r.url, Source(r.source), r.host, r.next_poll, decompress(r.state)) for r in rows]
 
@@ -199,7 +199,7 @@ class SqlStore:
     @in_sentences
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
-        async with self._reading.begin() as connection:
+        async with self._reading.connect() as connection:
             await self._pruning.count(connection)
         async with self._connection.transaction() as connection:
             deleted = await self._pruning.step(connection, self._clock.now())
@@ -213,7 +213,7 @@ class SqlStore:
         file = self._address.file
         if file is not None:
             return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
-        async with self._reading.begin() as connection:
+        async with self._reading.connect() as connection:
             return int(await connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
 
     @in_sentences
@@ -237,7 +237,7 @@ class SqlStore:
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host."""
         fields = [column for column in tables.hosts.columns if column.name != "id"]
-        async with self._reading.begin() as connection:
+        async with self._reading.connect() as connection:
             rows = await connection.execute(select(*fields).order_by(tables.hosts.c.id))
             return [HostState(**row._mapping) for row in rows]
 
@@ -272,7 +272,7 @@ class SqlStore:
     @in_sentences
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
-        async with self._reading.begin() as connection:
+        async with self._reading.connect() as connection:
             return await settings.read_setting(connection, name)
 
     @in_sentences

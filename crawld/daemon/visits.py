@@ -25,7 +25,6 @@ log = logging.getLogger("crawld.crawl")
 
 BODY_IN_THREAD = 100_000
 """Bodies from this size on are digested off the loop, so that slots stay on time."""
-SECOND_LOOK_SECONDS = 3.0
 SECOND_LOOK_STREAKS = frozenset({4, 16, 64, 256})
 """After so many changes in a row a page is fetched twice, to learn which of its blocks differ at every fetch."""
 DISTRUST_304 = 30 * 86400.0
@@ -91,7 +90,7 @@ class Visits:
             or fresh.streak not in SECOND_LOOK_STREAKS
         ):
             return judgement
-        await asyncio.sleep(SECOND_LOOK_SECONDS)
+        # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         again = await self.sender.send_again(Request(page.url, page.host))
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement

@@ -24,7 +24,6 @@ from crawld.scheduler.valuation import Beliefs, Floats
 HOSTS = 10_000
 RATE = 500.0  # slots a second
 BATCH = 64  # crawled pages learnt at once
-FIXED_HOST_DELAY = 1.0
 
 
 @dataclass
@@ -53,9 +52,9 @@ class World:
 class Load:
     """Drives a chooser through the mixed load."""
 
-    def __init__(self, world: World, delay: float = FIXED_HOST_DELAY) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.gate = HostGate(Manners(spacing=delay))
+        self.gate = HostGate(Manners(spacing=1.0))
         for index in range(HOSTS):
             self.gate.host(f"host{index}")
         self.intervals = Intervals(shortest=0.0)
@@ -187,7 +186,11 @@ def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
 
 def saturated(pages: int, slots: int, *, expected: bool) -> float:
     """Slots a second where the hosts together allow only half the rate."""
-    load = Load(World(pages, expected), delay=2 * HOSTS / RATE)
+    load = Load(World(pages, expected))
+    mean = 2 * HOSTS / RATE
+    for host, delay in enumerate(load.world.rng.uniform(0.5, 1.5, HOSTS)):
+        # Different delays, so that hosts do not become ready all at once; their rates add up to half the bandwidth.
+        load.gate.set_delay(host, float(delay) * mean * np.log(3))
     load.restore()
     load.run(3 * HOSTS, RATE)
     load.seconds = 0.0

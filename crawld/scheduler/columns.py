@@ -60,6 +60,7 @@ class Columns:
         self.size = 0  # rows ever handed out: all arrays are longer or equal
         self.state: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.host: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.crowd: NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # by host: how many of its pages wait
         self._view(np.zeros((0, len(_FLOATS))))
         self._free: list[int] = []
         self._picked_at: dict[int, float] = {}
@@ -87,6 +88,9 @@ class Columns:
         assert np.all(beliefs.mu >= 0), "importance is never negative"
         self.state[rows] = WAITING
         self.host[rows] = hosts
+        counts = np.bincount(hosts, minlength=len(self.crowd))
+        counts[: len(self.crowd)] += self.crowd
+        self.crowd = counts
         self.believe(rows, beliefs)
         self.last[rows] = last
         self.boost[rows] = boost
@@ -115,12 +119,14 @@ class Columns:
         self.state[rows[state == HELD]] = LEAVING
         gone = rows[state == WAITING]
         self.state[gone] = FREE
+        np.subtract.at(self.crowd, self.host[gone], 1)
         self._free.extend(gone.tolist()[::-1])
 
     def hold(self, row: int, now: float) -> None:
         """Take a waiting page out."""
         assert self.state[row] == WAITING, "only a waiting page can be picked"
         self.state[row] = HELD
+        self.crowd[self.host[row]] -= 1
         self._picked_at[row] = now
 
     def give_back(self, row: int) -> float | None:
@@ -131,6 +137,7 @@ class Columns:
             self._free.append(row)
             return None
         self.state[row] = WAITING
+        self.crowd[self.host[row]] += 1
         return picked_at
 
     def settle(self, row: int, now: float) -> bool:

@@ -28,9 +28,9 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sweep import Sweep
 from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
-CANDIDATES = 160  # near pages in a block
-BLOCK = 96  # slots a block is meant to last
-CHANGED = 256  # pages that may change within a block before it ends
+CANDIDATES = 256  # near pages in a block
+BLOCK = 192  # slots a block is meant to last
+CHANGED = 192  # pages that may change within a block before it ends
 ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
 UNSEEN = (0.0, 0.0, 1e300)  # value, slope and error of a page of which nothing is known
 
@@ -198,7 +198,10 @@ class Frontier:
         """Whether surely no page can be picked now."""
         if self._hot.complete and self._sweep.level == 0:
             return True
-        return self._gate is not None and not (self._gate.ready_at[: self._gate.size] <= now).any()
+        if self._gate is None:
+            return False
+        crowd = self.pages.crowd
+        return not ((self._gate.ready_at[: len(crowd)] <= now) & (crowd > 0)).any()
 
     def _resolve(self, rows: Ints, now: float) -> tuple[int | None, float]:
         """The best of some pages by their exact values."""

@@ -66,7 +66,6 @@ class Hot:
         self._slope[:size] = chart.slope + 2 * shift * chart.bend
         self._bend[:size] = chart.bend
         self._error[:size] = chart.twist * ahead * ahead * ahead + chart.error
-        self._slope[size:] = self._bend[size:] = self._error[size:] = 0.0
         self._not_before[:size] = candidates.not_before
         self._held_back = bool((candidates.not_before > start).any())
         self._follow[:size] = candidates.followed
@@ -121,7 +120,6 @@ class Hot:
             return
         self.fresh_at = np.inf
         self._value[place] = GONE
-        self._slope[place] = self._bend[place] = self._error[place] = 0.0
         if self._follow[place]:
             self._spent.append(int(self._host[place]))
 

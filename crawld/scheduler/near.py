@@ -7,6 +7,7 @@ from crawld.scheduler.chart import Chart
 from crawld.scheduler.chooser import Ints
 
 _COLUMNS = ("at", "value", "slope", "bend", "twist", "error", "until")
+_VALUE = 1
 
 
 class Near:
@@ -70,8 +71,7 @@ class Near:
         if place >= 0:
             self.place[row] = -1
             self.row[place] = -1
-            self._columns[:, place] = 0.0
-            self._columns[1, place] = -np.inf
+            self._columns[_VALUE, place] = -np.inf
             self.dead += 1
 
     def keep(self, mask: NDArray[np.bool_]) -> None:

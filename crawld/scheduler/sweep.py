@@ -18,7 +18,7 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sleepers import Sleepers, later
 from crawld.scheduler.valuation import Floats, Valuation
 
-SLOTS = 1024  # slots between sweeps
+SLOTS = 2048  # slots between sweeps
 WATCHED = 4096  # near pages aimed at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
@@ -122,7 +122,7 @@ class Sweep:
         floor = min(self.lowest_pick, self._lowest_before)
         self._lowest_before, self.lowest_pick = self.lowest_pick, np.inf
         if fall or (self.level > 0 and count < watched // 2):
-            lower = self.sleepers.quantile(max(watched, count))  # twice as many at each further fall
+            lower = self.sleepers.quantile(2 * max(watched, count))  # twice as many at each further fall
             self.level = min(lower, np.nextafter(self.level, 0.0))
             if self.level < 1e-300:
                 self.level = 0.0

@@ -4,13 +4,17 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+OURS = {"CRAWLD_CONFIG", "CRAWLD_URLS", "CRAWLD_BANDWIDTH", "CRAWLD_DATABASE"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS} | {
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+}
 
 
 @dataclass(slots=True)
@@ -22,15 +26,15 @@ class Ended:
     err: str
 
 
-async def command(*arguments: str, cwd: Path, given: bytes = b"") -> Ended:
-    """Run `crawld ARGUMENTS` to its end."""
+async def command(*arguments: str, cwd: Path, given: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+    """Run `crawld ARGUMENTS` to its end, with `env` added to the environment."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "crawld",
         *arguments,
         cwd=cwd,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | dict(env or {}),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -74,10 +78,17 @@ class Running:
 
 
 @asynccontextmanager
-async def daemon(*arguments: str, cwd: Path) -> AsyncIterator[Running]:
+async def daemon(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
     """`crawld run ARGUMENTS` while the block runs; killed at its end if it still lives."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "crawld", "run", *arguments, cwd=cwd, env=ENVIRONMENT, stderr=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "crawld",
+        "run",
+        *arguments,
+        cwd=cwd,
+        env=ENVIRONMENT | dict(env or {}),
+        stderr=asyncio.subprocess.PIPE,
     )
     running = Running(process)
     try:

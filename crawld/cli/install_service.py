@@ -14,7 +14,9 @@ NEXT_STEPS = """installed {unit}
 
   1. put your URL list and settings in place: /etc/crawld/config.yaml (an example is beside it if there was none)
   2. systemctl daemon-reload && systemctl enable --now crawld
-  3. systemctl status crawld; journalctl -fu crawld"""
+  3. systemctl status crawld; journalctl -fu crawld
+  4. cd /var/lib/crawld && {command} stats"""
+HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 
 
 def shipped(name: str) -> str:
@@ -39,6 +41,12 @@ def command(install: bool, root: Path) -> None:
     """Print the systemd unit for this installation of crawld, or install it with --install (as root)."""
     found = shutil.which("crawld") or str(Path(sys.executable).with_name("crawld"))
     unit = shipped("systemd/crawld.service").replace(SHIPPED_COMMAND, found)
+    if _at_home(Path(found)) or _at_home(Path(sys.base_prefix)):
+        click.echo(
+            f"careful: {found} or its Python is in a home directory, where the service is not let in. Install crawld "
+            "elsewhere first, for example: python3 -m venv /opt/crawld && /opt/crawld/bin/pip install .",
+            err=True,
+        )
     if not install:
         click.echo(unit, nl=False)
         return
@@ -53,4 +61,9 @@ def command(install: bool, root: Path) -> None:
     except OSError as error:
         how = f"sudo {found} install-service --install"
         raise CrawldError(f"{error.filename}: {error.strerror}. Installing needs root: {how}") from None
-    click.echo(NEXT_STEPS.format(unit=place))
+    click.echo(NEXT_STEPS.format(unit=place, command=found))
+
+
+def _at_home(path: Path) -> bool:
+    """Whether ProtectHome of the unit hides the path."""
+    return any(path.resolve().is_relative_to(home) for home in HOMES)

@@ -19,7 +19,9 @@ CONFIG = click.option(
     envvar="CRAWLD_CONFIG",
     help="The daemon's settings (YAML).",
 )
-DATABASE = click.option("--database", metavar="URL", help="The daemon's database, which tells its socket.")
+DATABASE = click.option(
+    "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="The daemon's database, which tells its socket."
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 
 

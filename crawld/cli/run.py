@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from crawld.config import Settings, load
 from crawld.errors import InputError
@@ -21,13 +22,24 @@ where urls.txt holds one URL a line, optionally followed by its importance; or `
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), envvar="CRAWLD_CONFIG", help="Settings (YAML)."
 )
-@click.option("--urls", metavar="FILE", help="The pages to keep fresh, one URL a line; - reads standard input.")
-@click.option("--bandwidth", metavar="RATE", help="Requests in all: 2/s, 90/min, 5000/day.")
-@click.option("--database", metavar="URL", help="sqlite:///FILE or postgresql://USER@HOST/NAME.")
-def command(config_file: Path | None, urls: str | None, bandwidth: str | None, database: str | None) -> None:
+@click.option(
+    "--urls",
+    metavar="FILE",
+    envvar="CRAWLD_URLS",
+    help="The pages to keep fresh, one URL a line; - reads standard input.",
+)
+@click.option("--bandwidth", metavar="RATE", envvar="CRAWLD_BANDWIDTH", help="Requests in all: 2/s, 90/min, 5000/day.")
+@click.option(
+    "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/NAME."
+)
+@click.pass_context
+def command(
+    ctx: click.Context, config_file: Path | None, urls: str | None, bandwidth: str | None, database: str | None
+) -> None:
     """Crawl for ever: keep the pages of a URL list fresh within the bandwidth.
 
-    The command line wins over the file given with --config. SIGTERM and ctrl-C end it cleanly.
+    The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
+    that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
     """
     given = {"urls": urls, "bandwidth": bandwidth, "database": database}
     settings = load(config_file, given)
@@ -37,7 +49,9 @@ def command(config_file: Path | None, urls: str | None, bandwidth: str | None, d
 
     wiring.set_up_logging(settings)
     read_again = partial(load, config_file, given)
-    asyncio.run(wiring.build(settings, insist_on_bandwidth=bandwidth is not None, read_settings=read_again).run())
+    # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
+    insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
+    asyncio.run(wiring.build(settings, insist_on_bandwidth=insist, read_settings=read_again).run())
 
 
 def _holds_pages(settings: Settings) -> bool:

@@ -1,0 +1,187 @@
+"""The service: its unit passes systemd's own checks, and the daemon tells the service manager how it is."""
+
+import asyncio
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.process import ROOT, command, daemon, settings
+from tests.site import Site
+
+UNIT = (ROOT / "systemd/crawld.service").read_text(encoding="utf-8")
+MOST_EXPOSURE = 1.5
+
+
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run systemd-analyze, or skip where there is none."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed here")
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def unit_file(tmp_path: Path) -> Path:
+    """The unit with a command that exists, as `crawld install-service` writes it."""
+    file = tmp_path / "crawld.service"
+    file.write_text(UNIT.replace("/usr/local/bin/crawld", sys.executable), encoding="utf-8")
+    return file
+
+
+class Manager:
+    """The service manager's end of NOTIFY_SOCKET: collects the lines that are sent to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.lines: list[str] = []
+        self.environment = {"NOTIFY_SOCKET": str(path)}
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(path))
+
+    async def listen(self) -> None:
+        """Collect until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self.lines += (await loop.sock_recv(self._socket, 4096)).decode().splitlines()
+
+    async def until_told(self, start: str, times: int = 1) -> str:
+        """The line that begins so, once it has come that often."""
+        async with asyncio.timeout(30):
+            while True:
+                found = [line for line in self.lines if line.startswith(start)]
+                if len(found) >= times:
+                    return found[times - 1]
+                await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+
+@asynccontextmanager
+async def manager(folder: Path) -> AsyncIterator[Manager]:
+    """A service manager that listens while the block runs."""
+    it = Manager(folder / "notify")
+    listening = asyncio.create_task(it.listen())
+    try:
+        yield it
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+        it.close()
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(unit_file: Path) -> None:
+    """`systemd-analyze verify` is silent; its exit status alone would pass unknown names."""
+    done = analyze("verify", str(unit_file))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_is_hardly_exposed(unit_file: Path) -> None:
+    """`systemd-analyze security` rates the service at 1.5 or better."""
+    done = analyze("security", "--offline=yes", "--no-pager", str(unit_file))
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert found, done.stdout + done.stderr
+    assert float(found[1]) <= MOST_EXPOSURE
+
+
+def test_every_directive_of_the_service_has_its_reason() -> None:
+    """Above each line of [Service] stands a comment."""
+    lines = UNIT.split("[Service]\n")[1].split("[Install]")[0].splitlines()
+    directives = [at for at, line in enumerate(lines) if "=" in line and not line.startswith("#")]
+    assert len(directives) > 40
+    without = [lines[at] for at in directives if not (at and re.match(r"# \S.{5}", lines[at - 1]))]
+    assert without == []
+
+
+async def test_the_unit_is_printed_for_this_installation(tmp_path: Path) -> None:
+    """`crawld install-service` names the command of this installation and changes nothing."""
+    done = await command("install-service", cwd=tmp_path)
+    assert done.status == 0, done.err
+    (start,) = re.findall(r"^ExecStart=(\S+) run --config /etc/crawld/config.yaml$", done.out, re.MULTILINE)
+    assert Path(start).is_absolute()
+    assert Path(start).name == "crawld"
+    assert done.out == UNIT.replace("/usr/local/bin/crawld", start)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_installing_keeps_the_settings_that_are_there(tmp_path: Path) -> None:
+    """The unit and an example of the settings are written; settings of one's own survive a second installation."""
+    given = ("install-service", "--install", "--root", str(tmp_path))
+    done = await command(*given, cwd=tmp_path)
+    assert done.status == 0, done.err
+    unit, config = tmp_path / "etc/systemd/system/crawld.service", tmp_path / "etc/crawld/config.yaml"
+    assert str(unit) in done.out
+    assert config.read_text(encoding="utf-8") == (ROOT / "config.yaml").read_text(encoding="utf-8")
+    config.write_text("bandwidth: 7/s\n")
+    unit.write_text("an older unit\n")
+    assert (await command(*given, cwd=tmp_path)).status == 0
+    assert config.read_text() == "bandwidth: 7/s\n"
+    assert "[Service]" in unit.read_text()
+
+
+async def test_an_installation_without_the_right_to_says_what_to_do(tmp_path: Path) -> None:
+    """Where files cannot be written, a sentence names the first of them and the way."""
+    (tmp_path / "etc").write_text("a file where a directory should be")
+    done = await command("install-service", "--install", "--root", str(tmp_path), cwd=tmp_path)
+    assert done.status == 2
+    assert str(tmp_path / "etc") in done.err
+    assert "sudo" in done.err
+
+
+async def test_the_service_manager_hears_everything(tmp_path: Path) -> None:
+    """READY with a status, WATCHDOG while it lives, RELOADING and READY again on SIGHUP, STOPPING at the end."""
+    async with Site() as site, manager(tmp_path) as told:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="5/s")
+        watched = told.environment | {"WATCHDOG_USEC": "600000"}
+        async with daemon("--config", str(file), cwd=tmp_path, env=watched) as running:
+            await told.until_told("READY=1")
+            assert re.fullmatch(r"STATUS=1 pages at 5/s, .*fresh.*", await told.until_told("STATUS="))
+            await told.until_told("WATCHDOG=1", times=3)
+            running.process.send_signal(signal.SIGHUP)
+            await told.until_told("RELOADING=1")
+            assert re.fullmatch(r"MONOTONIC_USEC=\d+", await told.until_told("MONOTONIC_USEC="))
+            await told.until_told("READY=1", times=2)
+            assert await running.end() == 0
+        await told.until_told("STOPPING=1")
+        heard = [line for line in told.lines if line in {"READY=1", "RELOADING=1", "STOPPING=1"}]
+        assert heard == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+
+
+async def test_without_a_watchdog_none_is_fed(tmp_path: Path) -> None:
+    """WATCHDOG_USEC that is meant for another process is no business of ours."""
+    async with Site() as site, manager(tmp_path) as told:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="5/s")
+        elsewhere = told.environment | {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}
+        async with daemon("--config", str(file), cwd=tmp_path, env=elsewhere) as running:
+            await running.until_logged("verdict=unchanged")
+            assert await running.end() == 0
+        await told.until_told("STOPPING=1")
+        assert "WATCHDOG=1" not in told.lines
+
+
+async def test_the_environment_stands_between_the_file_and_the_command_line(tmp_path: Path) -> None:
+    """CRAWLD_CONFIG, CRAWLD_DATABASE, CRAWLD_URLS and CRAWLD_BANDWIDTH do what the options do, which win over them."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="1/s")
+        (tmp_path / "others.txt").write_text(site.url("/ok/2") + "\n")
+        given = {"CRAWLD_CONFIG": str(file), "CRAWLD_DATABASE": "sqlite:///env.db"}
+        run = given | {"CRAWLD_URLS": "others.txt", "CRAWLD_BANDWIDTH": "6/s"}
+        async with daemon(cwd=tmp_path, env=run) as running:
+            await running.until_logged("verdict=new")
+            assert (await command("bandwidth", cwd=tmp_path, env=given)).out == "6/s\n"
+            assert (await command("bandwidth", "8/s", cwd=tmp_path, env=given)).status == 0
+            assert (await command("urls", "list", cwd=tmp_path, env=given)).out == site.url("/ok/2") + "\n"
+            assert await running.end() == 0
+        async with daemon("--urls", "urls.txt", cwd=tmp_path, env=run) as running:
+            # What was steered outlives a restart with the same environment.
+            assert "bandwidth=8/s" in await running.until_logged("ready")
+            assert (await command("urls", "list", cwd=tmp_path, env=given)).out == site.url("/ok/1") + "\n"
+    assert not (tmp_path / "x.db").exists()

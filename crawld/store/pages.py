@@ -1,8 +1,9 @@
 """Pages: taking over a URL list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -14,8 +15,10 @@ from crawld.store import tables
 from crawld.store.bulk import run
 from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
+from crawld.store.patience import keep_trying
 from crawld.store.upserts import plain
 
+T = TypeVar("T")
 ADOPTED_AT_ONCE = 5_000  # lines a transaction: crawls waiting to be committed get in between
 RETIRED = PageState.RETIRED.value
 
@@ -36,73 +39,94 @@ _RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInte
 
 
 class PageList:
-    """Takes over URL lists, a few thousand lines a transaction.
+    """Takes over URL lists, a few thousand lines a transaction, each tried again while the database is in trouble.
 
     A page belongs to the origin that listed it first; while that one lists it, others leave it as it is.
     """
 
-    def __init__(self, connection: WriteConnection, reading: AsyncEngine) -> None:
+    def __init__(self, connection: WriteConnection, reading: AsyncEngine, shown: str) -> None:
         self._connection = connection
         self._reading = reading
+        self._shown = shown
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool) -> Adoption:
         """Add, re-weight, bring back; with `complete`, retire what the origin no longer lists."""
         lines = {line.url: line.importance for line in wanted}  # the last of equal lines counts
-        adoption = _Adoption(origin, now)
+        hosts_of_origins: dict[str, str] = {}
+
+        async def take(connection: AsyncConnection) -> _Chunk:
+            return await _Chunk(origin, now, hosts_of_origins).take(connection, chunk)
+
+        parts: list[_Chunk] = []
         rest = iter(lines.items())
         while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
-            async with self._connection.transaction() as connection:
-                await adoption.take(connection, chunk)
-        retired = await self._retire_others(origin, adoption.kept, now) if complete else []
-        return Adoption(adoption.added, adoption.returned, adoption.reweighted, retired)
+            parts.append(await self._write(take))
+        kept = {page_id for part in parts for page_id in part.kept}
+        return Adoption(
+            added=[page for part in parts for page in part.added],
+            returned=[page for part in parts for page in part.returned],
+            reweighted=[page for part in parts for page in part.reweighted],
+            retired=await self._retire_others(origin, kept, now) if complete else [],
+        )
 
     async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
         """Retire these pages, whoever listed them; unknown and retired ones are passed over."""
+
+        async def take(connection: AsyncConnection) -> list[Page]:
+            among_urls, parameters = among(connection.dialect.name, _page.url, chunk)
+            query = _select_pages().where(among_urls, _page.state != RETIRED)
+            found = [_page_of(row) for row in await connection.execute(query, parameters)]
+            await _retire(connection, found, now)
+            return found
+
         retired: list[Page] = []
         rest = iter(dict.fromkeys(urls))
         while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
-            async with self._connection.transaction() as connection:
-                among_urls, parameters = among(connection.dialect.name, _page.url, chunk)
-                query = _select_pages().where(among_urls, _page.state != RETIRED)
-                found = [_page_of(row) for row in await connection.execute(query, parameters)]
-                await _retire(connection, found, now)
-                retired += found
+            retired += await self._write(take)
         return retired
 
     async def _retire_others(self, origin: str, kept: set[int], now: float) -> list[Page]:
-        retired: list[Page] = []
-        last = 0
         query = (
             _select_pages().where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
             .order_by(_page.id).limit(ADOPTED_AT_ONCE)
         )  # fmt: skip
-        while True:
+
+        async def read() -> Sequence[Any]:
             async with self._reading.connect() as connection:
-                rows = (await connection.execute(query, {"last": last})).all()
-            if not rows:
-                return retired
+                return (await connection.execute(query, {"last": last})).all()
+
+        retired: list[Page] = []
+        last = 0
+        while rows := await keep_trying(read, self._shown):
             last = rows[-1].id
             unlisted = [_page_of(row) for row in rows if row.id not in kept]
             if unlisted:
-                async with self._connection.transaction() as connection:
-                    await _retire(connection, unlisted, now)
+                await self._write(partial(_retire, pages=unlisted, now=now))
                 retired += unlisted
+        return retired
+
+    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            async with self._connection.transaction() as connection:
+                return await work(connection)
+
+        return await keep_trying(attempt, self._shown)
 
 
-class _Adoption:
-    """One list being taken over."""
+class _Chunk:
+    """Some lines of a list being taken over in one transaction."""
 
-    def __init__(self, origin: str, now: float) -> None:
+    def __init__(self, origin: str, now: float, hosts_of_origins: dict[str, str]) -> None:
         self._origin, self._now = origin, now
         self.added: list[Page] = []
         self.returned: list[Page] = []
         self.reweighted: list[Page] = []
         self.kept: set[int] = set()
         self._hosts: dict[str, int] = {}
-        self._host_by_origin: dict[str, str] = {}
+        self._hosts_of_origins = hosts_of_origins
 
-    async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> None:
-        """Take over some lines in the connection's transaction."""
+    async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> Self:
+        """Take over the lines in the connection's transaction."""
         among_urls, parameters = among(connection.dialect.name, _page.url, list(lines))
         query = _select_pages(_page.state, _page.origin, _page.last_success).where(among_urls)
         known = {row.url: row for row in await connection.execute(query, parameters)}
@@ -130,12 +154,13 @@ class _Adoption:
         await run(connection, _REWEIGHT, reweighted)
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
+        return self
 
     def _host_of(self, url: str) -> str:
         origin = url[: url.index("/", len("https://"))]  # a normalised URL has a path
-        host = self._host_by_origin.get(origin)
+        host = self._hosts_of_origins.get(origin)
         if host is None:
-            host = self._host_by_origin[origin] = host_of(url)
+            host = self._hosts_of_origins[origin] = host_of(url)
         return host
 
     async def _insert(self, connection: AsyncConnection, new: list[Page]) -> None:

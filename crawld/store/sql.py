@@ -38,6 +38,7 @@ from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.lock import FileLock
 from crawld.store.memories import MemoryReader, RecentMemories
 from crawld.store.pages import PageList
+from crawld.store.patience import keep_trying
 from crawld.store.restoring import restore_pages
 from crawld.store.retention import Pruning, Retention, give_back_space
 from crawld.store.schema import migrate
@@ -61,15 +62,12 @@ def _migrating() -> asyncio.Lock:
 Asked = Callable[Concatenate["SqlStore", P], Awaitable[T]]
 
 
-def in_sentences(method: Asked[P, T]) -> Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]:
-    """Turn what the driver raises into a StoreError."""
+def patiently(method: Asked[P, T]) -> Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]:
+    """Try again for a while where the database does not answer; StoreError where that does not help."""
 
     @wraps(method)
     async def asked(store: "SqlStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await method(store, *args, **kwargs)
-        except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, store.shown) from error
+        return await keep_trying(lambda: method(store, *args, **kwargs), store.shown)
 
     return asked
 
@@ -182,21 +180,21 @@ class SqlStore:
         """Queue what is now known of a source file."""
         self._writer.put(poll)
 
-    @in_sentences
+    @patiently
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
         async with self._reading.connect() as connection:
             rows = (await connection.execute(select(tables.sources).order_by(tables.sources.c.url))).all()
         return [SourceFile(r.url, Source(r.source), r.host, r.next_poll, decompress(r.state)) for r in rows]
 
-    @in_sentences
+    @patiently
     async def forget_sources(self, urls: Sequence[str]) -> None:
         """Forget source files; what their host's signals were worth is kept."""
         async with self._connection.transaction() as connection:
             chosen, parameters = among(connection.dialect.name, tables.sources.c.url, urls)
             await connection.execute(delete(tables.sources).where(chosen), parameters)
 
-    @in_sentences
+    @patiently
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
         async with self._reading.connect() as connection:
@@ -207,7 +205,7 @@ class SqlStore:
             await give_back_space(connection)
         return deleted
 
-    @in_sentences
+    @patiently
     async def size(self) -> int:
         """How many bytes the database takes."""
         file = self._address.file
@@ -216,24 +214,22 @@ class SqlStore:
         async with self._reading.connect() as connection:
             return int(await connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
 
-    @in_sentences
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
-        return await PageList(self._connection, self._reading).adopt(
+        return await PageList(self._connection, self._reading, self.shown).adopt(
             wanted, origin=origin, now=now, complete=complete
         )  # fmt: skip
 
-    @in_sentences
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
-        return await PageList(self._connection, self._reading).retire(urls, now=now)
+        return await PageList(self._connection, self._reading, self.shown).retire(urls, now=now)
 
-    @in_sentences
+    @patiently
     async def restore(self) -> StoredPages:
         """Everything a start needs to know of the pages."""
         return await restore_pages(self._reading)
 
-    @in_sentences
+    @patiently
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host."""
         fields = [column for column in tables.hosts.columns if column.name != "id"]
@@ -241,7 +237,7 @@ class SqlStore:
             rows = await connection.execute(select(*fields).order_by(tables.hosts.c.id))
             return [HostState(**row._mapping) for row in rows]
 
-    @in_sentences
+    @patiently
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
         memory = self._memories.get(page_id)
@@ -251,17 +247,17 @@ class SqlStore:
         found = await self._memory_reader.read(self._reading, page_id)
         return self._memories.read(page_id, found)
 
-    @in_sentences
+    @patiently
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
         return await learning.dirty_pages(self._reading, limit)
 
-    @in_sentences
+    @patiently
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200) -> Histories:
         """The latest observations of each page, at most that many; gone counts as a change."""
         return await learning.read_histories(self._reading, page_ids, most_per_page)
 
-    @in_sentences
+    @patiently
     async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
         for start in range(0, len(estimates), SAVED_AT_ONCE):
@@ -269,13 +265,13 @@ class SqlStore:
                 some = estimates[start : start + SAVED_AT_ONCE]
                 await learning.write_estimates(connection, some, self._clock.now())
 
-    @in_sentences
+    @patiently
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
         async with self._reading.connect() as connection:
             return await settings.read_setting(connection, name)
 
-    @in_sentences
+    @patiently
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
         async with self._connection.transaction() as connection:

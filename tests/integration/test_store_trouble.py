@@ -15,9 +15,9 @@ import pytest
 
 from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.store import SqlStore, writer
+from crawld.store import SqlStore, patience, writer
 from crawld.store.lock import ADVISORY_KEY
-from tests.contract.store_builders import NOW, memory, record, rows, wanted
+from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
 
 
 async def refused(url: str) -> str:
@@ -146,6 +146,42 @@ class TestWriting:
         await store.flush()
         assert store.healthy
         assert (await store.restore()).last_success.tolist() == [NOW]
+        await store.close()
+
+    async def test_other_writes_are_tried_again(self, tmp_path: Path) -> None:
+        """Adoption, estimates, settings and pruning wait for a lock that somebody else holds, and lose nothing."""
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        adopting = asyncio.create_task(store.adopt(wanted("b"), origin="list", now=NOW))
+        tasks = [
+            asyncio.create_task(store.save_estimates([estimate(1, at=NOW)])),
+            asyncio.create_task(store.change_setting("bandwidth", "1/s", now=NOW)),
+            asyncio.create_task(store.prune()),
+        ]
+        await asyncio.sleep(1.5)
+        assert not any(task.done() for task in (adopting, *tasks))
+        other.execute("ROLLBACK")
+        other.close()
+        await asyncio.gather(*tasks)
+        adoption = await adopting
+        assert [page.id for page in adoption.added] == [2]
+        assert [page.id for page in adoption.retired] == [1]
+        assert await store.setting("bandwidth") == "1/s"
+        await store.close()
+
+    async def test_what_does_not_pass_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Patience ends: a database that stays locked is a StoreError for whoever asked."""
+        monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="is locked by another program: close it"):
+            await store.change_setting("bandwidth", "1/s", now=NOW)
+        other.close()
         await store.close()
 
     async def test_disk_full(self, tmp_path: Path) -> None:

@@ -104,6 +104,14 @@ class Frontier:
             self._overdue.rekey(row)
         self._reconsider(rows[~late])
 
+    def hold(self, row: int, now: float) -> bool:
+        """Hold this very page; False if it is held already."""
+        if self.pages.held(row):
+            return False
+        self._withdraw(row)
+        self.pages.hold(row, now)
+        return True
+
     def settle(self, row: int, now: float) -> None:
         """Give back a page crawled with success."""
         if self.pages.settle(row, now):
@@ -133,6 +141,10 @@ class Frontier:
     def held(self, row: int) -> bool:
         """Whether the page is out being crawled."""
         return self.pages.held(row)
+
+    def waits_until(self, row: int) -> float:
+        """The time before which the page is not picked."""
+        return float(self.pages.not_before[row])
 
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""

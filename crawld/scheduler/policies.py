@@ -14,6 +14,7 @@ from crawld.errors import InputError
 from crawld.scheduler import allocation
 from crawld.scheduler.chooser import Chooser
 from crawld.scheduler.columns import Intervals
+from crawld.scheduler.frontier import Frontier
 from crawld.scheduler.greedy import (
     GreedyAge,
     GreedyApproximate,
@@ -24,7 +25,6 @@ from crawld.scheduler.greedy import (
     GreedyNcis,
 )
 from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scan import Scan
 from crawld.scheduler.timetable import Bools, Plan, Timetable
 from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
@@ -56,7 +56,7 @@ class Policy:
         if self.plan is not None:
             return Timetable(self.plan, bandwidth, gate, intervals, rng)
         assert self.valuation is not None, "a policy has a valuation or a plan"
-        return Scan(self.valuation(), gate, intervals)
+        return Frontier(self.valuation(), gate, intervals)
 
 
 def change_rate(beliefs: Beliefs) -> Floats:

@@ -106,7 +106,7 @@ async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tm
     assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'gone'") == [(1,)]
 
 
-@pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/reset/1"])
+@pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/silent/1"])
 async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: str) -> None:
     """After it, pages of that host wait, and those of the other host go on."""
     async with Site(hosts=2) as site:

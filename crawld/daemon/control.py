@@ -126,8 +126,18 @@ class Steering:
             "value": self._scheduler.value_of(page.id, now) if seen else None,
             "level": self._scheduler.chooser.level,
             "host_ready_in_seconds": max(0.0, float(self._gate.ready_at[host]) - now),
+            "expected_in_seconds": self._expected_in(page.id, host, now),
             "why_not_now": self._why_not(page.id, host, now),
         }
+
+    def _expected_in(self, page_id: int, host: int, now: float) -> float | None:
+        """How long until the page is crawled if the level stays and no signal comes; None while that is never."""
+        if self._paused or self._rate == 0:
+            return None
+        if self._scheduler.held(page_id):
+            return 0.0
+        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]))
+        return at - now if math.isfinite(at) else None
 
     def _why_not(self, page_id: int, host: int, now: float) -> str:
         if self._paused:
@@ -148,6 +158,8 @@ class Steering:
         if (wait := self._scheduler.waits_until(page_id)) > now:
             return f"it was asked or failed lately and waits {wait - now:.0f} s more"
         value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
+        if value >= level:
+            return "it is about to be: its turn comes with one of the next slots"
         return f"its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
 
     async def reload(self) -> str:

@@ -55,9 +55,12 @@ class Chooser(Protocol):
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
 
+    def expected_at(self, row: int, now: float) -> float:
+        """When a page that is not held will be picked if nothing changes (its host aside): never before now."""
+
     @property
     def level(self) -> float:
-        """The crawl value of what is being picked now, 0 before the first pick."""
+        """The crawl value of what is being picked by its value now, 0 before the first such pick."""
 
     @property
     def active(self) -> int:

@@ -8,24 +8,16 @@ for pages never crawled, so that "longest overdue first" puts them first.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.valuation import Beliefs, Floats
+from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 FREE, WAITING, HELD, LEAVING = range(4)
 
 DAY = 86400.0
-
-
-class Valued(Protocol):
-    """As much of a valuation as it takes to look at every page."""
-
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        """The value of crawling each page now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +156,26 @@ class Columns:
         """Whether the page is out."""
         return row in self._picked_at
 
-    def value(self, valuation: Valued, rows: Ints, now: float) -> Floats:
+    def value(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
         """The crawl value of pages that have been crawled; a clock behind the last crawl counts as that moment."""
         tau = np.maximum(now - self.last[rows], 0.0)
         return valuation.value(tau, self.boost[rows], self.beliefs(rows))
 
-    def standing(self, valuation: Valued, rows: Ints, now: float) -> Floats:
+    def standing(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
         values = np.full(len(rows), np.inf)
         crawled = ~np.isnan(self.last[rows])
         values[crawled] = self.value(valuation, rows[crawled], now)
         return values
+
+    def expected_at(self, valuation: Valuation, row: int, level: float, now: float) -> float:
+        """When a page will be picked if the level stays and no signal comes: as its value gets there, or when due."""
+        wait = float(self.not_before[row])
+        if np.isnan(self.last[row]):
+            return max(now, wait)
+        rows = np.array([row])
+        tau = float(valuation.crossing(level, self.boost[rows], self.beliefs(rows))[0])
+        return max(now, wait, min(float(self.due[row]), float(self.last[row]) + tau))
 
     def _allocate(self, count: int) -> Ints:
         reused = [self._free.pop() for _ in range(min(count, len(self._free)))]

@@ -150,6 +150,10 @@ class Frontier:
         """The crawl value of pages, inf for those never crawled."""
         return self.pages.standing(self._valuation, rows, now)
 
+    def expected_at(self, row: int, now: float) -> float:
+        """When the page will be picked, if nothing changes."""
+        return self.pages.expected_at(self._valuation, row, self.level, now)
+
     # The pick
 
     def pick(self, now: float) -> int | None:
@@ -412,7 +416,6 @@ class Frontier:
             if row is None:
                 return None
             if pages.not_before[row] <= now and pages.due[row] <= now:
-                self.level = float(self.value_of(np.array([row]), now)[0])
                 return row
             # Not before its time, or not late any more because the clock stepped back.
             self._overdue.remove(row)

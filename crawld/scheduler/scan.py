@@ -3,15 +3,15 @@
 import numpy as np
 
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import WAITING, Columns, Intervals, Valued
+from crawld.scheduler.columns import WAITING, Columns, Intervals
 from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.valuation import Beliefs, Floats
+from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 
 class Scan:
     """A chooser that evaluates every page: exact by construction, and slow."""
 
-    def __init__(self, valuation: Valued, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
+    def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         self._valuation = valuation
         self._gate = gate
         self.pages = Columns(intervals or Intervals())
@@ -41,7 +41,8 @@ class Scan:
         row, value = self.best(now)
         if row is not None:
             self.pages.hold(row, now)
-            self.level = value
+            if self.pages.due[row] > now:
+                self.level = value
             self.picks += 1
         return row
 
@@ -105,3 +106,7 @@ class Scan:
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
         return self.pages.standing(self._valuation, rows, now)
+
+    def expected_at(self, row: int, now: float) -> float:
+        """When the page will be picked, if nothing changes."""
+        return self.pages.expected_at(self._valuation, row, self.level, now)

@@ -241,6 +241,11 @@ class Scheduler:
         """The time before which the page is not picked, whatever its value."""
         return self.chooser.waits_until(self._row_of[page_id])
 
+    def expected_at(self, page_id: int, now: float) -> float:
+        """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
+        row = self._row_of[page_id]
+        return now if row in self._held else self.chooser.expected_at(row, now)
+
     def value_of(self, page_id: int, now: float) -> float:
         """The crawl value of a page now."""
         return float(self.chooser.value_of(self._rows([page_id]), now)[0])

@@ -166,6 +166,13 @@ class Timetable:
         """How many intervals have passed since each page's last crawl, inf for those never crawled."""
         return np.array([self._owed(row, now) for row in rows.tolist()])
 
+    def expected_at(self, row: int, now: float) -> float:
+        """When the page's window ends: those that end earlier are served before it."""
+        pages = self.pages
+        end = float(self._turn[row]) + (0.0 if self._plan.random else float(self._interval[row]))
+        at_once = np.isnan(pages.last[row]) or self._called[row]
+        return max(now, float(pages.not_before[row]), -np.inf if at_once else min(end, float(pages.due[row])))
+
     def rates_of(self, rows: Ints) -> Floats:
         """The rate each page is visited at in turn, or upon signals."""
         upon = self._chance[rows] * self.pages.gamma[rows]

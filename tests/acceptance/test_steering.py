@@ -135,3 +135,20 @@ async def test_stats_explain_and_get_work_with_and_without_the_daemon(tmp_path: 
         assert "fetched" in copy.err
         assert (await command("get", site.url("/absent"), *given, cwd=tmp_path)).status == 2
         assert (await command("explain", site.url("/unknown"), *given, cwd=tmp_path)).status == 2
+
+
+async def test_explain_says_when_a_page_is_expected(tmp_path: Path) -> None:
+    """A page just crawled waits for its least interval; none is expected while crawld is paused."""
+    async with Site() as site:
+        url = site.url("/ok/1")
+        file = settings(tmp_path, [url], bandwidth="5/s", min_interval="1h")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            explained = json.loads((await command("explain", url, "--json", *given, cwd=tmp_path)).out)
+            assert 3000 < explained["now"]["expected_in_seconds"] <= 3600
+            assert "expected in" in (await command("explain", url, *given, cwd=tmp_path)).out
+            assert (await command("pause", *given, cwd=tmp_path)).status == 0
+            explained = json.loads((await command("explain", url, "--json", *given, cwd=tmp_path)).out)
+            assert explained["now"]["expected_in_seconds"] is None
+            assert explained["now"]["why_not_now"] == "crawld is paused"

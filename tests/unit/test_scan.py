@@ -5,6 +5,7 @@ import pytest
 
 from crawld.scheduler.chooser import Chooser
 from crawld.scheduler.columns import Intervals
+from crawld.scheduler.frontier import Frontier
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.valuation import Beliefs, Floats, Jet
@@ -54,7 +55,10 @@ def test_the_highest_value_is_picked_and_ties_go_to_the_lower_row() -> None:
 def test_pages_never_crawled_come_first_by_importance_then_the_longest_overdue() -> None:
     """No value outranks a page that was never crawled or is overdue."""
     chooser = scan([1.0, 2.0, 9.0, 1.0, 1.0], [np.nan, np.nan, 1000.0, 10.0, 5.0])
-    assert [chooser.pick(1500.0) for _ in range(6)] == [1, 0, 4, 3, 2, None]
+    assert [chooser.pick(1500.0) for _ in range(4)] == [1, 0, 4, 3]
+    assert chooser.level == 0.0
+    assert [chooser.pick(1500.0) for _ in range(2)] == [2, None]
+    assert chooser.level == 4500.0
 
 
 def test_a_page_without_value_is_not_picked() -> None:
@@ -123,3 +127,23 @@ def test_new_beliefs_and_importance_count_at_once() -> None:
     assert chooser.pick(1.0) == 1
     chooser.release(1)
     assert chooser.pick(1000.0) == 0
+
+
+@pytest.mark.parametrize("kind", [Scan, Frontier])
+def test_a_page_is_expected_when_its_value_reaches_the_level(kind: type[Scan] | type[Frontier]) -> None:
+    """Or when it is overdue, and not before it may be asked; a page never crawled is expected at once."""
+    chooser = kind(Linear(), None, Intervals(longest=1000.0, shortest=0.0))
+    chooser.add(np.arange(3), believe([1.0, 4.0, 0.5]), np.array([0.0, 0.0, 900.0]), np.zeros(3))
+    assert chooser.pick(20.0) == 1
+    assert chooser.level == pytest.approx(80.0)
+    chooser.settle(1, 20.0)
+    assert [chooser.expected_at(row, 20.0) for row in range(3)] == pytest.approx([80.0, 40.0, 1060.0])
+    assert chooser.expected_at(0, 500.0) == 500.0
+    chooser.notice(0, 30.0)
+    assert chooser.expected_at(0, 20.0) == pytest.approx(50.0)
+    chooser.hold(0, 21.0)
+    chooser.release(0, not_before=70.0)
+    assert chooser.expected_at(0, 22.0) == 70.0
+    (new, slow) = chooser.add(np.array([3, 4]), believe([1.0, 0.01]), np.array([np.nan, 0.0]), np.zeros(2)).tolist()
+    assert chooser.expected_at(new, 22.0) == 22.0
+    assert chooser.expected_at(slow, 22.0) == 1000.0

@@ -225,3 +225,17 @@ def test_value_is_the_number_of_intervals_passed() -> None:
     assert table.value_of(np.array([0, 1]), 4.0) == pytest.approx([1.5, 1.0])
     table.add(np.zeros(1, dtype=np.int64), known(np.ones(1), np.ones(1)), np.array([np.nan]), np.zeros(1))
     assert table.value_of(np.array([2]), 4.0)[0] == np.inf
+
+
+def test_a_page_is_expected_by_the_end_of_its_window() -> None:
+    """At two visits a second for four pages, each is expected within two seconds; one never crawled at once."""
+    table = filled(Plan(uniform), 4, bandwidth=2.0)
+    run(table, 8, rate=2.0)
+    waits = sorted(table.expected_at(row, 4.0) - 4.0 for row in range(4))
+    assert waits[0] >= 0
+    assert waits[-1] <= 2.5
+    (row,) = table.add(np.zeros(1, dtype=np.int64), known(np.ones(1), np.ones(1)), np.array([np.nan]), np.zeros(1))
+    assert table.expected_at(int(row), 4.0) == 4.0
+    table.hold(int(row), 4.0)
+    table.release(int(row), not_before=9.0)
+    assert table.expected_at(int(row), 4.5) == 9.0

@@ -201,6 +201,9 @@ class Store(Protocol):
     def backlog(self) -> int:
         """How many queued things wait to be committed."""
 
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
+
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
 

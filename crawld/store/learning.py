@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, bindparam, case, or_, select, update
+from sqlalchemy import BigInteger, Double, bindparam, case, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Histories, Ints
@@ -34,6 +34,14 @@ async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
     )  # fmt: skip
     async with reading.connect() as connection:
         return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
+
+
+async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
+    """Whether each of the latest audits found our copy fresh, oldest first."""
+    query = select(_crawl.verdict).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
+    async with reading.connect() as connection:
+        rows = await fetch(connection, query.order_by(_crawl.at.desc()).limit(limit))
+    return [verdict == Verdict.UNCHANGED.value for (verdict,) in reversed(rows)]
 
 
 async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: int) -> Histories:

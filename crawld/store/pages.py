@@ -19,7 +19,7 @@ from crawld.store.patience import keep_trying
 from crawld.store.upserts import plain
 
 T = TypeVar("T")
-ADOPTED_AT_ONCE = 5_000  # lines a transaction: crawls waiting to be committed get in between
+ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
 RETIRED = PageState.RETIRED.value
 
 _page = tables.pages.c

@@ -48,7 +48,7 @@ from crawld.store.writer import Writer
 P = ParamSpec("P")
 T = TypeVar("T")
 KeepBodies = Literal["latest", "changes", "none"]
-SAVED_AT_ONCE = 2_000
+SAVED_AT_ONCE = 1_000
 
 
 _migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -246,6 +246,11 @@ class SqlStore:
         self._memories.reading(page_id)
         found = await self._memory_reader.read(self._reading, page_id)
         return self._memories.read(page_id, found)
+
+    @patiently
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
+        return await learning.latest_audits(self._reading, limit)
 
     @patiently
     async def dirty_pages(self, limit: int) -> Ints:

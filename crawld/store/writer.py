@@ -17,7 +17,7 @@ from crawld.store.engine import is_passing
 
 log = logging.getLogger(__name__)
 
-LARGEST_BATCH = 2_000
+LARGEST_BATCH = 1_000
 HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 FULL_QUEUE = 20_000
 FULL_QUEUE_BYTES = 64 << 20

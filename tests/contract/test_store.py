@@ -287,6 +287,18 @@ class TestLearning:
         await store.save_estimates([estimate(2, at=NOW + 5), estimate(1, at=NOW + 1)])
         assert (await store.dirty_pages(10)).tolist() == [1]
 
+    async def test_audits_come_back(self, store: SqlStore) -> None:
+        """The latest audits that told something are there, oldest first; other crawls are none."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        for i, verdict in enumerate(
+            (Verdict.UNCHANGED, Verdict.CHANGED, Verdict.FAILED, Verdict.GONE, Verdict.UNCHANGED)
+        ):
+            store.record(record(1, verdict, at=NOW + i, audit=True))
+            store.record(record(1, Verdict.CHANGED, at=NOW + i))
+        await store.flush()
+        assert await store.audits(3) == [False, False, True]
+        assert await store.audits(10) == [True, False, False, True]
+
     async def test_estimates_come_back_at_a_restart(self, store: SqlStore) -> None:
         """The latest estimate of each page is restored, infinite κ and all."""
         await store.adopt(wanted("a", "b"), origin="list", now=NOW)

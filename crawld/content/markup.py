@@ -21,7 +21,15 @@ BLOCKS = (
 """Elements that begin and end a block of text."""
 UNSEEN = ("script", "style", "template", "iframe")
 """Elements whose text no reader sees."""
+MOST_TAGS = 300_000
+MOST_TAGS_SELECTED = 50_000
+"""Selectors take time by tags times depth, so fewer tags and fewer levels are read for them."""
+MOST_SIBLINGS = 2_000
+"""Selectors that count siblings take time by the square of their number."""
+MOST_CUTS = 20_000
+"""What follows after so many blocks is one more block."""
 _CUT = "\ue000"  # private use: marks where blocks meet; inside a text it would only cut a block in two
+_WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
 _HIDDEN = etree.XPath("//*[@hidden]")
 # A style sheet walks the tree several times faster than Python does.
 _TEXT = etree.XSLT(
@@ -50,21 +58,23 @@ def is_html(body: bytes, content_type: str | None) -> bool:
 def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
     """The visible text, block by block, white space evened out; None where it cannot be had.
 
-    It cannot be had where there is none (an empty body, a page drawn by scripts) and where the markup is nested
-    deeper than the parser goes: beyond that depth the parser drops text without a word, and the page would seem
-    unchanged for ever.
+    It cannot be had where there is none (an empty body, a page drawn by scripts), where there are more tags than can be
+    read in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth the parser
+    drops text without a word, and the page would seem unchanged for ever.
     """
-    root = _parse(body, content_type)
-    if root is None:
+    if body.count(b"<") > (MOST_TAGS_SELECTED if rule.selectors else MOST_TAGS):
+        return None
+    root = _parse(body, content_type, deep=not rule.selectors)
+    if root is None or (any(one.counts_siblings for one in rule.selectors) and _WIDE(root)):
         return None
     unseen = _HIDDEN(root)
     for selector in rule._selectors:
-        unseen += selector(root)
+        unseen += selector.find(root)
     for element in unseen:
         element.clear(keep_tail=True)
-    chosen = rule._only(root) if rule._only is not None else []
+    chosen = rule._only.find(root) if rule._only is not None else []
     try:
-        blocks = [block for part in _outermost(chosen) or [root] for block in _blocks(part)]
+        blocks = [block for part in _outermost(root, chosen) or [root] for block in _blocks(part)]
     except etree.XSLTError:
         return None
     if rule._texts:
@@ -72,11 +82,12 @@ def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> l
     return [block for block in blocks if block] or None
 
 
-def _parse(body: bytes, content_type: str | None) -> Any | None:
+def _parse(body: bytes, content_type: str | None, *, deep: bool) -> Any | None:
+    """The tree: down to 2,048 levels where it is `deep`, else 256."""
     encoding = encoding_of(body, content_type)
     if encoding != "utf-8":
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
-    parser = HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    parser = HTMLParser(encoding="utf-8", huge_tree=deep, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError):
@@ -86,14 +97,15 @@ def _parse(body: bytes, content_type: str | None) -> Any | None:
     return root
 
 
-def _outermost(elements: list[Any]) -> list[Any]:
-    """The elements that lie in none of the others."""
+def _outermost(root: Any, elements: list[Any]) -> list[Any]:
+    """The elements that lie in none of the others, in the order of the page."""
     chosen = set(elements)
-    return [element for element in elements if not any(above in chosen for above in element.iterancestors())]
+    outer = {element for element in chosen if not any(above in chosen for above in element.iterancestors())}
+    return [element for element in root.iter() if element in outer]
 
 
 def _blocks(root: Any) -> Iterator[str]:
     """The text below an element, cut wherever a block begins or ends."""
-    for block in bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT):
-        if text := " ".join(block.split()):
+    for block in bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT, MOST_CUTS):
+        if text := " ".join(block.replace(_CUT, " ").split()):
             yield text

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from lxml.cssselect import CSSSelector
-
 from crawld.content.patterns import compile_linear
+from crawld.content.selectors import Selector
 from crawld.errors import InputError
 
 Mode = Literal["text", "raw"]
@@ -29,8 +28,8 @@ class DigestRule:
     ignore: Sequence[str] = ()
     ignore_text: Sequence[str] = ()
     min_change: float = 0.0
-    _selectors: tuple[CSSSelector, ...] = field(init=False, repr=False, compare=False)
-    _only: CSSSelector | None = field(init=False, repr=False, compare=False)
+    _selectors: tuple[Selector, ...] = field(init=False, repr=False, compare=False)
+    _only: Selector | None = field(init=False, repr=False, compare=False)
     _texts: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -42,11 +41,16 @@ class DigestRule:
         object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
         object.__setattr__(self, "_texts", tuple(compile_linear(text) for text in self.ignore_text))
 
-    def _selector(self, text: str) -> CSSSelector:
+    def _selector(self, text: str) -> Selector:
         try:
-            return CSSSelector(text, translator="html")
-        except Exception as error:  # noqa: BLE001  (cssselect and lxml each raise families of their own)
-            raise InputError(f"rule {self.pattern!r}: {text!r} is not a CSS selector: {error}") from None
+            return Selector(text)
+        except InputError as error:
+            raise InputError(f"rule {self.pattern!r}: {error}") from None
+
+    @cached_property
+    def selectors(self) -> tuple[Selector, ...]:
+        """All selectors of the rule."""
+        return self._selectors if self._only is None else (*self._selectors, self._only)
 
     @cached_property
     def _parts(self) -> list[str]:

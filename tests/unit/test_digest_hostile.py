@@ -89,8 +89,8 @@ def test_a_wrong_charset_still_tells_change() -> None:
         b"<!--" * 200_000,
         b"&" * 500_000,
         b"<p>" + b"word " * 400_000,
-        b"<p>x" * 200_000,
-        b"<select>" + b"<option>o" * 50_000,
+        b"<p>x" * 40_000,
+        b"<select>" + b"<option>o" * 40_000,
         b"\x00" * 1_000_000,
     ],
     ids=["formatting", "nesting", "tables", "attribute", "comments", "entities", "text", "blocks", "options", "zeros"],
@@ -103,10 +103,35 @@ def test_hostile_markup(body: bytes) -> None:
     assert len(first.blocks) <= 2048
 
 
+def test_beyond_many_blocks_text_still_counts() -> None:
+    """A change after the last block that is told apart is a change."""
+    body = b"<p>x" * 30_000
+    assert digest(body + b"<p>a", "text/html").text != digest(body + b"<p>b", "text/html").text
+
+
+def test_selectors_look_into_trees_of_bounded_depth() -> None:
+    """Where selectors would have to search very deep markup, the bytes are compared."""
+    body = b"<div>" * 1000 + b"deep"
+    assert digest(body, "text/html").text is not None
+    assert digest(body, "text/html", DigestRule(ignore=["div b"])).text is None
+
+
+@pytest.mark.parametrize("css", ["div i", "div div div i", "i, i, b", "i ~ i", "i:nth-child(3n)", "div:has(i)"])
+def test_selectors_on_hostile_markup(css: str) -> None:
+    """Markup made to be slow for a selector has a digest all the same."""
+    body = b"<div>" * 200 + b"<i>x</i>" * 10_000
+    assert len(digest(body, "text/html", DigestRule(ignore=[css])).raw) == 16
+
+
+def test_more_tags_than_can_be_read() -> None:
+    """A page of nothing but tags is compared by its bytes."""
+    assert digest(b"<p>x" * 400_000, "text/html").text is None
+
+
 def test_threads_agree() -> None:
     """Large bodies are digested off the event loop: several threads at once come to the same digest."""
     rule = DigestRule(ignore=["p.ad"], ignore_text=[r"\d+ views"])
     body = b"".join(b"<div><p>Text %d</p><p class=ad>x</p>7 views</div>" % number for number in range(500))
-    with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: digest(body, "text/html", rule), range(40)))
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: digest(body, "text/html", rule), range(16)))
     assert found == {digest(body, "text/html", rule)}

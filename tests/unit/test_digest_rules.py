@@ -1,9 +1,12 @@
 """Rules by URL, and settings that would hang or mislead."""
 
 import pytest
+from lxml import html as lxml_html
+from lxml.cssselect import CSSSelector
 
 from crawld.content.patterns import compile_linear, erase
 from crawld.content.rules import DEFAULT_RULE, DigestRule, rule_for
+from crawld.content.selectors import Selector
 from crawld.errors import InputError
 
 
@@ -66,3 +69,24 @@ def test_good_patterns(text: str) -> None:
 def test_no_pattern_hangs(text: str) -> None:
     """Patterns that would keep a backtracking engine busy for years are matched in one pass."""
     assert erase((compile_linear(text),), "a" * 50_000 + "!").endswith("!")
+
+
+SAMPLE = lxml_html.document_fromstring(
+    """<div id=a class=x><p id=p1>1</p><p id=p2 class=x>2</p>
+    <ul id=u><li id=l1>a<b id=b1></b></li><li id=l2>b</li></ul></div>
+    <div id=c><div id=d><p id=p3>3<i id=i1></i></p></div><p id=p4>4</p><span id=s1></span></div><span id=s2></span>"""
+)
+
+
+@pytest.mark.parametrize(
+    "css",
+    ["div p", "div > p", "div div p", "div > div > p", "p + p", "p ~ ul", "p ~ span", "div + span", "div ~ span",
+     "#a li b", ".x .x", ".x > .x", "div.x > ul li:first-child", "li:last-child", "i:only-child", "li:nth-child(2)",
+     "p:not(.x)",
+     "div:first-child p", "div > p + p", "p + p ~ ul li", "ul > li b", "div > div p i", "p, b, i", "[id^=p]",
+     "body > div p", "div p + ul b", "span:nth-of-type(1)", "ul:has(b)", "*"],
+)  # fmt: skip
+def test_selectors_mean_what_css_says(css: str) -> None:
+    """Our way of looking for elements finds what the usual translation finds."""
+    usual = CSSSelector(css, translator="html")(SAMPLE)
+    assert set(Selector(css).find(SAMPLE)) == set(usual)

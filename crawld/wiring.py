@@ -1,5 +1,6 @@
 """The only builder of concrete things: reads the configuration and puts the parts together."""
 
+import asyncio
 import logging
 import os
 import random
@@ -120,6 +121,7 @@ class Assembly:
         self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock)
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
+        self.polls.ready = lambda: self.roster.indexed
         self.crawler = Crawler(self._parts())
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
@@ -175,7 +177,7 @@ class Assembly:
 
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
-        services: list[Callable[[], Awaitable[None]]] = [self._learn]
+        services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
         services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
         if self.settings.urls not in {None, "-"}:
@@ -213,6 +215,10 @@ class Assembly:
             return []
         app = partial(public_app, pushes, Shelf(self.settings.database), self.steering)
         return [PublicServer(app, api.listen).run]
+
+    async def _index(self) -> None:
+        await self.roster.index()
+        await asyncio.Event().wait()  # a service that ends would end the daemon
 
     async def _learn(self) -> None:
         """Learn from a first guess that lets everything compete: a page changes once a round of all pages."""

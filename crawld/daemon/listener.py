@@ -37,10 +37,13 @@ class Polls:
     scheduler: Scheduler
     clock: Clock
     on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
+    ready: Callable[[], bool] = lambda: True  # whether signals can find every page: polls wait for that
     _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
 
     def choose(self, now: float, gate: HostGate, robots: Robots) -> tuple[Request, Allowed | NeedsFetch] | None:
         """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready."""
+        if not self.ready():
+            return None
         for request in self.sources.due(now):
             if not gate.ready(gate.host(request.host), now):
                 continue

@@ -1,5 +1,6 @@
 """Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
 
+import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -11,6 +12,9 @@ from crawld.interfaces import Adoption, Floats, Store, StoredPages
 from crawld.model.page import Page, Wanted
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Arrivals, Scheduler
+
+INDEXED_AT_ONCE = 1000
+INDEX_PAUSE = 0.01
 
 
 class Index(Protocol):
@@ -28,6 +32,7 @@ class Roster:
 
     def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:
         self._index = index
+        self._unindexed: list[Page] = []
         self._store = store
         self._pages = pages
         self._scheduler = scheduler
@@ -49,7 +54,7 @@ class Roster:
         for i, page_id in enumerate(stored.ids.tolist()):
             page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
             self._pages.put(page, stored.states[i], int(stored.failures[i]))
-        self._index.put(list(self._pages))
+        self._unindexed = list(self._pages)
         with np.errstate(invalid="ignore"):
             alpha = stored.shape / stored.rate
         self._scheduler.add(
@@ -77,6 +82,19 @@ class Roster:
                 for page_id, state, at in zip(stored.ids.tolist(), stored.states, attempts, strict=True)
             ]
         )
+
+    @property
+    def indexed(self) -> bool:
+        """Whether signals can find every page that was restored."""
+        return not self._unindexed
+
+    async def index(self) -> None:
+        """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
+        while self._unindexed:
+            some = self._unindexed[-INDEXED_AT_ONCE:]
+            self._index.put([page for page in some if page.id in self._scheduler])
+            del self._unindexed[-INDEXED_AT_ONCE:]
+            await asyncio.sleep(INDEX_PAUSE)
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list while running."""

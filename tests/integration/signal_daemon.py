@@ -52,6 +52,7 @@ class SignalDaemon:
         await self.store.start()
         now = self.clock.now()
         await self.roster.restore(now)
+        await self.roster.index()
         wanted = [Wanted(self.site.url(f"/ok/{i}"), 7.0) for i in range(5)]
         await self.roster.adopt(wanted, origin="list", now=now)
         for page in list(self.pages):

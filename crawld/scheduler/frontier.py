@@ -17,7 +17,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.scheduler.chart import ROUNDING, Chart, draw, highest, lowest
+from crawld.scheduler.candidates import CANDIDATES, choose, sharpen
+from crawld.scheduler.chart import ROUNDING, highest, lowest
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import WAITING, Columns, Intervals
 from crawld.scheduler.glance import quick_look
@@ -28,8 +29,8 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sweep import Sweep
 from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
-CANDIDATES = 256  # near pages in a block
-BLOCK = 192  # slots a block is meant to last
+BLOCK = 192  # slots a block is meant to last at most
+SHARE = 64  # a block lasts at most this part of a round of all pages, so that charts stay sharp
 CHANGED = 192  # pages that may change within a block before it ends
 ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
 UNSEEN = (0.0, 0.0, 1e300)  # value, slope and error of a page of which nothing is known
@@ -263,56 +264,15 @@ class Frontier:
         self._pace(now)
         if self._sweep.thin:
             self._look_ahead(now)
-        end = min(now + BLOCK * self._slot, self._sweep.horizon)
+        slots = min(BLOCK, 4 + self.pages.waiting // SHARE)
+        end = min(now + slots * self._slot, self._sweep.horizon)
         self._watch_loose(now)
-        near = self._near
-        chart = near.chart()
-        high = highest(chart, end)
-        rows = near.row[: near.size]
-        possible = rows >= 0
-        possible &= self.pages.not_before[rows] <= end
-        follow = np.zeros(0, dtype=np.bool_)
-        if self._gate is not None:
-            host = near.host[: near.size]
-            possible &= self._gate.earliest[host] <= end
-            single = self._gate.delay[host] >= end - now
-            low = np.where(possible & (self.pages.not_before[rows] <= now), lowest(chart, now), -np.inf)
-            best = np.full(len(self._gate.delay), -np.inf)
-            np.maximum.at(best, host, low)
-            behind = possible & single & (high < best[host])
-            possible &= ~behind
-            follow = np.zeros(len(best), dtype=np.bool_)
-            follow[host[behind]] = True
-        places = np.flatnonzero(possible)
-        bar = -np.inf
-        complete = len(places) <= CANDIDATES
-        if not complete:
-            order = np.argpartition(high[places], len(places) - CANDIDATES)
-            bar = float(high[places[order[: len(places) - CANDIDATES]]].max())
-            places = places[order[len(places) - CANDIDATES :]]
-        rows, hosts = rows[places], near.host[places]
-        followed = follow[hosts] if len(follow) else np.zeros(len(places), dtype=np.bool_)
-        chart = self._sharp(places, now, end)
-        self._hot.begin(now, end, Candidates(rows, hosts, chart, self.pages.not_before[rows], followed))
-        self._hot.outside(bar, complete=complete)
-
-    def _sharp(self, places: Ints, now: float, end: float) -> Chart:
-        """The charts of candidates, drawn anew where they are too coarse to tell neighbours apart."""
-        chart = self._near.chart_of(places)
-        ahead = end - chart.at
-        coarse = np.flatnonzero(
-            (chart.twist * ahead**3 + chart.error > 1e-6 * chart.value)
-            & ((now - chart.at > 0.5 * (end - now)) | (chart.until < np.inf) | (chart.at > now))
-        )
-        if len(coarse):
-            rows = self._near.row[places[coarse]]
-            self._own_evaluations += len(rows)
-            drawn = draw(self._valuation, self.pages, rows, now, end)
-            for old, new in zip(chart, drawn, strict=True):
-                old[coarse] = new
-            lasting = np.flatnonzero(drawn.until == np.inf)
-            self._near.redraw(places[coarse[lasting]], Chart(*(column[lasting] for column in drawn)))
-        return chart
+        chosen = choose(self.pages, self._near, self._gate, now, end)
+        rows, hosts = self._near.row[chosen.places], self._near.host[chosen.places]
+        chart, drawn = sharpen(self._valuation, self.pages, self._near, chosen.places, now, end)
+        self._own_evaluations += drawn
+        self._hot.begin(now, end, Candidates(rows, hosts, chart, self.pages.not_before[rows], chosen.followed))
+        self._hot.outside(chosen.bar, complete=chosen.complete)
 
     def _watch_loose(self, now: float) -> None:
         """Turn loose pages into near ones or let them sleep."""

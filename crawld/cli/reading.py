@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -48,12 +49,11 @@ def print_rows(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[
     if not rows:
         console.print(f"{title}: nothing yet")
         return
-    table = Table(title=title)
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         text = isinstance(rows[0].get(name), str)
-        table.add_column(
-            name.removesuffix("_at").replace("_", " "), justify="left" if text else "right", overflow="fold"
-        )
+        heading = name.removesuffix("_at").replace("_", " ")
+        table.add_column(heading, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows:
         table.add_row(*(show(row.get(name), name) for name in columns))
     console.print(table)

@@ -1,5 +1,6 @@
 """What is queued, folded into the few bulk statements that one transaction runs. Pure: nothing here awaits."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,11 @@ def storable(text: str | None) -> str | None:
     if text is None:
         return None
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def known(number: float | None) -> float | None:
+    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
+    return None if number is None or math.isnan(number) else number
 
 
 @dataclass(slots=True)
@@ -120,13 +126,14 @@ class Batch:
             self.hosts[record.host.name] = record.host
 
     def _calibrate(self, crawl: Crawl) -> None:
-        if crawl.predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
+        predicted = known(crawl.predicted)
+        if predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
             return
-        tenth = min(9, max(0, int(crawl.predicted * 10)))
+        tenth = min(9, max(0, int(predicted * 10)))
         sums = self.calibration.setdefault((int(crawl.at // SECONDS_PER_DAY), tenth), [0, 0, 0.0])
         sums[0] += 1
         sums[1] += crawl.verdict is Verdict.UNCHANGED
-        sums[2] += crawl.predicted
+        sums[2] += predicted
 
 
 def fold(items: Iterable[Item]) -> Batch:
@@ -146,11 +153,11 @@ def crawl_row(crawl: Crawl) -> Row:
         "status": crawl.status,
         "trouble": storable(crawl.trouble),
         "detail": storable(crawl.detail),
-        "tau": crawl.tau,
+        "tau": known(crawl.tau),
         "bytes": crawl.bytes,
         "duration": crawl.duration,
-        "magnitude": crawl.magnitude,
-        "predicted": crawl.predicted,
+        "magnitude": known(crawl.magnitude),
+        "predicted": known(crawl.predicted),
         "conditional": crawl.conditional,
         "audit": crawl.audit,
         "reverted": crawl.reverted,

@@ -1,6 +1,5 @@
 """What the learner reads and writes: pages with news, their histories, their estimates."""
 
-import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -15,7 +14,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
-from crawld.store.batch import CHANGES
+from crawld.store.batch import CHANGES, known
 from crawld.store.bulk import fetch, run
 from crawld.store.chosen import among
 from crawld.store.tables import by_source
@@ -134,19 +133,15 @@ def estimate_row(estimate: Estimate) -> dict[str, Any]:
         "at": estimate.at,
         "shape": estimate.shape,
         "rate": estimate.rate,
-        "alpha_se": _known(estimate.alpha_se),
+        "alpha_se": known(estimate.alpha_se),
         "crawls": estimate.crawls,
         "changes": estimate.changes,
     }
     row |= zip(by_source("kappa"), estimate.kappa, strict=True)
     row |= zip(by_source("gamma"), estimate.gamma, strict=True)
-    row |= zip(by_source("kappa_se"), map(_known, estimate.kappa_se), strict=True)
+    row |= zip(by_source("kappa_se"), map(known, estimate.kappa_se), strict=True)
     row |= zip(by_source("signals"), estimate.signals, strict=True)
     return row
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
 
 
 async def write_estimates(connection: AsyncConnection, estimates: Sequence[Estimate], now: float) -> None:

@@ -160,6 +160,14 @@ class TestRecord:
         assert (recalled.etag, recalled.seen, recalled.volatile) == (etag, (b"a", b"bc"), (5,))
         assert store.lost == 0
 
+    async def test_what_is_not_a_number_is_not_known(self, store: SqlStore, store_url: str) -> None:
+        """NaN is stored as NULL on both databases, and such a crawl is no observation."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record(record(1, Verdict.UNCHANGED, tau=math.nan, predicted=math.nan, magnitude=math.nan))
+        await store.flush()
+        assert await rows(store_url, "SELECT tau, predicted, magnitude FROM crawls") == [(None, None, None)]
+        assert len((await store.histories(np.array([1]))).tau) == 0
+
     async def test_a_refused_row_is_lost_alone(self, store: SqlStore) -> None:
         """A record of a page that is not there is counted as lost, and its neighbours are committed."""
         await store.adopt(wanted("a"), origin="list", now=NOW)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,10 @@ def test_bad_arguments_are_answered_with_a_sentence(arguments: tuple[str, ...], 
 def test_an_interrupt_ends_it_with_all_its_processes() -> None:
     """Ctrl-C leaves no process behind and no traceback."""
     arguments = [*COMMAND, "estimation", "--pages", "1000", "--repeat", "20", "--jobs", "2"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+    listening = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT
+    with subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=listening
+    ) as running:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
         while running.poll() is None and len(children.read_text().split()) < 3:  # two workers and their tracker
             time.sleep(0.05)

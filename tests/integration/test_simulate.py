@@ -82,7 +82,11 @@ def test_an_interrupt_ends_it_with_all_its_processes() -> None:
     arguments = [*COMMAND, "estimation", "--pages", "1000", "--repeat", "20", "--jobs", "2"]
     listening = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT
     with subprocess.Popen(
-        arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=listening
+        arguments,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=listening,  # noqa: PLW1509 - one call that takes no lock
     ) as running:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
         while running.poll() is None and len(children.read_text().split()) < 3:  # two workers and their tracker

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-ROUND = 100  # slots are decided in batches of a hundredth of the pages
+ROUND = 20  # slots are decided in batches of a twentieth of the pages
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,20 @@ class Site:
         """How many there ever were."""
         return len(self.birth)
 
+    def only(self, pages: Ints) -> "Site":
+        """The same site with some of its pages."""
+        some = self.changes.only(pages), self.signals.only(pages)
+        return Site(self.name, self.birth[pages], self.death[pages], *some)
+
+    def slots(self, budget: float) -> int:
+        """Crawls in a budget of so many per change."""
+        return int(budget * len(self.changes.times))
+
+    def fresh_time(self, pages: Ints, last: Floats, until: Floats, start: float) -> Floats:
+        """For how long after `start` copies made at `last` were current, up to `until`."""
+        stale = np.minimum(self.changes.next(pages, last), until)
+        return np.asarray(np.maximum(stale - np.maximum(last, start), 0.0))
+
 
 class Moments:
     """Sorted times of many pages in one array, asked by page and time."""
@@ -41,6 +55,14 @@ class Moments:
         page = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         self.keys = page * self.stride + (times - start)
         self.ends = offsets[1:]
+
+    def only(self, pages: Ints) -> "Moments":
+        """Those of some pages."""
+        starts = np.r_[0, self.ends[:-1]][pages]
+        counts = self.ends[pages] - starts
+        offsets = np.r_[0, np.cumsum(counts)]
+        rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
+        return Moments(offsets, self.times[rows], self.start, self.start + self.stride / 2 - 1.0)
 
     def until(self, pages: Ints, at: Floats | float) -> Ints:
         """Index behind the last moment of each page at or before a time."""
@@ -108,12 +130,11 @@ class RoundRobin:
         """Nothing."""
 
 
-def replay(site: Site, policy: Policy, budget: float, importance: Floats) -> float:
-    """Weighted share of living page-time in which our copy was the current one.
+def replay(site: Site, policy: Policy, slots: int, importance: Floats, start: float = 0.0) -> float:
+    """Weighted share of living page-time from `start` on in which our copy was the current one.
 
-    `budget` is crawls per change. A page's first copy is taken at its birth and costs nothing; its death is known.
+    A page's first copy is taken at its birth and costs nothing; its death is known.
     """
-    slots = int(budget * len(site.changes.times))
     last = site.birth.copy()
     fresh = np.zeros(site.pages)
     end = float(site.death.max())
@@ -130,10 +151,11 @@ def replay(site: Site, policy: Policy, budget: float, importance: Floats) -> flo
         signals = site.signals.count(alive, last[alive], now)
         pages = policy.choose(now, alive, last[alive], signals, count)
         changed = site.changes.count(pages, last[pages], now) > 0
-        fresh[pages] += np.minimum(site.changes.next(pages, last[pages]), now) - last[pages]
+        fresh[pages] += site.fresh_time(pages, last[pages], np.full(len(pages), now), start)
         heard = site.signals.count(pages, last[pages], now)
         tau, last[pages] = now - last[pages], now
         policy.learn(now, pages, tau, heard, changed)
     everyone = np.arange(site.pages)
-    fresh += np.minimum(site.changes.next(everyone, last), site.death) - np.minimum(last, site.death)
-    return float((importance * fresh).sum() / (importance * (site.death - site.birth)).sum())
+    fresh += site.fresh_time(everyone, last, site.death, start)
+    alive_time = np.maximum(site.death - np.maximum(site.birth, start), 0.0)
+    return float((importance * fresh).sum() / (importance * alive_time).sum())

@@ -1,7 +1,7 @@
 """crawld's own learner in a replay: the daemon's tutor, caution and crawl value over histories kept in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,81 +19,97 @@ DAY = 86400.0
 
 @dataclass(frozen=True)
 class Remembered:
-    """Histories of some pages of one host, as the store would give them; without signals."""
+    """Histories of some pages of one host, as the store would give them."""
 
     page_ids: Ints
     offsets: Ints
     at: Floats
     tau: Floats
+    signals: Ints
     changed: NDArray[np.bool_]
+    hosts: Sequence[str]
     first_success: Floats
-    hosts: Sequence[str] = field(init=False)
-    signals: Ints = field(init=False)
-    signal_counts: Ints = field(init=False)
+    signal_counts: Ints
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hosts", ["host"] * len(self.page_ids))
-        object.__setattr__(self, "signals", np.zeros((len(self.at), 0), np.int64))
-        object.__setattr__(self, "signal_counts", np.zeros((len(self.page_ids), 0), np.int64))
+
+@dataclass(frozen=True)
+class Habits:
+    """What is tried: whether signals are heard, whether the host's clock is used, how far shapes are capped."""
+
+    signals: bool = False
+    clock: bool = True
+    most_shape: float = 1.0
 
 
 class Learnt:
     """Picks by the posterior-expected crawl value on the host's clock; learns from what crawls found alone."""
 
-    def __init__(self, site: Site, importance: Floats, *, clock: bool = True, most_shape: float = 1.0) -> None:
+    def __init__(self, site: Site, importance: Floats, habits: Habits | None = None, visit: float = 30.0) -> None:
+        """`visit` is the first guess of the days between changes, as the daemon takes it from its bandwidth."""
         self._importance = importance
-        self._clock, self._most_shape = clock, most_shape
-        self._tutor = Tutor(Prior(), sources=0)
+        self._habits = habits or Habits()
+        self._tutor = Tutor(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), int(self._habits.signals))
         self._birth = site.birth * DAY
-        self._shape, self._rate = np.full(site.pages, np.nan), np.full(site.pages, np.nan)
-        self._rows = np.zeros(site.pages, np.int64)
-        self._at = np.zeros((site.pages, MOST_ROWS))
-        self._tau = np.zeros((site.pages, MOST_ROWS))
-        self._changed = np.zeros((site.pages, MOST_ROWS), bool)
-        self._value = GreedyNcis()
+        self._shape, self._rate, self._kappa, self._gamma = np.full((4, site.pages), np.nan)
+        self._rows, self._heard = np.zeros((2, site.pages), np.int64)
+        self._at, self._tau, self._signals, self._changed = np.zeros((4, site.pages, MOST_ROWS))
+        self.predicted: list[Floats] = []
+        self.found_fresh: list[NDArray[np.bool_]] = []
 
-    def choose(self, now: float, alive: Ints, last: Floats, _signals: Ints, count: int) -> Ints:
+    def choose(self, now: float, alive: Ints, last: Floats, signals: Ints, count: int) -> Ints:
         """The pages most worth crawling."""
         new = alive[np.isnan(self._shape[alive])]
         if len(new):
             self._fit(new, now * DAY)
         if count >= len(alive):
             return alive
-        shape, rate = cautious(self._shape[alive], self._rate[alive], self._most_shape)
-        nothing = np.zeros(len(alive))
-        beliefs = Beliefs(self._importance[alive], shape / rate, shape, nothing, nothing)
+        shape, rate = cautious(self._shape[alive], self._rate[alive], self._habits.most_shape)
+        kappa = self._kappa[alive]
+        beliefs = Beliefs(self._importance[alive], shape / rate, shape, kappa, self._gamma[alive])
         age = (now - last) * DAY
-        if self._clock:
+        if self._habits.clock:
             age = self._tutor.age(["host"] * len(alive), last * DAY, now * DAY)
-        value = self._value.value(age, nothing, beliefs)
+        value = GreedyNcis().value(age, kappa * signals, beliefs)
         return alive[np.argpartition(-value, count)[:count]]
 
-    def learn(self, now: float, pages: Ints, tau: Floats, _signals: Ints, changed: NDArray[np.bool_]) -> None:
-        """Fit the pages crawled, and those whose prior that moved."""
+    def learn(self, now: float, pages: Ints, tau: Floats, signals: Ints, changed: NDArray[np.bool_]) -> None:
+        """Fit the pages crawled, and those whose prior that moved; note what had been predicted."""
+        fresh = np.exp(-self._shape[pages] * np.log1p(tau * DAY / self._rate[pages]) - self._kappa[pages] * signals)
+        self.predicted.append(fresh)
+        self.found_fresh.append(~changed)
         full = pages[self._rows[pages] == MOST_ROWS]
-        for column in (self._at, self._tau, self._changed):
+        for column in (self._at, self._tau, self._signals, self._changed):
             column[full, :-1] = column[full, 1:]
         self._rows[full] -= 1
         row = self._rows[pages]
-        self._at[pages, row], self._tau[pages, row], self._changed[pages, row] = now * DAY, tau * DAY, changed
+        self._at[pages, row], self._tau[pages, row] = now * DAY, tau * DAY
+        self._signals[pages, row], self._changed[pages, row] = signals, changed
         self._rows[pages] += 1
+        self._heard[pages] += signals
         self._fit(pages, now * DAY)
 
     def _fit(self, pages: Ints, now: float) -> None:
-        for _ in range(3):
-            count = self._rows[pages]
-            used = np.arange(count.max(initial=0)) < count[:, None]
-            take = pages[:, None], np.arange(used.shape[1])[None, :]
-            histories = Remembered(
-                pages,
-                np.r_[0, np.cumsum(count)],
-                self._at[take][used],
-                self._tau[take][used],
-                self._changed[take][used],
-                self._birth[pages],
-            )
-            lesson = self._tutor.teach(histories, now)
+        for _ in range(3):  # pages whose host's prior moved are fitted again, as the daemon does in its next rounds
+            lesson = self._tutor.teach(self._recall(pages), now)
             self._shape[pages], self._rate[pages] = lesson.posterior.shape, lesson.posterior.rate
+            self._kappa[pages] = lesson.posterior.kappa.sum(axis=1)
+            self._gamma[pages] = lesson.gamma.sum(axis=1)
             pages = lesson.again
             if not len(pages):
                 break
+
+    def _recall(self, pages: Ints) -> Remembered:
+        count, sources = self._rows[pages], int(self._habits.signals)
+        used = np.arange(count.max(initial=0)) < count[:, None]
+        take = pages[:, None], np.arange(used.shape[1])[None, :]
+        return Remembered(
+            pages,
+            np.r_[0, np.cumsum(count)],
+            self._at[take][used],
+            self._tau[take][used],
+            self._signals[take][used][:, None][:, :sources].astype(np.int64),
+            self._changed[take][used] > 0,
+            ["host"] * len(pages),
+            self._birth[pages],
+            self._heard[pages][:, None][:, :sources],
+        )

@@ -109,7 +109,8 @@ class Assembly:
         self.gate = HostGate(Manners(manners.delay, manners.max_delay, manners.per_host), self._rng)
         intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
         policy = policies.choose(settings.policy)
-        self.scheduler = Scheduler(policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals))
+        chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
+        self.scheduler = Scheduler(chooser, most_shape=1.0)
         self.store = SqlStore(
             settings.database,
             keep_bodies=settings.keep_bodies,

@@ -27,31 +27,36 @@ class Evidence:
     exposure: Floats
     kappa_events: Floats
     kappa_exposure: Floats
+    changes: Floats  # by source: how many changes are believed to be the signals'
+    signals: Floats  # by source: out of how many signals
 
 
 def evidence_of(posterior: Posterior, prior: Prior) -> Evidence:
     """What the posterior knows that the prior did not.
 
-    Of α the curvature says how much that is, since time that surely holds a change tells little. Of κ it would say too
-    little, since page by page κ and α explain the same changes: there the changes expected to be the signals' are
-    counted over all signals, and fitting anew under the pooled prior is the next step of the maximisation.
+    The curvature says how much that is, since time that surely holds a change tells little. How high κ is on the whole
+    it would find but slowly, since page by page κ and α explain the same changes: for that the changes expected to be
+    the signals' are counted over all signals, and fitting anew under the pooled prior is the next step of maximisation.
     """
     return Evidence(
         np.maximum(posterior.shape - prior.alpha_shape, 0.0),
         np.maximum(posterior.rate - prior.alpha_rate, 0.0),
+        np.maximum(posterior.kappa_shape - prior.kappa_shape, 0.0),
+        np.maximum(posterior.kappa_rate - prior.kappa_rate, 0.0),
         np.maximum(posterior.kappa * (prior.kappa_rate + posterior.heard) - prior.kappa_shape, 0.0),
         posterior.heard,
     )
 
 
 def pool_rates(
-    evidence: Evidence,
+    events: Floats,
+    exposure: Floats,
     group: Ints,
     above: tuple[Floats, Floats],
     start: tuple[Floats, Floats] | None = None,
     weights: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Shape and rate of each group's prior of α: the one that makes its pages' evidence most likely.
+    """Shape and rate of each group's Gamma prior: the one that makes its pages' evidence most likely.
 
     Found by expectation and maximisation, drawn towards the prior above (by group) as if a few more pages had been seen
     that are just like it. `start` shortens the way where little has changed; `weights` count pages more or less.
@@ -63,7 +68,7 @@ def pool_rates(
     level0, spread0 = np.log(above[0] / above[1]), np.log(above[0]) - digamma(above[0])
     shape, rate = above if start is None else start
     for _ in range(ROUNDS if start is None else ROUNDS // 5):
-        mine, per = shape[group] + evidence.events, rate[group] + evidence.exposure
+        mine, per = shape[group] + events, rate[group] + exposure
         level = np.log(np.bincount(group, weight * mine / per, minlength=groups) / members)
         logs = np.bincount(group, weight * (digamma(mine) - np.log(per)), minlength=groups) / members
         shape = _shape_of_spread(own * (level - logs) + (1.0 - own) * spread0)
@@ -72,23 +77,31 @@ def pool_rates(
 
 
 def pool_trust(
-    evidence: Evidence, group: Ints, above: tuple[Floats, Floats], worth: float, weights: Floats | None = None
+    evidence: Evidence, group: Ints, above: tuple[Floats, Floats], weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Shape and rate of each group's priors of κ, (groups, sources): pooled as if it were common to the group.
+    """Shape and rate of each group's priors of κ, (groups, sources).
 
-    How far signals can be trusted is made by the site's generator, so the mean is that of all changes and all signals
-    together; for one page it stands for `worth` signals. Of the prior above at most one change counts, for sites
-    differ by orders of magnitude.
+    How far signals can be trusted is mostly made by the site's generator, so the mean is that of all changes and all
+    signals together; how much pages differ about it is learnt as for rates. Of the prior above at most one change
+    counts, for sites differ by orders of magnitude.
     """
     groups = len(above[0])
     weight = np.ones(len(group)) if weights is None else weights
-    means = np.empty_like(above[0])
-    for source, (events, heard) in enumerate(zip(evidence.kappa_events.T, evidence.kappa_exposure.T)):
-        first, signals = cautious(above[0][:, source], above[1][:, source])
-        changes = first + np.bincount(group, weight * events, minlength=groups)
-        means[:, source] = changes / (signals + np.bincount(group, weight * heard, minlength=groups))
-    shape = np.clip(worth * means, WIDEST, NARROWEST)
-    return shape, shape / means
+    shapes, rates = np.empty_like(above[0]), np.empty_like(above[0])
+    for source in range(shapes.shape[1]):
+        shape, rate = cautious(above[0][:, source], above[1][:, source])
+        heard = np.bincount(group, weight * evidence.signals[:, source], minlength=groups)
+        mean = (shape + np.bincount(group, weight * evidence.changes[:, source], minlength=groups)) / (rate + heard)
+        found, _ = pool_rates(
+            evidence.kappa_events[:, source],
+            evidence.kappa_exposure[:, source],
+            group,
+            (shape, shape / mean),
+            None,
+            weight,
+        )
+        shapes[:, source], rates[:, source] = found, found / mean
+    return shapes, rates
 
 
 def cautious(shape: Floats, rate: Floats, most: float = 1.0) -> tuple[Floats, Floats]:

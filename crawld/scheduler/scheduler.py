@@ -53,11 +53,22 @@ class Standing:
 
 
 class Scheduler:
-    """Pages by id over a chooser's rows. `assumed` is (α, shape) of a page nothing is known of yet."""
+    """Pages by id over a chooser's rows. `assumed` is (α, shape) of a page nothing is known of yet.
 
-    def __init__(self, chooser: Chooser, *, assumed: tuple[float, float] = (1.0 / 604800.0, 1.0)) -> None:
+    Values are taken over posteriors of a shape of at most `most_shape`: at 1 no page is ever given up, and rates that
+    drift are found out (docs/method.md, Estimation). Predicted freshness goes by the posterior as it is.
+    """
+
+    def __init__(
+        self,
+        chooser: Chooser,
+        *,
+        assumed: tuple[float, float] = (1.0 / 604800.0, 1.0),
+        most_shape: float = np.inf,
+    ) -> None:
         self.chooser = chooser
         self.assumed = assumed
+        self._most_shape = most_shape
         self._row_of: dict[int, int] = {}
         self._id = np.empty(0, dtype=np.int64)
         self._live = np.empty(0, dtype=bool)
@@ -93,7 +104,7 @@ class Scheduler:
         count = np.zeros((size, _S), dtype=np.int64) if new.signals is None else new.signals
         kappa = np.zeros((size, _S)) if new.kappa is None else np.nan_to_num(new.kappa, nan=0.0, posinf=np.inf)
         gamma = np.zeros((size, _S)) if new.gamma is None else np.nan_to_num(new.gamma, nan=0.0)
-        beliefs = _beliefs(new.importance, alpha, shape, kappa, gamma)
+        beliefs = _beliefs(new.importance, alpha, self._cautious(shape), kappa, gamma)
         rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
         self._grow(int(rows.max()) + 1)
         self._id[rows], self._live[rows], self._last[rows], self._mu[rows] = new.ids, True, new.last, new.importance
@@ -184,7 +195,7 @@ class Scheduler:
         """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources)."""
         rows = self._rows(page_ids)
         self._alpha[rows], self._shape[rows], self._kappa[rows], self._gamma[rows] = alpha, shape, kappa, gamma
-        beliefs = _beliefs(self._mu[rows], alpha, shape, kappa, gamma)
+        beliefs = _beliefs(self._mu[rows], alpha, self._cautious(shape), kappa, gamma)
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
@@ -197,7 +208,8 @@ class Scheduler:
             return
         self._since[rows] = shifted
         kappa = self._kappa[rows]
-        beliefs = _beliefs(self._mu[rows], self._alpha[rows], self._shape[rows], kappa, self._gamma[rows])
+        shape = self._cautious(self._shape[rows])
+        beliefs = _beliefs(self._mu[rows], self._alpha[rows], shape, kappa, self._gamma[rows])
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa), shifted)
 
     def change_bandwidth(self, rate: float, now: float) -> None:
@@ -270,6 +282,10 @@ class Scheduler:
 
     def _rows(self, page_ids: Sequence[int]) -> Ints:
         return np.fromiter((self._row_of[i] for i in page_ids), dtype=np.int64, count=len(page_ids))
+
+    def _cautious(self, shape: Floats) -> Floats:
+        """Shapes as values take them; what is known for certain stays certain."""
+        return np.asarray(np.where(np.isinf(shape), shape, np.minimum(shape, self._most_shape)))
 
     def _freshness(self, rows: Ints, now: float) -> Floats:
         last, alpha, shape = self._since[rows], self._alpha[rows], self._shape[rows]

@@ -5,6 +5,7 @@ of which brings a page's whole history.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ class Siblings:
         self.default = default
         width = 1 + sources
         self._default = _columns(default, width)
-        self._worth = float(self._default[1][0, -1])  # signals that a prior of κ stands for
         self._above = self._default
         self._number: dict[str, int] = {}
         self._shape, self._rate = np.empty((0, width)), np.empty((0, width))  # by host, of α and κ by source
@@ -35,7 +35,7 @@ class Siblings:
         self.sizes = np.zeros(0, np.int64)  # by host: with evidence
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
         self._host = np.full(0, -1, np.int32)  # by page id; −1 without evidence
-        self._evidence = np.zeros((0, 2 * width), np.float32)  # by page id: events, exposure, and by source of κ
+        self._evidence = np.zeros((0, 2 + 4 * sources), np.float32)  # by page id: the fields of Evidence
         self._fits = self._next_above = 0
 
     def prior(self, hosts: Sequence[str]) -> Prior:
@@ -53,9 +53,7 @@ class Siblings:
         np.add.at(self._news, number, 1)
         self._host[page_ids] = number
         found = evidence_of(posterior, prior)
-        self._evidence[page_ids] = np.column_stack(
-            [found.events, found.exposure, found.kappa_events, found.kappa_exposure]
-        )
+        self._evidence[page_ids] = np.column_stack([getattr(found, one.name) for one in fields(found)])
         self._fits += len(page_ids)
         if self._fits >= self._next_above:
             self._next_above = 1 + self._fits + self._fits // 4
@@ -107,10 +105,9 @@ class Siblings:
     ) -> tuple[Floats, Floats]:
         """Shapes and rates of (α, κ…) by group."""
         columns = self._evidence[pages].astype(float)
-        half = 1 + self._shape.shape[1]
-        evidence = Evidence(columns[:, 0], columns[:, 1], columns[:, 2:half], columns[:, half:])
-        shape, rate = pool_rates(evidence, group, (above[0][:, 0], above[1][:, 0]), start, weights)
-        trust, worth = pool_trust(evidence, group, (above[0][:, 1:], above[1][:, 1:]), self._worth, weights)
+        evidence = Evidence(columns[:, 0], columns[:, 1], *np.split(columns[:, 2:], 4, axis=1))
+        shape, rate = pool_rates(columns[:, 0], columns[:, 1], group, (above[0][:, 0], above[1][:, 0]), start, weights)
+        trust, worth = pool_trust(evidence, group, (above[0][:, 1:], above[1][:, 1:]), weights)
         return np.column_stack([shape, trust]), np.column_stack([rate, worth])
 
     def _summary(self, hosts: Ints) -> Floats:

@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import special
 
 from crawld.scheduler.estimator import Prior, fit_pages
-from crawld.scheduler.priors import NARROWEST, Evidence, cautious, digamma, pool_rates
+from crawld.scheduler.priors import NARROWEST, cautious, digamma, pool_rates
 from crawld.scheduler.siblings import Siblings
 
-NO_SIGNALS = np.zeros((0, 0)), np.zeros((0, 0))
+Floats = NDArray[np.float64]
 
 
-def counted(rng: np.random.Generator, shape: float, rate: float, pages: int) -> Evidence:
+def counted(rng: np.random.Generator, shape: float, rate: float, pages: int) -> tuple[Floats, Floats]:
     """Events counted in 20 units of time on pages whose rates are Gamma(shape, rate)."""
     exposure = np.full(pages, 20.0)
-    return Evidence(rng.poisson(rng.gamma(shape, 1 / rate, pages) * exposure).astype(float), exposure, *NO_SIGNALS)
+    return rng.poisson(rng.gamma(shape, 1 / rate, pages) * exposure).astype(float), exposure
 
 
 def test_digamma_is_digamma() -> None:
@@ -28,22 +29,22 @@ def test_the_spread_of_the_rates_is_recovered(shape: float, rate: float) -> None
     """With 2,000 pages the learnt shape and mean are those the pages were drawn from."""
     evidence = counted(np.random.default_rng(1), shape, rate, 2000)
     above = np.ones(1), np.ones(1)
-    found_shape, found_rate = pool_rates(evidence, np.zeros(2000, np.int64), above)
+    found_shape, found_rate = pool_rates(*evidence, np.zeros(2000, np.int64), above)
     assert found_shape[0] == pytest.approx(shape, rel=0.1)
     assert found_shape[0] / found_rate[0] == pytest.approx(shape / rate, rel=0.1)
 
 
 def test_pages_all_alike_make_a_narrow_prior_but_not_a_certain_one() -> None:
     """However alike the pages, one page's own evidence can still move it."""
-    same = Evidence(np.full(500, 50.0), np.full(500, 50.0), *NO_SIGNALS)
-    shape, _ = pool_rates(same, np.zeros(500, np.int64), (np.ones(1), np.ones(1)))
+    same = np.full(500, 50.0), np.full(500, 50.0)
+    shape, _ = pool_rates(*same, np.zeros(500, np.int64), (np.ones(1), np.ones(1)))
     assert 3.0 < shape[0] <= NARROWEST
 
 
 def test_without_evidence_the_prior_above_stays() -> None:
     """A host that has not spoken is believed to be like the others."""
-    silent = Evidence(np.zeros(4), np.zeros(4), *NO_SIGNALS)
-    shape, rate = pool_rates(silent, np.zeros(4, np.int64), (np.full(1, 0.7), np.full(1, 3.0)))
+    silent = np.zeros(4), np.zeros(4)
+    shape, rate = pool_rates(*silent, np.zeros(4, np.int64), (np.full(1, 0.7), np.full(1, 3.0)))
     assert shape[0] == pytest.approx(0.7, rel=0.05)
     assert shape[0] / rate[0] == pytest.approx(0.7 / 3.0, rel=0.05)
 

@@ -1,0 +1,71 @@
+"""How many pages a second the daemon's learner re-estimates from a real SQLite file."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from crawld.clock import SystemClock
+from crawld.daemon.learner import Learner
+from crawld.interfaces import Floats, Record
+from crawld.model.crawl import Crawl, Verdict
+from crawld.model.estimate import Estimate
+from crawld.model.page import PageState, Wanted
+from crawld.store import SqlStore
+
+CRAWLS = 20
+HOSTS = 100
+DAY = 86400.0
+
+
+class Nobody:
+    """Learns nothing: only the learner is measured."""
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Forget them."""
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Forget them too."""
+
+
+def pages_per_second(pages: int) -> tuple[float, str]:
+    """Pages per second of processor time over a full pass, reading, fitting and saving; and what was measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_measure(f"sqlite:///{Path(folder) / 'crawld.db'}", pages))
+
+
+async def _measure(url: str, pages: int) -> tuple[float, str]:
+    store = SqlStore(url)
+    await store.start()
+    now = time.time()
+    await _fill(store, pages, now)
+    learner = Learner(store, Nobody(), SystemClock())
+    start, fitted = time.process_time(), 0
+    while fitted < pages:
+        fitted += await learner.learn()
+    seconds = time.process_time() - start
+    await store.close()
+    return fitted / seconds, f"{pages} pages of {HOSTS} hosts with {CRAWLS} crawls each, {seconds:.2f} s of one core"
+
+
+async def _fill(store: SqlStore, pages: int, now: float) -> None:
+    """Pages crawled daily, half of them with a sitemap that announces some changes."""
+    rng = np.random.default_rng(1)
+    wanted = [Wanted(f"https://h{page % HOSTS}.example/{page}") for page in range(pages)]
+    added = (await store.adopt(wanted, origin="benchmark", now=now)).added
+    changed = rng.random((pages, CRAWLS)) < rng.uniform(0.02, 0.8, pages)[:, None]
+    signals = (changed & (rng.random((pages, CRAWLS)) < 0.5)) | (rng.random((pages, CRAWLS)) < 0.1)
+    start = now - (CRAWLS + 1) * DAY
+    for number, page in enumerate(added):
+        store.record(Record(Crawl(page.id, start, Verdict.NEW), PageState.LIVE))
+        for crawl in range(CRAWLS):
+            verdict = Verdict.CHANGED if changed[number, crawl] else Verdict.UNCHANGED
+            heard = (int(signals[number, crawl]), 0, 0, 0)
+            at = start + (crawl + 1) * DAY
+            store.record(Record(Crawl(page.id, at, verdict, tau=DAY, signals=heard), PageState.LIVE))
+        if number % 500 == 0:
+            await store.flush()
+    await store.flush()

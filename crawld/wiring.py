@@ -19,6 +19,7 @@ from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.content.rules import DigestRule, rule_for
 from crawld.content.url_list import UrlList, read_url_list
+from crawld.daemon.audits import AUDITS_KEPT
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.discovery import Discoverer
@@ -229,6 +230,8 @@ class Assembly:
 
     async def _prepare(self) -> None:
         self.listener.restore(await self.store.sources())
+        for fresh in await self.store.audits(AUDITS_KEPT):
+            self.crawler.audits.record(fresh=fresh)
         for poll in self.listener.watch_given(self.clock.now()):
             self.store.record_poll(poll)
         await self.load_list()

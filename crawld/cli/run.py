@@ -1,6 +1,8 @@
 """`crawld run`: the daemon."""
 
 import asyncio
+import importlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +54,16 @@ def command(
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
     asyncio.run(wiring.build(settings, insist_on_bandwidth=insist, read_settings=read_again).run())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where it is installed (the extra `uvloop`), asyncio's own loop otherwise."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _holds_pages(settings: Settings) -> bool:

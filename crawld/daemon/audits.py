@@ -4,12 +4,13 @@ import math
 from collections import deque
 
 Z95 = 1.959963984540054
+AUDITS_KEPT = 1000
 
 
 class Audits:
     """The latest audits and what they say. Each draw is by importance, so their plain mean is without bias."""
 
-    def __init__(self, *, window: int = 1000) -> None:
+    def __init__(self, *, window: int = AUDITS_KEPT) -> None:
         self._fresh: deque[bool] = deque(maxlen=window)
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from crawld.errors import ConfigError, InputError
 from crawld.model.slot import parse_duration, parse_rate
@@ -175,6 +175,7 @@ class Settings(_Section):
 
     bandwidth: Rate = 1.0
     urls: str | None = None
+    importance: Literal["list", "requests"] = "list"
     database: Annotated[str, AfterValidator(_database)] = "sqlite:///crawld.db"
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
@@ -191,6 +192,12 @@ class Settings(_Section):
     audit: Audit = Audit()
     api: Api = Api()
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _requests_are_seen(self) -> "Settings":
+        if self.importance == "requests" and self.api.listen is None:
+            raise ValueError("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8080")
+        return self
 
     def control_socket(self) -> Path:
         """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
@@ -219,7 +226,7 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
         return Settings.model_validate(given)
     except ValidationError as error:
         where = f"{path}: " if path else ""
-        lines = [f"  {_place(e['loc'])}: {_sentence(e)}" for e in error.errors(include_url=False)]
+        lines = [f"  {_place(e['loc'])}{_sentence(e)}" for e in error.errors(include_url=False)]
         raise ConfigError(f"{where}{len(lines)} setting(s) cannot be used:\n" + "\n".join(lines)) from None
 
 
@@ -242,7 +249,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 def _place(loc: tuple[int | str, ...]) -> str:
     parts = [p for p in loc if not (isinstance(p, str) and (p.startswith(("literal[", "list[", "function-"))))]
     text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
-    return text.lstrip(".")
+    return f"{text.lstrip('.')}: " if text else ""
 
 
 def _sentence(error: Any) -> str:

@@ -72,6 +72,16 @@ class StoredPages:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDemand:
+    """Requests for copies of pages and the days they were watched for, both faded as of `at`, as columns."""
+
+    page_ids: Ints
+    requests: Floats
+    days: Floats
+    at: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Histories:
     """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
 
@@ -212,6 +222,12 @@ class Store(Protocol):
 
     async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
+
+    async def demand(self) -> StoredDemand:
+        """How often copies were asked for."""
+
+    async def save_demand(self, news: StoredDemand) -> None:
+        """Write over what was kept of these pages' demand."""
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""

@@ -22,6 +22,7 @@ from crawld.content.url_list import UrlList, read_url_list
 from crawld.daemon.audits import AUDITS_KEPT
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.demand import Demand
 from crawld.daemon.discovery import Discoverer
 from crawld.daemon.learner import Learner
 from crawld.daemon.listener import Polls
@@ -34,7 +35,7 @@ from crawld.daemon.watch import ListWatch
 from crawld.errors import ConfigError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.interfaces import Floats, PollResult
+from crawld.interfaces import Copies, Floats, PollResult
 from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
@@ -68,6 +69,7 @@ class Tempo:
 
     learn: float = 5.0
     tick: float = 60.0
+    demand: float = 60.0
     poll: float = 15.0
     """The least time between two polls of one sitemap or feed."""
 
@@ -125,6 +127,9 @@ class Assembly:
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
         self.polls.ready = lambda: self.roster.indexed
         self.crawler = Crawler(self._parts())
+        shelf = Shelf(settings.database)
+        self.demand = Demand(shelf, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
+        self.copies: Copies = self.demand if settings.importance == "requests" else shelf
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
         )
@@ -215,8 +220,8 @@ class Assembly:
         self.polls.on_result = follow
         if api.listen is None:
             return []
-        app = partial(public_app, pushes, Shelf(self.settings.database), self.steering)
-        return [PublicServer(app, api.listen).run]
+        server = PublicServer(partial(public_app, pushes, self.copies, self.steering), api.listen)
+        return [server.run, self.demand.run] if self.copies is self.demand else [server.run]
 
     async def _index(self) -> None:
         await self.roster.index()
@@ -236,6 +241,8 @@ class Assembly:
             self.store.record_poll(poll)
         await self.load_list()
         await self.steering.restore(self.settings.bandwidth, insist=self._insist)
+        if self.copies is self.demand:
+            await self.demand.restore()
 
     async def load_list(self) -> None:
         """Take over the URL list of the settings; each bad line is named, nothing usable is an error."""

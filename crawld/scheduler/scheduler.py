@@ -253,6 +253,10 @@ class Scheduler:
         """The time before which the page is not picked, whatever its value."""
         return self.chooser.waits_until(self._row_of[page_id])
 
+    def importance_of(self, page_ids: Sequence[int]) -> Floats:
+        """What pages weigh now."""
+        return np.asarray(self._mu[self._rows(page_ids)])
+
     def expected_at(self, page_id: int, now: float) -> float:
         """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
         row = self._row_of[page_id]

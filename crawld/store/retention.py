@@ -21,7 +21,9 @@ MINUTES_FOR = 2 * SECONDS_PER_DAY  # the freshness history has a row a minute th
 TENS_FOR = 30 * SECONDS_PER_DAY  # then one in ten minutes, then one an hour
 
 COUNTED = (tables.crawls, tables.signals)
-OF_A_PAGE: tuple[Table, ...] = (tables.crawls, tables.signals, tables.estimates, tables.versions, tables.bodies)
+OF_A_PAGE: tuple[Table, ...] = (
+    tables.crawls, tables.signals, tables.estimates, tables.versions, tables.bodies, tables.demand,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

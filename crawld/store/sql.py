@@ -21,6 +21,7 @@ from crawld.interfaces import (
     Poll,
     Record,
     SourceFile,
+    StoredDemand,
     StoredPages,
 )
 from crawld.model.crawl import Memory
@@ -28,7 +29,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.signal import Signal, Source
-from crawld.store import learning, settings, tables
+from crawld.store import demand, learning, settings, tables
 from crawld.store.address import check_place, parse_address
 from crawld.store.batch import Item, fold
 from crawld.store.bodies import body_rows, decompress
@@ -269,6 +270,18 @@ class SqlStore:
             async with self._connection.transaction() as connection:
                 some = estimates[start : start + SAVED_AT_ONCE]
                 await learning.write_estimates(connection, some, self._clock.now())
+
+    @patiently
+    async def demand(self) -> StoredDemand:
+        """How often copies were asked for."""
+        async with self._reading.connect() as connection:
+            return await demand.read_demand(connection)
+
+    @patiently
+    async def save_demand(self, news: StoredDemand) -> None:
+        """Write over what was kept of these pages' demand."""
+        async with self._connection.transaction() as connection:
+            await demand.write_demand(connection, news)
 
     @patiently
     async def setting(self, name: str) -> str | None:

@@ -207,6 +207,15 @@ sources = Table(  # the files that signals are read from
     Index(None, "host"),
 )
 
+demand = Table(  # requests for copies and days of watching, both faded as of `at`
+    "demand",
+    metadata,
+    Column("page_id", Id, ForeignKey("pages.id"), primary_key=True, autoincrement=False),
+    Column("requests", Double, nullable=False),
+    Column("days", Double, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
 settings = Table(
     "settings",
     metadata,

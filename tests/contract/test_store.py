@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from crawld.interfaces import Store
+from crawld.interfaces import Store, StoredDemand
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import Page, PageState, Wanted
@@ -37,6 +37,22 @@ async def test_it_is_the_store_the_drivers_expect(store: SqlStore) -> None:
     """SqlStore has every method of the protocol."""
     protocol: Store = store
     assert await protocol.setting("anything") is None
+
+
+async def test_demand_is_kept_page_by_page(store: SqlStore, store_url: str) -> None:
+    """What is written of some pages leaves the others as they were, and all of it is there after a restart."""
+    assert len((await store.demand()).page_ids) == 0
+    await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+    ids, at = np.array([1, 3]), np.full(2, NOW)
+    await store.save_demand(StoredDemand(ids, np.array([5.0, 0.25]), np.array([0.5, 1.5]), at))
+    await store.save_demand(StoredDemand(ids[1:], np.array([2.0]), np.array([1.6]), at[1:] + 60))
+    store = await restarted(store, store_url)
+    kept = await store.demand()
+    await store.close()
+    assert kept.page_ids.tolist() == [1, 3]
+    assert kept.requests.tolist() == [5.0, 2.0]
+    assert kept.days.tolist() == [0.5, 1.6]
+    assert kept.at.tolist() == [NOW, NOW + 60]
 
 
 class TestAdopt:

@@ -31,7 +31,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "signals": {"sitemaps": "off", "feeds": "off"},
         "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
     }
-    daemon = wiring.build(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2))
+    daemon = wiring.build(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2, demand=0.2))
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
     try:

@@ -45,6 +45,13 @@ def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> Non
         assert place in text, text
 
 
+def test_importance_by_requests_needs_requests() -> None:
+    """Without api.listen nobody can ask for copies: that is said, and with it all is well."""
+    with pytest.raises(ConfigError, match=r"\n  importance: requests counts what is asked of api.listen"):
+        config.load(None, {"importance": "requests"})
+    assert config.load(None, {"importance": "requests", "api": {"listen": "127.0.0.1:8080"}}).importance == "requests"
+
+
 def test_the_command_line_wins(tmp_path: Path) -> None:
     """A value given on the command line replaces the file's; None does not."""
     file = tmp_path / "c.yaml"

@@ -80,8 +80,8 @@ async def test_a_failed_migration_leaves_nothing_behind(
     """Where one step breaks, all steps are taken back, tables included."""
     copy = tmp_path / "migrations"
     shutil.copytree(migrations_directory(), copy)
-    (copy / "versions" / "0003_broken.py").write_text(
-        'from alembic import op\n\nrevision = "0003"\ndown_revision = "0002"\n\n\n'
+    (copy / "versions" / "9999_broken.py").write_text(
+        f'from alembic import op\n\nrevision = "9999"\ndown_revision = "{latest_revision()}"\n\n\n'
         'def upgrade() -> None:\n    op.execute("INSERT INTO nowhere VALUES (1)")\n'
     )
     monkeypatch.setattr(schema, "migrations_directory", lambda: copy)

@@ -87,9 +87,9 @@ def pool_trust(
     """
     groups = len(above[0])
     weight = np.ones(len(group)) if weights is None else weights
-    shapes, rates = np.empty_like(above[0]), np.empty_like(above[0])
-    for source in range(shapes.shape[1]):
-        shape, rate = cautious(above[0][:, source], above[1][:, source])
+    shapes, rates = cautious(*above)
+    for source in np.flatnonzero(evidence.signals.any(axis=0)):  # a source nobody heard keeps the prior above
+        shape, rate = shapes[:, source], rates[:, source]
         heard = np.bincount(group, weight * evidence.signals[:, source], minlength=groups)
         mean = (shape + np.bincount(group, weight * evidence.changes[:, source], minlength=groups)) / (rate + heard)
         found, _ = pool_rates(

@@ -11,50 +11,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.glance import Glimpse
-from crawld.scheduler.greedy import GreedyNcis
+from crawld.scheduler.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
+from crawld.scheduler.valuation import Beliefs, Valuation
+from tests.unit.rising_values import Glanced, Jetted, Plain
 
-
-class Plain:
-    """A value without derivatives: μ/α·P(2, x), or for α = 0 a step at each signal."""
-
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        """The value of crawling each page now."""
-        x = beliefs.alpha * tau + boost
-        rate = np.where(beliefs.alpha > 0, beliefs.alpha, 1.0)
-        return np.asarray(-beliefs.mu / rate * (np.expm1(-x) + np.where(x < np.inf, x, 0.0) * np.exp(-x)))
-
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-        """Not used by the frontier."""
-        return np.zeros(len(boost))
-
-
-class Jetted(Plain):
-    """The same with derivatives."""
-
-    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
-        """The value, two derivatives and a bound on the third."""
-        alpha, mu = beliefs.alpha, np.where(beliefs.alpha > 0, beliefs.mu, 0.0)
-        x = np.minimum(alpha * tau + boost, 700.0)
-        fade = np.exp(-x)
-        value = self.value(tau, boost, beliefs)
-        return Jet(value, mu * x * fade, mu * alpha * (1 - x) * fade, mu * alpha**2 * (2 + x) * fade)
-
-
-class Glanced(Jetted):
-    """The same with a look at single pages."""
-
-    def glance(self, tau: float, span: float, boost: float, page: tuple[float, float, float, float, float]) -> Glimpse:
-        """The value of one page over a span."""
-        beliefs = Beliefs(*(np.array([part]) for part in page))
-        value, slope, _, _ = self.jet(np.array([tau]), np.array([boost]), beliefs)
-        return Glimpse(float(value[0]), float(slope[0]), page[0] * page[1], 0.0)
-
-
-VALUATIONS: list[Valuation] = [Plain(), Jetted(), Glanced(), GreedyNcis()]
+VALUATIONS: list[Valuation] = [
+    Plain(),
+    Jetted(),
+    Glanced(),
+    GreedyNcis(),
+    GreedyBlind(),
+    GreedyCis(),
+    GreedyApproximate(2),
+    GreedyHarmonic(),
+    GreedyAge(),
+]
 
 amounts = st.sampled_from([0.0, 0.25, 1.0, 3.0])
 rates = st.sampled_from([0.0, 1e-6, 0.01, 0.3, 2.0])

@@ -1,0 +1,121 @@
+"""Many pages, many slots: the frontier picks what the scan picks, at a fraction of the evaluations."""
+
+import numpy as np
+import pytest
+
+from crawld.scheduler.columns import Intervals
+from crawld.scheduler.frontier import Frontier
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scan import Scan
+from crawld.scheduler.valuation import Beliefs, Valuation
+from tests.unit.rising_values import Glanced, Jetted
+
+
+class Course:
+    """A frontier and a scan over many pages, driven through the same slots."""
+
+    def __init__(self, valuation: Valuation, pages: int, gate: HostGate | None, shortest: float = 0.0) -> None:
+        self.rng = np.random.default_rng(3)
+        self.gate = gate
+        self.pages = pages
+        intervals = Intervals(longest=1e9, shortest=shortest)
+        self.scan, self.frontier = Scan(valuation, gate, intervals), Frontier(valuation, gate, intervals)
+        beliefs, last = self.beliefs(pages), -self.rng.random(pages) * pages / 10.0
+        hosts = np.arange(pages) % (gate.size if gate else 1)
+        for chooser in (self.scan, self.frontier):
+            chooser.add(hosts, beliefs, last, np.zeros(pages))
+        self.now = 0.0
+
+    def beliefs(self, count: int) -> Beliefs:
+        """Pages that change once in a few rounds."""
+        rng = self.rng
+        rate = rng.uniform(0.1, 3.0, count) * 10.0 / self.pages
+        return Beliefs(rng.random(count), rate, np.full(count, np.inf), rng.random(count), rate)
+
+    def run(self, slots: int, rate: float) -> list[int | None]:
+        """Pick, crawl, signal and learn; every pick is compared."""
+        picked = []
+        for slot in range(slots):
+            self.now += 1 / rate
+            row = self.frontier.pick(self.now)
+            assert row == self.scan.pick(self.now)
+            picked.append(row)
+            signalled, boost = int(self.rng.integers(self.pages)), float(self.rng.random())
+            rows = self.rng.choice(self.pages, 16, replace=False)
+            beliefs = self.beliefs(16)
+            for chooser in (self.scan, self.frontier):
+                if row is not None:
+                    chooser.settle(row, self.now)
+                chooser.notice(signalled, boost)
+                if slot % 16 == 0:
+                    chooser.learn(rows, beliefs, np.zeros(16))
+            if self.gate and row is not None:
+                host = int(self.scan.pages.host[row])
+                self.gate.acquire(host, self.now)
+                self.gate.finish(host, self.now)
+        return picked
+
+
+def hosts(count: int, spacing: float) -> HostGate:
+    """A gate with so many hosts."""
+    gate = HostGate(Manners(spacing=spacing))
+    for index in range(count):
+        gate.host(f"h{index}")
+    return gate
+
+
+@pytest.mark.parametrize("valuation", [Jetted(), Glanced()], ids=["jet", "glance"])
+@pytest.mark.parametrize("gated", [False, True], ids=["no gate", "gate"])
+def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuation: Valuation, gated: bool) -> None:
+    """Restored pages, steady picks, ten times the bandwidth and back: never a different page."""
+    course = Course(valuation, 6000, hosts(200, 0.5) if gated else None)
+    for rate in (10.0, 100.0, 10.0):
+        assert None not in course.run(150, rate)
+    assert course.frontier.evaluations < course.scan.evaluations / 20
+    assert course.frontier.active < 3000
+
+
+def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:
+    """When hosts allow half the rate, half the slots find nobody and the others the best of whoever is ready."""
+    course = Course(Glanced(), 2000, hosts(40, 8.0))
+    picked = course.run(1200, 10.0)
+    assert 500 <= sum(row is not None for row in picked) <= 700
+
+
+def test_a_blocked_host_with_most_pages_is_set_aside_and_comes_back() -> None:
+    """Its pages are neither watched nor picked while it is blocked, and at once when the operator unblocks it."""
+    gate = hosts(2, 0.0)
+    course = Course(Glanced(), 5000, gate)
+    course.scan.pages.host[1000:5000] = course.frontier.pages.host[1000:5000] = 0
+    gate.block(0)
+    assert {int(course.scan.pages.host[row]) for row in course.run(100, 10.0) if row is not None} == {1}
+    assert course.frontier.active <= 600
+    gate.unblock(0)
+    assert 0 in {int(course.scan.pages.host[row]) for row in course.run(100, 10.0) if row is not None}
+
+
+def test_equal_pages_take_turns_by_row() -> None:
+    """Thousands of pages alike in everything are picked in the order of their rows."""
+    frontier = Frontier(Glanced(), None, Intervals(shortest=0.0))
+    ones = np.ones(5000)
+    frontier.add(np.zeros(5000, dtype=np.int64), Beliefs(ones, ones, ones * np.inf, ones, ones), -ones, 0 * ones)
+    assert [frontier.pick(0.0) for _ in range(50)] == list(range(50))
+
+
+def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> None:
+    """A first crawl of a long list follows importance, and a busy host does not hold up the others."""
+    gate = hosts(3, 5.0)
+    frontier = Frontier(Glanced(), gate)
+    count = 300
+    columns = np.arange(count, dtype=float)
+    ones = np.ones(count)
+    frontier.add(np.arange(count) % 3, Beliefs(columns, ones, ones * np.inf, ones, ones), ones * np.nan, 0 * ones)
+    picked = []
+    for now in (0.0, 0.1, 0.2, 0.3, 5.0):
+        row = frontier.pick(now)
+        picked.append(row)
+        if row is not None:
+            gate.acquire(row % 3, now)
+            gate.finish(row % 3, now)
+    assert picked == [299, 298, 297, None, 296]
+    assert frontier.level == 0.0  # late pages do not move the level

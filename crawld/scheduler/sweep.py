@@ -18,8 +18,9 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sleepers import Sleepers, later
 from crawld.scheduler.valuation import Floats, Valuation
 
-SLOTS = 2048  # slots between sweeps
+SLOTS = 1536  # slots between sweeps
 WATCHED = 4096  # near pages aimed at
+MOST = 8192  # pages that a sweep should look at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
 SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -56,6 +57,10 @@ class Sweep:
         self.start, self.horizon = now, now + SLOTS * slot
         self._set_level(fall=fall)
         rows = self.sleepers.awake(self.horizon, self.level)
+        if len(rows) > MOST and not fall:
+            # The pace has just dropped, or much time has passed: look less far ahead rather than long.
+            self.horizon = now + 0.25 * (self.horizon - now)
+            rows = self.sleepers.awake(self.horizon, self.level)
         soon = rows[self._pages.due[rows] <= self.horizon]
         rise = self._rekey(self._set_aside(rows))
         self._watch(rise, now)
@@ -122,7 +127,7 @@ class Sweep:
         floor = min(self.lowest_pick, self._lowest_before)
         self._lowest_before, self.lowest_pick = self.lowest_pick, np.inf
         if fall or (self.level > 0 and count < watched // 2):
-            lower = self.sleepers.quantile(2 * max(watched, count))  # twice as many at each further fall
+            lower = self.sleepers.quantile(max(watched, count))  # twice as many at each further fall
             self.level = min(lower, np.nextafter(self.level, 0.0))
             if self.level < 1e-300:
                 self.level = 0.0

@@ -34,16 +34,28 @@ where urls.txt holds one URL a line, optionally followed by its importance; or `
 @click.option(
     "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/NAME."
 )
+@click.option(
+    "--allow-private",
+    metavar="NETWORK",
+    multiple=True,
+    help="A private network that may be asked: 127.0.0.0/8. Repeatable.",
+)
 @click.pass_context
 def command(
-    ctx: click.Context, config_file: Path | None, urls: str | None, bandwidth: str | None, database: str | None
+    ctx: click.Context,
+    config_file: Path | None,
+    urls: str | None,
+    bandwidth: str | None,
+    database: str | None,
+    allow_private: tuple[str, ...],
 ) -> None:
     """Crawl for ever: keep the pages of a URL list fresh within the bandwidth.
 
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
     """
-    given = {"urls": urls, "bandwidth": bandwidth, "database": database}
+    networks = list(allow_private) or None
+    given = {"urls": urls, "bandwidth": bandwidth, "database": database, "allow_private": networks}
     settings = load(config_file, given)
     if settings.urls is None and not _holds_pages(settings):
         raise InputError(NOTHING_GIVEN)
@@ -53,7 +65,9 @@ def command(
     read_again = partial(load, config_file, given)
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
-    asyncio.run(wiring.build(settings, insist_on_bandwidth=insist, read_settings=read_again).run())
+    daemon = wiring.build(settings, insist_on_bandwidth=insist, read_settings=read_again)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(daemon.run())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -38,7 +38,7 @@ where urls.txt holds one URL a line, optionally followed by its importance; or `
     "--allow-private",
     metavar="NETWORK",
     multiple=True,
-    help="A private network that may be asked: 127.0.0.0/8. Repeatable.",
+    help="A private network that may be asked; repeatable.",
 )
 @click.pass_context
 def command(

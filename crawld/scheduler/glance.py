@@ -147,4 +147,6 @@ def _learnt(tau: float, span: float, boost: float, page: Page) -> Glimpse:
     if boost == 0:
         high = 0.505 * mu * alpha * (tau + span) ** 2  # V ≤ ματ²/2 is linear in α; quadrature may be a little above
         return Glimpse(0.5 * high, 0.0, 0.0, 0.5 * high)
-    return Glimpse(0.0, 0.0, 0.0, 1e250)
+    announced = -gamma * expm1(-kappa)
+    high = 1.01 * mu / announced if announced > 0 else 1e250  # V ≤ μ/Δ and Δ is at least the rate of true signals
+    return Glimpse(0.5 * high, 0.0, 0.0, 0.5 * high)

@@ -142,7 +142,9 @@ class Hot:
         value[best] = GONE
         if low > value.max():
             return int(self._row[best]), low, None
-        value[best] = np.inf
+        # A page of which little is known may lead by its model alone: what counts is the best lower bound.
+        value[best] = low + 2 * self._error[best]
+        low = float((value - 2 * self._error).max())
         return None, low, np.flatnonzero(value >= low)
 
     def rows_at(self, places: Ints) -> Ints:

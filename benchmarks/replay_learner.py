@@ -92,7 +92,7 @@ class Learnt:
         for _ in range(3):  # pages whose host's prior moved are fitted again, as the daemon does in its next rounds
             lesson = self._tutor.teach(self._recall(pages), now)
             self._shape[pages], self._rate[pages] = lesson.posterior.shape, lesson.posterior.rate
-            self._kappa[pages] = lesson.posterior.kappa.sum(axis=1)
+            self._kappa[pages] = lesson.posterior.trust.sum(axis=1)
             self._gamma[pages] = lesson.gamma.sum(axis=1)
             pages = lesson.again
             if not len(pages):

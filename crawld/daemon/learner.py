@@ -87,7 +87,7 @@ def _estimates(histories: Histories, lesson: Lesson, now: float) -> list[Estimat
         np.maximum(latest, now - SLOWEST_RECORD),
         posterior.shape,
         posterior.rate,
-        posterior.kappa,
+        posterior.trust,
         lesson.gamma,
         posterior.alpha_se,
         posterior.kappa_se,

@@ -63,6 +63,11 @@ class Posterior:
         return self.kappa_shape / self.kappa_rate
 
     @property
+    def trust(self) -> Floats:
+        """The κ to go by: −ln E[e^−κ], so that after one signal the expected freshness is right, however wide κ is."""
+        return np.asarray(self.kappa_shape * np.log1p(1.0 / self.kappa_rate))
+
+    @property
     def kappa_se(self) -> Floats:
         """Posterior standard deviation of κ by source."""
         return np.sqrt(self.kappa_shape) / self.kappa_rate

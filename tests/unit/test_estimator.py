@@ -183,6 +183,13 @@ def test_a_learnt_kappa_rises_with_evidence_only() -> None:
     assert honest.kappa[0] > 10 * unheard.kappa[0] > 15 * lying.kappa[0]
 
 
+def test_trust_is_what_one_signal_is_expected_to_leave_fresh() -> None:
+    """e^−trust is E[e^−κ]: below the mean of a wide κ, and the mean itself of a narrow one."""
+    wide, narrow = (fit([], [], [], Prior(1.0, 1.0, shape, shape / 0.8)) for shape in (0.5, 5000.0))
+    assert np.exp(-wide.trust[0]) == pytest.approx((1 + 1.6) ** -0.5)
+    assert narrow.trust[0] == pytest.approx(0.8, rel=1e-3)
+
+
 def test_signal_rates_are_counts_over_time_with_a_prior() -> None:
     """γ = (shape + count)/(rate + time), by source, and the prior's mean before any time has passed."""
     prior = Prior(gamma_shape=np.array([1.0, 2.0]), gamma_rate=10.0)

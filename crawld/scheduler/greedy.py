@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crawld.scheduler.greedy_base import Greedy, Penalty, change_rate
+from crawld.scheduler.greedy_base import Greedy, Penalty, Rows, change_rate
 from crawld.scheduler.valuation import Beliefs, Floats
 from crawld.scheduler.value_expected import Measure, blind_jet, blind_pages, blind_value
 from crawld.scheduler.value_objectives import age_pages, harmonic_pages, harmonic_slopes
@@ -15,22 +15,24 @@ HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # the signals that GREEDY-CIS+ trusts
 class GreedyNcis(Greedy):
     """GREEDY-NCIS: noisy signals taken for what they are worth."""
 
-    def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+    def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Rows:
         """Expected rows: in closed form where there are no signals."""
         blind = blind_pages(boost, beliefs.kappa, beliefs.gamma)
-        if not blind.any():
+        many = np.count_nonzero(blind)
+        if many == 0:
             return super().learnt(measure, tau, boost, beliefs)
-        shape = beliefs.shape[blind]
-        rate, time = shape / beliefs.alpha[blind], tau[blind]
-        closed = [blind_value(time, shape, rate)]
+        if many < blind.size:
+            seen = ~blind
+            signalled = super().learnt(measure, tau[seen], boost[seen], beliefs.select(seen))
+            rows = np.empty((len(signalled), tau.size))
+            rows[:, seen] = signalled
+            rows[:, blind] = self.learnt(measure, tau[blind], boost[blind], beliefs.select(blind))
+            return rows
+        rate = beliefs.shape / beliefs.alpha
+        closed = [blind_value(tau, beliefs.shape, rate)]
         if measure == self._jet_rows:
-            closed.extend(blind_jet(time, shape, rate))
-        if blind.all():
-            return np.asarray(closed)
-        rows = np.empty((len(closed), tau.size))
-        rows[:, blind] = closed
-        rows[:, ~blind] = super().learnt(measure, tau[~blind], boost[~blind], beliefs.select(~blind))
-        return rows
+            closed.extend(blind_jet(tau, beliefs.shape, rate))
+        return closed
 
 
 class GreedyBlind(GreedyNcis):

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from crawld.scheduler.valuation import Beliefs, Floats, Jet
 from crawld.scheduler.value_expected import Measure, mixture
 from crawld.scheduler.value_inverse import SAFETY, rising_crossing
-from crawld.scheduler.value_pages import measure_pages, times
+from crawld.scheduler.value_pages import measure_pages, weigh
 from crawld.scheduler.value_series import Measures
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Rows = Sequence[Floats] | Floats
 
 EARLY = 1e-6  # how much too early, relatively, a crossing may be: an early waking costs one value, no more
 _END = 1e300  # a time by which every value has arrived
@@ -39,14 +40,14 @@ class Greedy:
         """The value of crawling each page now."""
         with np.errstate(all="ignore"):
             boost, beliefs = self.view(boost, beliefs)
-            return times(beliefs.mu, self._rows(self._value_row, tau, boost, beliefs)[0])
+            return weigh(beliefs.mu, self._rows(self._value_row, tau, boost, beliefs)[0])
 
     def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
         """The value now, its first two derivatives in τ, and a bound on the third from now on."""
         with np.errstate(all="ignore"):
             boost, beliefs = self.view(boost, beliefs)
             rows = self._rows(self._jet_rows, tau, boost, beliefs)
-            return Jet(*(times(beliefs.mu, row) for row in rows))
+            return Jet(*(weigh(beliefs.mu, row) for row in rows))
 
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
@@ -73,15 +74,16 @@ class Greedy:
         fresh = np.exp(-x)
         return Penalty(fresh, -fresh, fresh, fresh, 0.368 * fresh)
 
-    def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+    def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Rows:
         """Rows of `measure` expected over the posterior of α."""
         return mixture(measure, tau, boost, (beliefs.shape, beliefs.alpha), beliefs.kappa, beliefs.gamma)
 
-    def _rows(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Sequence[Floats] | Floats:
+    def _rows(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Rows:
         known = _known(beliefs)
-        if known.all():
+        many = np.count_nonzero(known)
+        if many == known.size:
             return measure(staleness(tau, boost, beliefs.alpha), beliefs.alpha, beliefs.kappa, beliefs.gamma)
-        if not known.any():
+        if many == 0:
             return self.learnt(measure, tau, boost, beliefs)
         parts = [(part, self._rows(measure, tau[part], boost[part], beliefs.select(part))) for part in (known, ~known)]
         rows = np.empty((len(parts[0][1]), tau.size))
@@ -97,7 +99,7 @@ class Greedy:
         found = self.measures(x, alpha, kappa, gamma, length=True)
         penalty = self.penalty(x, change_rate(alpha, kappa, gamma))
         drift = alpha * found.length
-        drift[~(drift < np.inf)] = 0.0  # only where nothing moves any more, or nothing ever did
+        drift[np.logical_not(drift < np.inf)] = 0.0  # only where nothing moves any more, or nothing ever did
         curvature = alpha * (found.density * penalty.first + drift * penalty.second)
         bend = 2 * np.abs(penalty.second) + drift * penalty.third + penalty.third_reach
         bound = alpha * (found.unrest * penalty.first_ahead + alpha * bend)
@@ -141,7 +143,7 @@ def _known(beliefs: Beliefs) -> Mask:
 def staleness(tau: Floats, boost: Floats, alpha: Floats) -> Floats:
     """Log-staleness ατ + boost, where nothing drifts even in endless time if α = 0."""
     x = alpha * tau + boost
-    return np.where(alpha > 0, x, boost) if np.isnan(x).any() else x
+    return x if np.count_nonzero(alpha) == alpha.size else np.where(alpha > 0, x, boost)
 
 
 def change_rate(alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:

@@ -128,17 +128,29 @@ def blind_value(tau: Floats, shape: Floats, rate: Floats) -> Floats:
     a, y = shape, np.minimum(tau, 1e300) / rate
     log = np.log1p(y)
     span = a * log
-    stay = np.exp(-span)
-    steep = (1 - stay * (1 + a * y)) / (a - 1)
-    excess = a - 1
-    with_log = np.where(excess == 0, log, -np.expm1(-excess * log) / excess)
-    result = np.where(a >= 2, steep, a * with_log + np.expm1(-span))
-    near = (span <= 8) & (log <= 8)
-    if near.any():
-        far, q = log[near][:, None], a[near][:, None]
-        depth = far * _NODES
-        result[near] = a[near] * log[near] * ((np.expm1(depth) * np.exp(-q * depth)) @ _WEIGHTS)
-    return np.where((rate > 0) & (rate < np.inf), rate * result, 0.0)
+    near = (np.maximum(span, log) <= 8).nonzero()[0]
+    if near.size == a.size:
+        result = _blind_near(a, log)
+    else:
+        steep = (1 - np.exp(-span) * (1 + a * y)) / (a - 1)
+        excess = a - 1
+        with_log = np.where(excess == 0, log, -np.expm1(-excess * log) / excess)
+        result = np.where(a >= 2, steep, a * with_log + np.expm1(-span))
+        result[near] = _blind_near(a[near], log[near])
+    result *= rate
+    result[np.logical_not(rate < np.inf)] = 0.0
+    result[rate == 0] = 0.0
+    return result
+
+
+def _blind_near(a: Floats, log: Floats) -> Floats:
+    depth = log[:, None] * _NODES
+    heights = np.exp(depth * -a[:, None])
+    heights *= np.expm1(depth, out=depth)
+    heights *= _WEIGHTS
+    sums: Floats = np.add.reduce(heights, axis=1)
+    sums *= a * log
+    return sums
 
 
 def blind_jet(tau: Floats, shape: Floats, rate: Floats) -> tuple[Floats, Floats, Floats]:
@@ -151,5 +163,7 @@ def blind_jet(tau: Floats, shape: Floats, rate: Floats) -> tuple[Floats, Floats,
     peak = np.maximum(y, 1 / (a + 2))
     arch = peak * np.exp(-(a + 3) * np.log1p(peak))
     bound = a * (a + 1) * (2 * stay / (1 + y) + (a + 2) * arch) / rate / rate
-    fixed = rate == np.inf
-    return np.where(fixed, 0.0, slope), np.where(fixed, 0.0, curvature), np.where(fixed, 0.0, bound)
+    fixed = (rate == np.inf).nonzero()[0]
+    if fixed.size:
+        slope[fixed] = curvature[fixed] = bound[fixed] = 0.0
+    return slope, curvature, bound

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crawld.scheduler.value_pages import columns, measure_pages, times
-from crawld.scheduler.value_series import epsilon, erlang2_rest
+from crawld.scheduler.value_rests import epsilon, erlang2_rest
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +89,8 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
         tile = [np.repeat(column[small], _NODES.size) for column in (alpha, kappa, gamma)]
         slow = np.full((y.size, 1), np.exp2(-70.0))
         areas = _slowed(slow, y.ravel(), *tile)[:, 0].reshape(y.shape)
-        value[small] = x[small] * ((np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)) @ _WEIGHTS)
+        rest = np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)
+        value[small] = x[small] * np.add.reduce(rest * _WEIGHTS, axis=1)
     value = np.maximum(value, 0.0)
     value *= rise**3 / (alpha - gamma * np.expm1(-kappa))
     return value
@@ -111,8 +112,8 @@ def harmonic_slopes(x: Floats) -> tuple[Floats, Floats, Floats]:
     near = np.flatnonzero(x < 3)
     if near.size:
         shrunk = np.exp(-x[near][:, None] * _NODES)
-        second[near] = -(shrunk @ (_WEIGHTS * _NODES))
-        third[near] = shrunk @ (_WEIGHTS * _NODES**2)
+        second[near] = -np.add.reduce(shrunk * (_WEIGHTS * _NODES), axis=1)
+        third[near] = np.add.reduce(shrunk * (_WEIGHTS * _NODES**2), axis=1)
     endless = x == np.inf
     second[endless] = third[endless] = 0.0
     return first, second, third

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from crawld.scheduler.value_series import Measures, measure
 
 Floats = NDArray[np.float64]
-BLOCK = 16384  # pages evaluated at once, so that temporaries stay in the cache
+BLOCK = 32768  # pages evaluated at once, so that temporaries stay in the cache
 
 
 def columns(*arguments: ArrayLike) -> tuple[tuple[int, ...], list[Floats]]:
@@ -40,17 +40,23 @@ def measure_pages(
 def _measure_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
     with np.errstate(all="ignore"):
         unit = np.maximum(alpha, gamma)
-        if not unit.all():
+        if np.count_nonzero(unit) < unit.size:
             unit = np.where(unit > 0, unit, 1.0)
         result = measure(x, alpha / unit, kappa, gamma / unit, length=length, terms=terms)
         result.value /= unit
-        result.length /= unit
-        result.unrest = result.unrest * unit
+        if length:
+            result.length /= unit
+            result.unrest = result.unrest * unit
     return result
 
 
 def times(mu: Floats, value: Floats) -> Floats:
     """μ·V where an overflow is inf and nothing is ever worth a page of no importance."""
     with np.errstate(all="ignore"):
-        product = mu * value
-    return product if np.isfinite(product).all() else np.where(mu > 0, product, 0.0)
+        return weigh(mu, value)
+
+
+def weigh(mu: Floats, value: Floats) -> Floats:
+    """The same where floating-point warnings are off already."""
+    product = mu * value
+    return product if np.count_nonzero(np.isfinite(product)) == product.size else np.where(mu > 0, product, 0.0)

@@ -4,20 +4,18 @@ Formulas and regimes are those of docs/method.md, "Evaluating the crawl value". 
 of equal length, and rates are in units of the larger of α and γ, so nothing here can overflow by its unit alone.
 """
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.value_terms import Pairs, Triple, lower_terms, upper_terms
+from crawld.scheduler.value_rests import erlang2, eta
+from crawld.scheduler.value_unfolding import Unfolding
 
 Floats = NDArray[np.float64]
 
-_FEW = 128
 SATURATION = 50.0  # e^−x·ψΔ ≤ (2x+1)e^−x is below the last digit from here on: V = 1/Δ
-PAIRS = 16384  # pairs evaluated at once, so that temporaries stay in the cache
 
 
 @dataclass(slots=True)
@@ -50,95 +48,78 @@ def _oscillation_limits() -> Floats:
 
 _LIMITS = _oscillation_limits()
 
-_P2 = np.array([(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)])
-_ETA = np.array([(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)])
-
-_REST = np.array([(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k for k in range(19)])
+_STAND_IN = np.array([[1.0], [1.0], [2.0], [1.0]])  # x, α, κ and γ of a page of one term
+MANY = 40.0  # expected signals in a cycle from which on its first terms are closed
 
 
-def _horner(x: Floats, coefficients: Floats) -> Floats:
-    """A polynomial; few points at once as one product, since a call costs more than the arithmetic."""
-    if x.size <= _FEW:
-        powers = np.empty((x.size, coefficients.size))
-        powers[:, 0] = 1.0
-        powers[:, 1:] = x[:, None]
-        return np.multiply.accumulate(powers, axis=1) @ coefficients
-    total = np.full_like(x, coefficients[-1])
-    for coefficient in coefficients[-2::-1].tolist():
-        total *= x
-        total += coefficient
-    return total
+def _signal_limits() -> Floats:
+    """The signal count that a cycle with at most n+1 expected signals does not reach, by n; endless from MANY on."""
+    limits = []
+    for mean in range(1, int(MANY) + 1):
+        count, chance = mean, 1.0
+        while chance > 1e-19:
+            count += 1
+            chance = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
+        limits.append(float(count))
+    return np.array([*limits, np.inf])
 
 
-def erlang2(x: Floats) -> Floats:
-    """P(2, x) = 1 − (1+x)e^−x without cancellation."""
-    x = np.minimum(x, 800.0)
-    result = -np.expm1(-x) - x * np.exp(-x)
-    small = x < 0.3
-    if small.any():
-        y = x[small]
-        result[small] = y * y * _horner(y, _P2)
-    return result
-
-
-def eta(y: Floats) -> Floats:
-    """The value of y²/2 − y + 1 − e^−y, the third-order rest of the exponential, without cancellation."""
-    result = y * (0.5 * y - 1) - np.expm1(-y)
-    small = y < 1
-    if small.any():
-        z = y[small]
-        result[small] = z * z * z * _horner(z, _ETA)
-    return result
-
-
-def epsilon(y: Floats) -> Floats:
-    """The value of y − 1 + e^−y, the second-order rest of the exponential, without cancellation."""
-    return np.where(y < 1, 0.5 * y * y - eta(np.minimum(y, 1.0)), y + np.expm1(-y))
-
-
-def erlang2_rest(x: Floats) -> Floats:
-    """x²/2 − P(2, x) without cancellation."""
-    y = np.minimum(x, 1.0)
-    return np.where(x < 1, y * y * y * _horner(y, _REST), 0.5 * x * x - erlang2(x))
+_REACH = _signal_limits()
 
 
 def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
     """V, and where asked ψ and αψ′, of each page; call it with floating-point warnings off."""
     if terms < np.inf:
         return _truncated(x, alpha, kappa, gamma, terms)
-    kappa = np.where(gamma > 0, kappa, 0.0)
+    if np.count_nonzero(gamma) < gamma.size:
+        kappa = np.where(gamma > 0, kappa, 0.0)
     signalled = gamma * kappa
-    cell = np.fmin((np.log(alpha / signalled) - _LOG_LOW) * (1 / _LOG_STEP), 679.0) + 1
-    settled = x / kappa > _LIMITS.take(np.fmax(cell, 0.0).astype(np.intp))
-    rough = (x > 0) & (signalled > 0) & ~settled
+    cell = np.log(alpha / signalled)
+    cell *= 1 / _LOG_STEP
+    cell += 1 - _LOG_LOW / _LOG_STEP
+    np.fmin(cell, 680.0, out=cell)
+    rough = x / kappa > _LIMITS.take(np.fmax(cell, 0.0, out=cell).astype(np.intp))  # settled, so far
+    np.logical_not(rough, out=rough)
+    rough &= signalled > 0
+    rough &= x > 0
     if not length:
         rough &= x < SATURATION
-    if rough.all():
+    many = np.count_nonzero(rough)
+    if many == x.size:
         result = _series(x, alpha, kappa, gamma, length=length)
-    elif not rough.any():
+    elif many == 0:
         result = _smooth(x, alpha, kappa, gamma)
     else:
-        result = Measures(*(np.empty_like(x) for _ in range(4)))
-        for part, found in (
-            (np.flatnonzero(rough), partial(_series, length=length)),
-            (np.flatnonzero(~rough), _smooth),
-        ):
-            some = found(x[part], alpha[part], kappa[part], gamma[part])
-            result.value[part] = some.value
-            if length:
-                result.length[part], result.density[part], result.unrest[part] = some.length, some.density, some.unrest
+        result = _both(rough, np.array((x, alpha, kappa, gamma)), length=length)
     _settle_ends(result, x, alpha, kappa, gamma)
+    return result
+
+
+def _both(rough: NDArray[np.bool_], page: Floats, *, length: bool) -> Measures:
+    """Whichever are more go together, the others apart; the series sees pages of one term in their places."""
+    if 2 * np.count_nonzero(rough) < rough.size:
+        apart = rough.nonzero()[0]
+        some, result = _series(*page[:, apart], length=length), _smooth(*page)
+    else:
+        apart = np.logical_not(rough).nonzero()[0]
+        some = _smooth(*page[:, apart])
+        page[:, apart] = _STAND_IN
+        result = _series(*page, length=length)
+    result.value[apart] = some.value
+    if length:
+        result.length[apart], result.density[apart], result.unrest[apart] = some.length, some.density, some.unrest
     return result
 
 
 def _settle_ends(result: Measures, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> None:
     """Fill in x = 0, saturated x and pages that never change."""
     far = x >= SATURATION
-    if far.any():
+    if np.count_nonzero(far):
         result.value[far] = 1.0 / (alpha[far] - gamma[far] * np.expm1(-kappa[far]))
-    changeless = (alpha == 0) & ((gamma == 0) | (kappa == 0))
-    odd = (x <= 0) | changeless
-    if odd.any():
+    odd = x <= 0
+    if np.count_nonzero(alpha) < alpha.size:
+        odd |= (alpha == 0) & ((gamma == 0) | (kappa == 0))
+    if np.count_nonzero(odd):
         result.value[odd] = 0.0
         result.length[odd] = np.where(x[odd] > 0, np.inf, 0.0)
         result.density[odd] = np.where(alpha[odd] > 0, 1.0, 0.0)
@@ -151,7 +132,7 @@ def _smooth(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:
     half = 0.5 * kappa * (gamma * kappa / m1)  # m2/2m1
     value = (erlang2(x) - half * np.expm1(-x)) / m1
     noisy = half > 0
-    if noisy.any():
+    if np.count_nonzero(noisy):
         k, a, g, m = kappa[noisy], alpha[noisy], gamma[noisy], m1[noisy]
         k = np.minimum(k, SATURATION)
         rest = eta(k)
@@ -165,25 +146,50 @@ def _smooth(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:
 def _series(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
     """Sum over the number i of signals in the cycle: a closed prefix where both P are 1, then term by term."""
     endless = kappa == np.inf  # one signal is all there can be, and x = ∞ may be it
-    if endless.any():
+    if np.count_nonzero(endless):
         x, kappa = np.minimum(x, 1e300), np.where(endless, 1e301, kappa)
-    real = x / kappa
-    terms = np.maximum(np.ceil(real * (1 - 4e-16)), 1.0)
-    first = gamma * (x / alpha)
-    inverse = alpha / (gamma * kappa)
+    terms = x / kappa
+    terms *= 1 - 4e-16
+    np.maximum(np.ceil(terms, out=terms), 1.0, out=terms)
+    columns = Unfolding(x, alpha, kappa, gamma)
+    first = columns.ratio * x
+    if np.count_nonzero(terms > _REACH[0]):
+        np.minimum(terms, _REACH.take(np.minimum(first, MANY).astype(np.intp)), out=terms)
+    closed = (first >= MANY).nonzero()[0]
+    if closed.size:
+        k = kappa[closed]
+        prefix, last = _open_range(x[closed] / k, alpha[closed] / (gamma[closed] * k))
+        prefix = np.minimum(prefix, terms[closed])
+        columns.prefix[closed] = prefix
+        terms[closed] = np.maximum(np.minimum(last, terms[closed]) - prefix, 0.0)
+    fresh = np.exp(-x)
+    sums, lengths, densities = columns.add_up(_cancelling(x, first, columns.ratio, fresh), terms, length=length)
+    sums *= fresh
+    if closed.size:
+        sums[closed] += _prefix_sum(prefix, x[closed], kappa[closed], columns.decay[closed])
+        lengths[closed] += prefix
+    sums /= gamma
+    if length:
+        lengths /= gamma
+    return Measures(sums, lengths, densities, gamma)
+
+
+def _cancelling(x: Floats, first: Floats, ratio: Floats, fresh: Floats) -> NDArray[np.bool_]:
+    """Where the finite sums would cancel: u is small, and so is e^Z·T_0 ≈ γ/α·(e^x − 1 − x) against 1."""
+    gain = x * fresh
+    np.subtract(1 - fresh, gain, out=gain)
+    gain *= ratio
+    low = gain < 0.05 * fresh
+    low &= first < 3
+    return low
+
+
+def _open_range(real: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+    """The first signal count for which P is not yet 1 and one from which on it is 0, given x/κ and α/γκ."""
     spread = 4.5 * inverse / (1 + inverse)
     root = np.sqrt(np.maximum(spread * spread + (real - 40 * inverse) / (1 + inverse), 0.0)) - spread
-    prefix = np.where(first >= 40, np.minimum(np.floor(root * root) + 1, terms), 0.0)
-    root = np.sqrt(spread * spread + (real + 1 + 2 * inverse) / (1 + inverse)) + spread
-    last = np.minimum(np.ceil(root * root), terms)
-    columns = _Columns(x, alpha, kappa, gamma, prefix)
-    low = first < 3  # below, the finite sums would cancel
-    sums, lengths, densities = columns.add_up(low, np.maximum(last - prefix, 0.0), length=length)
-    value = np.exp(-x) * sums
-    closed = prefix > 0
-    if closed.any():
-        value[closed] += _prefix_sum(prefix[closed], x[closed], kappa[closed], columns.decay[closed])
-    return Measures(value / gamma, (prefix + lengths) / gamma, densities, gamma)
+    beyond = np.sqrt(spread * spread + (real + 1 + 2 * inverse) / (1 + inverse)) + spread
+    return np.floor(root * root) + 1, np.ceil(beyond * beyond)
 
 
 def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: float) -> Measures:
@@ -194,8 +200,9 @@ def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: fl
         x_, a, g = np.minimum(x[sees], 1e300), alpha[sees], gamma[sees]
         k = np.minimum(kappa[sees], 1e301)
         count = np.minimum(np.maximum(np.ceil(x_ / k * (1 - 4e-16)), 1.0), limit)
-        columns = _Columns(x_, a, k, g, np.zeros_like(a))
-        sums, lengths, densities = columns.add_up(g * (x_ / a) < 3, count, length=True)
+        columns = Unfolding(x_, a, k, g)
+        low = _cancelling(x_, g * (x_ / a), columns.ratio, np.exp(-x_))
+        sums, lengths, densities = columns.add_up(low, count, length=True)
         value = np.exp(-x_) * sums
         far = x_ >= SATURATION  # every P that counts is 1: a geometric sum
         if far.any():
@@ -213,52 +220,6 @@ def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: fl
     return result
 
 
-class _Columns:
-    """Pages of the series, able to unfold themselves into pairs."""
-
-    def __init__(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, prefix: Floats) -> None:
-        self.x, self.kappa, self.prefix = x, kappa, prefix
-        self.ratio = np.minimum(gamma / alpha, 1e300)
-        self.decay = np.log1p(alpha / gamma)
-        self.silent = alpha / (alpha + gamma)
-
-    def add_up(self, low: NDArray[np.bool_], terms: Floats, *, length: bool) -> Triple:
-        """Per page, the sums over so many terms from the prefix on of e^Z·T, P and pois."""
-        size = self.x.size
-        totals = [np.zeros(size), np.zeros(size), np.zeros(size)]
-        for members, kernel in ((low, lower_terms), (~low, upper_terms)):
-            pages = np.flatnonzero(members & (terms > 0))
-            for page, pairs in self.pairs(pages, terms):
-                rows = kernel(pairs, length=length)
-                for i in range(3 if length else 1):
-                    totals[i] += np.bincount(page, rows[i], size)
-        return totals[0], totals[1], totals[2]
-
-    def pairs(self, pages: NDArray[np.intp], open_terms: Floats) -> Iterator[tuple[NDArray[np.intp], Pairs]]:
-        """Blocks of pairs, each in rising order of the signal count."""
-        counts = open_terms[pages].astype(np.intp)
-        ends = np.cumsum(counts)
-        start = done = 0
-        while start < pages.size:
-            stop = max(int(np.searchsorted(ends, done + PAIRS, side="right")), start + 1)
-            yield self._block(pages[start:stop], counts[start:stop])
-            start, done = stop, int(ends[stop - 1])
-
-    def _block(self, pages: NDArray[np.intp], counts: NDArray[np.intp]) -> tuple[NDArray[np.intp], Pairs]:
-        if counts.max() == 1:
-            page, i = pages, self.prefix[pages]
-        else:
-            page = np.repeat(pages, counts)
-            within = np.arange(page.size) - np.repeat(np.cumsum(counts) - counts, counts)
-            i = self.prefix[page] + within
-        if i.size > 1 and i.max() > 0:
-            order = np.argsort(np.minimum(i, 32767).astype(np.int16), kind="stable")
-            page, i = page[order], i[order]
-        z = np.maximum(self.x[page] - i * self.kappa[page], 0.0)
-        ratio = self.ratio[page]
-        return page, Pairs(i, z, np.minimum(ratio * z, 1e300), ratio, self.decay[page], self.silent[page])
-
-
 def _prefix_sum(m: Floats, x: Floats, kappa: Floats, decay: Floats) -> Floats:
     """Σ over i < m of e^−(ℓ+ih) − e^−x with h = κ+ℓ, kept positive where everything is small."""
     step = kappa + decay
@@ -266,7 +227,7 @@ def _prefix_sum(m: Floats, x: Floats, kappa: Floats, decay: Floats) -> Floats:
     geometric = np.expm1(-span) / np.expm1(-step)
     result = np.exp(-decay) * geometric - m * np.exp(-x)
     near = x < 1
-    if near.any():
+    if np.count_nonzero(near):
         m, x, step, span = m[near], x[near], step[near], span[near]
         lost = (0.5 * span * span - eta(span) - m * (0.5 * step * step - eta(step))) / -np.expm1(-step)
         lost[m == 1] = 0.0  # whatever the step, there is none

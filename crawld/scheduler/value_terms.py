@@ -1,7 +1,8 @@
 """Single terms of the crawl value's series over the number of signals in a cycle.
 
 A pair is one page at one signal count i, with Z = x − iκ left to drift, u = γZ/α and r = γ/(α+γ). A kernel gives for
-each pair e^Z·T_i(Z), P(i+1, u) and the Poisson probability pois(i; u); formulas as in docs/method.md.
+each pair e^Z·T_i(Z), P(i+1, u) and the Poisson probability pois(i; u); formulas as in docs/method.md. Whatever depends
+on the company a pair is in costs time only: every digit of its result is its own.
 """
 
 import math
@@ -14,10 +15,9 @@ Floats = NDArray[np.float64]
 Triple = tuple[Floats, Floats, Floats]
 
 LATE = 256  # from this signal count on, terms are integrated instead of summed
-_FLAT = 8192  # up to so many numbers a sum is one table; beyond, a loop over its terms
-_COUNTS = np.arange(LATE + 2, dtype=np.float64)
-# iⁱe^−i/i!, so that pois(i; u) = PEAK[i]·exp(i − u + i·ln(u/i)) keeps its digits at every i
-_PEAK = np.array([1.0] + [i**i / math.factorial(i) * math.exp(-i) for i in range(1, LATE + 1)])
+_FEW = 48  # up to so many pairs plain floats are faster than arrays; sums and products round alike in both
+_SMALL = 0.25  # expected signals below which P is not what its complement leaves
+TALL = 700.0  # e^u is a float up to here, and for i < LATE nothing is left of e^−u·uⁱ/i! beyond
 _FACTORIAL = np.array([math.factorial(i) for i in range(171)], dtype=np.float64)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
@@ -29,139 +29,143 @@ class Pairs:
 
     count: Floats  # i
     z: Floats  # Z
-    u: Floats
+    u: Floats  # at most TALL where all counts are below LATE
     ratio: Floats  # γ/α
     decay: Floats  # −ln r
     silent: Floats  # 1 − r
 
-    def select(self, some: NDArray[np.intp] | slice) -> "Pairs":
+    def select(self, some: slice) -> "Pairs":
         """Some of the pairs."""
         columns = (self.count, self.z, self.u, self.ratio, self.decay, self.silent)
         return Pairs(*(column[some] for column in columns))
 
 
 def lower_terms(pairs: Pairs, *, length: bool) -> Triple:
-    """Rising series, every term positive: for u < 3, where finite sums would cancel."""
+    """Rising series, every term positive: where finite sums would cancel."""
     i, u = pairs.count, pairs.u
-    y = u + np.minimum(pairs.z, 60.0)
-    total = _rising_total(y, pairs)
+    total = _rising_sum(u + np.minimum(pairs.z, 60.0), i, pairs.silent)
     scale = np.exp(-u)
     if i[-1] > 0:
         scale *= u**i / _FACTORIAL.take(i.astype(np.intp))
     up = scale * u / (i + 1)
-    mass = 1 + _rising_sum(u, i, None, 30) if length else scale
+    mass = 1 + _rising_sum(u, i, None) if length else scale
     return up * total, up * mass, scale
 
 
-def _rising_total(y: Floats, pairs: Pairs) -> Floats:
-    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)): for i = 0 and Z ≥ 1 a difference that does not cancel."""
-    if y.size <= 64:
-        return _rising_sum(y, pairs.count, pairs, _steps(y))
-    plain = (pairs.z >= 1) & (pairs.count == 0)
+def _rising_sum(y: Floats, i: Floats, silent: Floats | None) -> Floats:
+    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)), or without its first factor."""
+    if y.size <= _FEW:
+        shares = [1.0] * y.size if silent is None else silent.tolist()
+        return np.array([_rising(*page, silent is None) for page in zip(y.tolist(), i.tolist(), shares, strict=True)])
+    order = np.argsort(y)  # so that those whose series end first lie together
     total = np.empty_like(y)
-    near = np.flatnonzero(~plain)
-    near = near[np.argsort(y[near])]  # alike together, so that short series end early
-    for start in range(0, near.size, 1024):
-        now = near[start : start + 1024]
-        some = pairs.select(now)
-        total[now] = _rising_sum(y[now], some.count, some, _steps(y[now]))
-    far = np.flatnonzero(plain)
-    if far.size:
-        u, w = pairs.u[far], y[far]
-        total[far] = np.expm1(w) / w - np.expm1(u) / u
+    total[order] = _rising_sums(y[order], i[order], None if silent is None else silent[order])
     return total
 
 
-def _steps(y: Floats) -> int:
-    widest = float(y.max())
-    return int(widest + 8 * math.sqrt(widest)) + 20
-
-
-def _rising_sum(y: Floats, i: Floats, pairs: Pairs | None, steps: int) -> Floats:
-    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)), or without its first factor."""
-    if y.size * steps <= _FLAT:
-        counts = _COUNTS[1 : steps + 1]
-        table: Floats = np.multiply.accumulate(y[:, None] / (i[:, None] + (counts + 1)), axis=1)
-        if pairs is not None:
-            table *= -np.expm1(pairs.decay[:, None] * -counts)
-        sums: Floats = np.add.reduce(table, axis=1)
-        return sums
-    p, q, total = np.ones_like(y), np.ones_like(y), np.zeros_like(y)
-    below, factor = i + 1, np.empty_like(y)
-    if pairs is not None:
-        q, s, r = np.zeros_like(y), pairs.silent, 1 - pairs.silent
-    for k in range(1, steps + 1):
+def _rising(y: float, i: float, s: float, whole: bool) -> float:
+    p, r, below, total = 1.0, 1 - s, i + 1, 0.0
+    q = 1.0 if whole else 0.0
+    factor = 1.0
+    while factor > 1e-17 * total:
         below += 1
-        np.divide(y, below, out=factor)
-        p *= factor
-        if pairs is not None:
+        p *= y / below
+        if not whole:
+            q = q * r + s
+        factor = p * q
+        total += factor
+    return total
+
+
+def _rising_sums(y: Floats, i: Floats, s: Floats | None) -> Floats:
+    total = sums = np.zeros_like(y)
+    p, factor, below = np.ones_like(y), np.empty_like(y), i + 1
+    q, r = (p, p) if s is None else (np.zeros_like(y), 1 - s)
+    for k in range(1, 400):
+        below += 1
+        p *= np.divide(y, below, out=factor)
+        if s is None:
+            np.copyto(factor, p)
+        else:
             q *= r
             q += s
-        np.multiply(p, q, out=factor)
+            np.multiply(p, q, out=factor)
         total += factor
-        if k % 4 == 0 and not (factor > 1e-17 * total).any():
-            break
-    return total
+        if k % 4 == 0:
+            factor *= 1e17
+            open_ = factor > total
+            start = int(open_.argmax())
+            if not open_[start]:
+                break
+            if 8 * start > y.size:  # whose terms no longer count have ended
+                y, below, p, q, r, total, factor = (a[start:] for a in (y, below, p, q, r, total, factor))
+                s = s if s is None else s[start:]
+    return sums
 
 
 def upper_terms(pairs: Pairs, *, length: bool) -> Triple:
-    """Finite sums over fewer than i+1 changes of count: for u not small."""
-    i, u = pairs.count, pairs.u
-    late = int(np.searchsorted(i, LATE))
-    if late < i.size:
-        return _upper_and_late(pairs, late, length=length)
-    exponent = i - u
-    top = int(i[-1])
-    if top:
-        exponent += i * np.log(u / np.maximum(i, 1.0))
-    excess = np.expm1(pairs.z - (i + 1) * pairs.decay)
-    if top == 0:
-        pois = np.exp(exponent)
-        return excess + pois * pairs.silent, 1 - pois, pois
-    dead = (exponent < -60) & (u < i)
-    pois = np.exp(exponent) * _PEAK.take(i.astype(np.intp))
-    mean = np.where(dead, i, u)
-    total, mass = _finite_sums(i, mean, pairs, length=length)
-    term = excess + pois * total
-    chance = 1 - pois * mass
-    if dead.any():
-        term[dead] = chance[dead] = pois[dead] = 0.0
-    return np.maximum(term, 0.0), np.maximum(chance, 0.0), pois
+    """Finite sums over fewer than i+1 changes of count: where nothing that matters cancels."""
+    i = pairs.count
+    if i[-1] >= LATE:
+        return _upper_and_late(pairs, int(np.searchsorted(i, LATE)), length=length)
+    u = pairs.u
+    none = np.exp(-u)
+    term = (i + 1) * pairs.decay
+    np.expm1(np.subtract(pairs.z, term, out=term), out=term)
+    if i[-1] == 0:
+        term += none * pairs.silent
+        return np.maximum(term, 0.0, out=term), -np.expm1(-u) if length else none, none
+    total, mass, last = _finite_sums(i, u, pairs.silent)
+    total *= pairs.silent
+    total *= none
+    term += total
+    np.maximum(term, 0.0, out=term)
+    return (term, _chance(none * mass, none * last, i, u), none * last) if length else (term, none, none)
 
 
-def _finite_sums(i: Floats, u: Floats, pairs: Pairs, *, length: bool) -> tuple[Floats, Floats]:
-    """Σ over j ≤ i of (1−r^(j+1))·i!/(i−j)!/u^j, and the same without its first factor."""
-    s, steps = pairs.silent, int(i[-1])
-    if i.size * steps <= _FLAT:
-        counts = _COUNTS[1 : steps + 1]
-        table: Floats = np.multiply.accumulate((i[:, None] - (counts - 1)) / u[:, None], axis=1)
-        mass = 1 + np.add.reduce(table, axis=1) if length else s
-        table *= -np.expm1(pairs.decay[:, None] * -(counts + 1))
-        return s + np.add.reduce(table, axis=1), mass
-    r, per = 1 - s, 1 / u
-    p, q = np.ones_like(u), s.copy()
-    total, mass = s.copy(), np.ones_like(u)
-    factor = np.empty_like(u)
+def _chance(still: Floats, pois: Floats, i: Floats, u: Floats) -> Floats:
+    """P(i+1, u), given its complement: where u is small a rising series, so that ψ keeps its digits."""
+    chance = np.maximum(1 - still, 0.0)
+    small = (u < _SMALL).nonzero()[0]
+    if small.size:
+        v, j = u[small], i[small]
+        chance[small] = pois[small] * v / (j + 1) * (1 + _rising_sum(v, j, None))
+    if i[0] == 0:
+        alone = slice(int(np.searchsorted(i, 1.0)))
+        chance[alone] = -np.expm1(-u[alone])
+    return chance
+
+
+def _finite_sums(i: Floats, u: Floats, silent: Floats) -> Triple:
+    """Σ over m ≤ i of (1−r^(i−m+1))/(1−r)·u^m/m!, the same without its first factor, and u^i/i!."""
+    if i.size <= _FEW:
+        rows = [_finite(*page) for page in zip(i.tolist(), u.tolist(), silent.tolist(), strict=True)]
+        total, mass, last = np.array(rows).T
+        return total, mass, last
+    r, last, factor = 1 - silent, u.copy(), np.empty_like(u)
+    mass = u + 1
+    total = r + mass
     top = int(i[-1])
-    starts = np.searchsorted(i, np.arange(top + 1))
-    for j in range(1, top + 1):
-        now = slice(int(starts[j]), None)
-        f, pj, qj = factor[now], p[now], q[now]
-        np.subtract(i[now], j - 1, out=f)
-        f *= per[now]
-        pj *= f
-        qj *= r[now]
-        qj += s[now]
-        np.multiply(pj, qj, out=f)
-        total[now] += f
-        if length:
-            mass[now] += pj
-        if (
-            j % 16 == 0
-            and not ((pj > 1e-18 * mass[now] if length else f > 1e-18 * total[now]) | (i[now] - j > u[now])).any()
-        ):
-            break
-    return total, mass
+    starts = [0] * (top + 1) if i[0] == top else np.searchsorted(i, np.arange(top + 1)).tolist()
+    last[: starts[1]] = mass[: starts[1]] = total[: starts[1]] = 1.0
+    for m in range(2, top + 1):
+        start = starts[m]
+        f, t, a, g = factor[start:], last[start:], mass[start:], total[start:]
+        t *= np.divide(u[start:], m, out=f)
+        a += t
+        g *= r[start:]
+        g += a
+    return total, mass, last
+
+
+def _finite(i: float, u: float, silent: float) -> tuple[float, float, float]:
+    r = 1 - silent
+    total = mass = last = 1.0
+    for m in range(1, int(i) + 1):
+        last *= u / m
+        mass += last
+        total = total * r + mass
+    return total, mass, last
 
 
 def _upper_and_late(pairs: Pairs, late: int, *, length: bool) -> Triple:
@@ -169,7 +173,9 @@ def _upper_and_late(pairs: Pairs, late: int, *, length: bool) -> Triple:
     tail = _late_terms(pairs.select(slice(late, None)))
     if late == 0:
         return tail
-    head = upper_terms(pairs.select(slice(late)), length=length)
+    summed = pairs.select(slice(late))
+    np.minimum(summed.u, TALL, out=summed.u)
+    head = upper_terms(summed, length=length)
     return (
         np.concatenate((head[0], tail[0])),
         np.concatenate((head[1], tail[1])),

@@ -125,3 +125,14 @@ def test_learnt_pages_are_worth_their_expectation() -> None:
     beliefs = Beliefs(np.ones(3), alpha, shape, kappa, gamma)
     want = expected_value(tau, 2, shape, shape / alpha, kappa, gamma)
     np.testing.assert_allclose(GreedyNcis().value(tau, 2 * kappa, beliefs), want, rtol=1e-4)
+
+
+def test_a_page_is_worth_the_same_in_any_company(valuation: MovingValuation) -> None:
+    """Value and jet of a page do not depend on the pages evaluated with it, not even in the last digit."""
+    tau, boost, beliefs = population()
+    whole = valuation.jet(tau, boost, beliefs)
+    np.testing.assert_array_equal(valuation.value(tau, boost, beliefs), whole.value)
+    for few in (np.arange(PAGES)[i::17] for i in range(17)):
+        here = valuation.jet(tau[few], boost[few], beliefs.select(few))
+        for name, part in here._asdict().items():
+            np.testing.assert_array_equal(part, getattr(whole, name)[few], err_msg=name)

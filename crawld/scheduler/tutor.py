@@ -93,6 +93,7 @@ class Tutor:
         posterior = fit_pages(histories.offsets, histories.tau, histories.signals, histories.changed, prior, weights)
         again = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
         gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
+        gamma[histories.signal_counts == 0] = 0.0  # a source that never spoke of the page: nothing to wait for
         self._tell_clocks(histories, posterior)
         return Lesson(posterior, gamma, again)
 

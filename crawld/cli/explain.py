@@ -62,7 +62,7 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
     estimate, now = page["estimate"], page["now"]
     lines = [
         ("url", page["url"]),
-        ("state", f"{page['state']}, importance {page['importance']:g}"),
+        ("state", f"{page['state']}, importance {page['importance']:g}{_by_requests(page)}"),
         ("freshness", f"{show(page['freshness'])} (log-staleness {show(page['staleness'])})"),
         ("evidence", ", ".join(f"{page[what]} {what}" for what in ("crawls", "changes", "failures", "signals"))),
         ("changes", f"{show(page['change_rate'], 'change_rate')} on average"),
@@ -84,6 +84,14 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append(("next crawl", f"expected in {show(now['expected_in_seconds'], 'x_seconds')}"))
         lines.append(("why not now", str(now["why_not_now"])))
     return lines
+
+
+def _by_requests(page: dict[str, Any]) -> str:
+    """What the daemon makes of the list's weight, where that follows requests for copies."""
+    now = page["now"]
+    if now is None or now["importance"] == page["importance"]:
+        return ""
+    return f" on the list, {now['importance']:.3g} by requests for its copy"
 
 
 def _worth(estimate: dict[str, Any], source: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from crawld.daemon.supervisor import Daemon
 from tests.integration.test_daemon import rows, running, until
 from tests.integration.test_public_api import free_port
+from tests.process import command, daemon, settings
 from tests.site import Site
 
 SELDOM: dict[str, object] = {"min_interval": 600, "max_interval": 1200}
@@ -79,3 +80,20 @@ async def test_a_new_weight_on_the_list_is_a_new_prior(tmp_path: Path) -> None:
         await daemon.reload()
         await until(lambda: weights(daemon)["1"] > 22)
         assert weights(daemon)["1"] == pytest.approx(23.0, rel=0.01)
+
+
+async def test_explain_tells_both_weights(tmp_path: Path) -> None:
+    """The list's and what requests have made of it."""
+    async with Site() as site:
+        url = site.url("/ok/1")
+        file = settings(tmp_path, [url], importance="requests", api={"listen": f"127.0.0.1:{free_port()}"})
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as first:
+            await first.until_logged("verdict=new")
+            assert await first.end() == 0
+        with sqlite3.connect(tmp_path / "x.db") as db:
+            db.execute("INSERT INTO demand VALUES (1, 7, 0, ?)", (time.time(),))
+        async with daemon(*given, cwd=tmp_path) as second:
+            await second.until_logged("ready")
+            told = (await command("explain", url, *given, cwd=tmp_path)).out
+            assert "importance 1 on the list, 8 by requests" in told

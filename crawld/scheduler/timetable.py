@@ -115,7 +115,8 @@ class Timetable:
         if row is None:
             return None
         self.level = self._owed(row, now)
-        self._clock = max(self._clock, float(self._turn[row]))
+        if not (self._called[row] or np.isnan(self.pages.last[row])):  # these come before their turn, however far off
+            self._clock = max(self._clock, float(self._turn[row]))
         self.pages.hold(row, now)
         self.picks += 1
         self._picks_since += 1
@@ -130,11 +131,12 @@ class Timetable:
         return True
 
     def settle(self, row: int, now: float) -> None:
-        """Give back a page crawled with success: its next window follows the last one."""
+        """Give back a page crawled with success: its next window follows the last one, or its first crawl."""
+        new = bool(self._new[row] or np.isnan(self.pages.last[row]))
         if not self.pages.settle(row, now):
             return
         self._called[row] = False
-        self._turn[row] = self._following(float(self._turn[row]), float(self._interval[row]), now, bool(self._new[row]))
+        self._turn[row] = self._following(float(self._turn[row]), float(self._interval[row]), now, new)
         self._new[row] = False
         self._queue_up(row)
 

@@ -50,6 +50,10 @@ class Run:
         """The share of slots that were not left idle."""
         return len(self.times) / self.slots
 
+    def starved(self, start: float) -> float:
+        """The share of pages that were not crawled once from `start` on."""
+        return 1.0 - len(np.unique(self.pages[self.times >= start])) / self.world.population.pages
+
     def ledger(self) -> Ledger:
         """Exact accounts of the run."""
         return settle_accounts(self.world, self.times, self.pages, fresh_at_start=self.started_fresh)

@@ -53,11 +53,6 @@ class Ledger:
         area = np.where(self.seen_at[first] > start, (old**2 - young**2) / 2.0, 0.0)
         return float(self.weight[self.change_page[first]] @ np.where(began < end, area, 0.0)) / (end - start)
 
-    def longest_wait(self, start: float) -> float:
-        """The longest that a change of any page with importance stayed unseen, among those seen or pending after."""
-        counted = (self.seen_at > start) & (self.weight[self.change_page] > 0)
-        return float(np.max((self.seen_at - self.changed_at)[counted], initial=0.0))
-
 
 def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start: bool = True) -> Ledger:
     """Account for crawls of `pages` at `times` (in order); copies are taken, or not, at time 0."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from crawld.sim.chart import Point, draw_lines
 from crawld.sim.trial import Experiment, Outcome, Row
@@ -74,7 +74,8 @@ def print_tables(outcome: Outcome, console: Console) -> None:
 
 
 def _table(extra: Sequence[str], rows: Sequence[Row]) -> Table:
-    table = Table("policy", "pages", "accuracy", "± stderr", *extra)
+    headings = (Column(name, overflow="fold", justify="right") for name in ("pages", "accuracy", "± stderr", *extra))
+    table = Table(Column("policy", no_wrap=True), *headings)
     for row in rows:
         cells = [f"{row.means[name]:.4g}" for name in extra]
         table.add_row(

@@ -30,7 +30,6 @@ def test_one_page_by_hand() -> None:
     assert ledger.harmonic(0.0, 10.0) == pytest.approx((3 + 2 / 2 + 3) / 10)
     assert ledger.age(0.0, 10.0) == pytest.approx((3**2 / 2 + 3**2 / 2) / 10)
     assert ledger.age(2.0, 8.0) == pytest.approx(((3**2 - 1**2) / 2 + 1 / 2) / 6)
-    assert ledger.longest_wait(0.0) == pytest.approx(3.0)
 
 
 def test_a_copy_that_was_never_taken_is_not_fresh() -> None:

@@ -180,6 +180,18 @@ def test_new_bandwidth_and_new_beliefs_change_the_rates() -> None:
     assert table.rates_of(np.array([9])) == 0
 
 
+@pytest.mark.parametrize("random", [False, True])
+def test_rates_hold_after_pages_without_a_copy_have_come_first(random: bool) -> None:
+    """First crawls jump the queue; however often beliefs change after that, each page gets its rate."""
+    weights = np.array([1.0, 10.0, 100.0, 1000.0])
+    plan = Plan(shares(weights).allot, random)
+    table = filled(plan, 4, bandwidth=1.0, last=np.nan)
+    for epoch in range(40):
+        table.learn(np.arange(4), known(np.ones(4), np.ones(4)), np.zeros(4))
+        picked = run(table, 100, start=100.0 * epoch)
+    assert picked.count(3) > 80
+
+
 def test_solutions_are_few() -> None:
     """A thousand pages learnt of one at a time are solved for about sixteen times, not a thousand."""
     table = filled(Plan(uniform), 1000)

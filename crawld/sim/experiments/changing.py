@@ -51,7 +51,7 @@ def measure_delays(trial: Trial) -> Measures:
 DELAYED_SIGNALS = Experiment(
     name="delayed-signals",
     shows="S-NCIS Fig. 8: late signals cost most where bandwidth is loose; very late ones need fitted parameters",
-    pages=(100, 500, 1000),
+    pages=(100, 500),
     repeats=3,
     contestants=(
         "baseline", "optimum", "greedy", "greedy-ncis", "greedy-ncis, late", "greedy-ncis, late, discarding",
@@ -64,7 +64,7 @@ DELAYED_SIGNALS = Experiment(
         ("greedy-ncis, very late, fitted", "greedy-ncis, very late"),
     ),
     settings={
-        **NOISY_SETTINGS, "burn_in": "120 + 2 * pages / bandwidth", "late": "Poisson, mean 6 slots",
+        **NOISY_SETTINGS, "burn_in": "110 + 2 * pages / bandwidth", "late": "Poisson, mean 6 slots",
         "very late": "Poisson, mean 3 * pages slots", "discarding": "signals within 5 slots after a crawl",
         "fitted": "parameters learnt from crawls, without a copy at the start",
     },

@@ -13,12 +13,12 @@ from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import draw_world
 
 BANDWIDTH = 100.0
-MEASURED = 200.0
+MEASURED = 100.0
 
 
 def burn_in(pages: int, bandwidth: float = BANDWIDTH) -> float:
     """Time left out of account: a little, and two rounds of all pages."""
-    return 20.0 + 2.0 * pages / bandwidth
+    return 10.0 + 2.0 * pages / bandwidth
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ NOISY = Signals((0.25, 0.25), (0.1, 0.6))
 COMMON = {
     "bandwidth": BANDWIDTH,
     "measured_time": MEASURED,
-    "burn_in": "20 + 2 * pages / bandwidth",
+    "burn_in": "10 + 2 * pages / bandwidth",
     "mu": "U(0,1)",
     "delta": "U(0,1)",
     "parameters": "known",
@@ -67,7 +67,7 @@ DISCRETE = Experiment(
     name="discrete",
     shows="S-NCIS Fig. 2: without signals GREEDY and LDS reach the continuous optimum",
     pages=(100, 500, 1000),
-    repeats=5,
+    repeats=3,
     contestants=("baseline", "greedy", "lds"),
     measure=partial(measure, NONE.draw),
     pairs=(("greedy", "baseline"), ("lds", "baseline"), ("greedy", "lds")),
@@ -78,7 +78,7 @@ PARTIAL_SIGNALS = Experiment(
     name="partial-signals",
     shows="S-NCIS Fig. 3: signals of some changes, none false, help at every size",
     pages=(100, 500, 1000),
-    repeats=5,
+    repeats=3,
     contestants=("baseline", "optimum", "greedy", "greedy-cis"),
     measure=partial(measure, PARTIAL.draw),
     pairs=(("greedy-cis", "greedy"), ("greedy-cis", "optimum")),
@@ -89,7 +89,7 @@ FALSE_SIGNALS = Experiment(
     name="false-signals",
     shows="S-NCIS Fig. 4: with false signals only the exact crawl value is best at every size",
     pages=(100, 500, 1000),
-    repeats=5,
+    repeats=3,
     contestants=(
         "baseline", "optimum", "greedy", "greedy-cis", "greedy-ncis-1", "greedy-ncis-2", "greedy-ncis",
     ),

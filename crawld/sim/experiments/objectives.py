@@ -39,16 +39,17 @@ def measure_objectives(trial: Trial) -> Measures:
             "accuracy": weighted(mu, freshness(delta, rates, order)),
             "harmonic": weighted(mu, harmonic(delta, rates, order)),
             "age": weighted(mu, age(delta, rates, order)),
-            "longest_wait": np.nan,
+            "starved": float(np.mean(rates == 0)),
         }
     world = draw_world(population, BURN_IN + MEASURED, key)
-    ledger = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth).ledger()
+    run = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth)
+    ledger = run.ledger()
     span = BURN_IN, world.horizon
     return {
         "accuracy": ledger.accuracy(*span),
         "harmonic": ledger.harmonic(*span),
         "age": ledger.age(*span),
-        "longest_wait": ledger.longest_wait(BURN_IN),
+        "starved": run.starved(BURN_IN),
     }
 
 
@@ -65,7 +66,7 @@ OBJECTIVES = Experiment(
     ),
     settings={
         "bandwidth": "0.2 * pages", "burn_in": BURN_IN, "measured_time": MEASURED,
-        "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known",
+        "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share of pages never crawled while measured",
     },
 )  # fmt: skip
 

@@ -66,7 +66,7 @@ OBJECTIVES = Experiment(
     ),
     settings={
         "bandwidth": "0.2 * pages", "burn_in": BURN_IN, "measured_time": MEASURED,
-        "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share of pages never crawled while measured",
+        "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share never crawled while measured",
     },
 )  # fmt: skip
 

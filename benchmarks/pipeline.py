@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HOSTS = 20
+HOSTS = 1
 AT_ONCE = 100
 CLIENTS = ("bare", "crawld", "crawld-unconditional", "scrapy")
 

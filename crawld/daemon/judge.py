@@ -45,9 +45,7 @@ def judge(
             return Judgement(
                 Verdict.FAILED, state_if_failed, trouble="protocol", detail="304 without a conditional request"
             )
-        return Judgement(
-            Verdict.UNCHANGED, PageState.LIVE, memory=replace(memory, fetched_at=at, streak=0), magnitude=0.0
-        )
+        return Judgement(Verdict.UNCHANGED, PageState.LIVE, _news(memory, replace(memory, streak=0)), magnitude=0.0)
     return _content(page_id, at, outcome, memory, rule)
 
 
@@ -57,7 +55,7 @@ def _gone(at: float, outcome: Fetched, memory: Memory | None) -> Judgement:
             Verdict.FAILED, PageState.FAILING, trouble="status", detail=f"{outcome.status} and never seen before"
         )
     if memory.digest == GONE_DIGEST:
-        return Judgement(Verdict.UNCHANGED, PageState.GONE, memory=replace(memory, fetched_at=at), magnitude=0.0)
+        return Judgement(Verdict.UNCHANGED, PageState.GONE, magnitude=0.0)
     gone = remember(memory, GONE_DIGEST, Comparison(changed=True), at)
     return Judgement(Verdict.GONE, PageState.GONE, memory=replace(gone, etag=None, last_modified=None), magnitude=1.0)
 
@@ -75,8 +73,13 @@ def _content(page_id: int, at: float, outcome: Fetched, memory: Memory | None, r
     return Judgement(
         Verdict.CHANGED if found.changed else Verdict.UNCHANGED,
         PageState.LIVE,
-        memory=kept,
+        memory=kept if found.changed else _news(memory, kept),
         body=outcome.body if found.changed else None,
         magnitude=found.magnitude,
         reverted=found.reverted,
     )
+
+
+def _news(before: Memory, after: Memory) -> Memory | None:
+    """What to remember of an unchanged page: nothing, in the common case that only the time has gone on."""
+    return None if replace(after, fetched_at=before.fetched_at) == before else after

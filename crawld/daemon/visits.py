@@ -170,6 +170,8 @@ class Visits:
 
 def log_crawl(page: Page, crawl: Crawl) -> None:
     """One line per crawl."""
+    if not log.isEnabledFor(logging.INFO):
+        return
     log.info(
         "crawl",
         extra={

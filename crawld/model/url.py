@@ -1,5 +1,7 @@
 """What a page's URL must look like, and who is asked for it."""
 
+from functools import lru_cache
+
 from yarl import URL
 
 from crawld.errors import InputError
@@ -44,11 +46,13 @@ def _authority(url: URL) -> str:
     return name if url.port == DEFAULT_PORTS[url.scheme] else f"{name}:{url.port}"
 
 
+@lru_cache(maxsize=50_000)
 def host_of(url: str) -> str:
     """The host that is asked for a normalised URL: its name, with the port where it is not the scheme's own."""
     return _authority(URL(url))
 
 
+@lru_cache(maxsize=50_000)
 def origin_of(url: str) -> str:
     """Scheme and authority of a normalised URL: where its robots.txt lies."""
     parsed = URL(url)

@@ -5,6 +5,7 @@ it back; `notice` counts a signal; `learn` takes over new estimates; `retire` ta
 event loop needs no locks, and a page can never be fetched twice at once.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -155,8 +156,8 @@ class Scheduler:
         self._count[row] -= np.array(self._held.pop(row), dtype=np.int64)
         self._last[row] = self._since[row] = at
         self.chooser.settle(row, at)
-        if self._count[row].any():
-            self.chooser.notice(row, float(_boost(self._count[row], self._kappa[row])))
+        if (boost := self._boost_of(row)) > 0:
+            self.chooser.notice(row, boost)
         if not_before > -np.inf:
             self.chooser.hold(row, at)
             self.chooser.release(row, not_before)
@@ -177,7 +178,7 @@ class Scheduler:
             return
         self._count[row, source] += 1
         if row not in self._held:
-            self.chooser.notice(row, float(_boost(self._count[row], self._kappa[row])))
+            self.chooser.notice(row, self._boost_of(row))
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take over new estimates of pages that are still here."""
@@ -237,8 +238,13 @@ class Scheduler:
 
     def freshness_of(self, page_id: int, now: float) -> float:
         """The probability that our copy of the page is what the page is now; 0 without a copy."""
-        rows = self._rows([page_id])
-        return float(self._freshness(rows, now)[0])
+        row = self._row_of[page_id]
+        last, alpha, shape = float(self._since[row]), float(self._alpha[row]), float(self._shape[row])
+        if math.isnan(last):
+            return 0.0
+        x = alpha * max(now - last, 0.0)
+        x = x if math.isinf(shape) else shape * math.log1p(x / shape)
+        return math.exp(-x - self._boost_of(row))
 
     def last_success(self, page_id: int) -> float:
         """When the page was last crawled with success, nan if never or not here."""
@@ -281,6 +287,11 @@ class Scheduler:
             return None
         cumulative = np.cumsum(self._mu[rows])
         return int(self._id[rows[np.searchsorted(cumulative, uniform * cumulative[-1], side="right")]])
+
+    def _boost_of(self, row: int) -> float:
+        """Σκn of one page, without numpy's overhead."""
+        pairs = zip(self._count[row].tolist(), self._kappa[row].tolist(), strict=True)
+        return math.fsum(count * kappa for count, kappa in pairs if count)
 
     # -- within -----------------------------------------------------------------------------------------------------
 

@@ -112,3 +112,14 @@ def test_several_sources_are_merged_into_one_that_keeps_change_rate_and_drift() 
     assert believed.gamma * -np.expm1(-believed.kappa) == pytest.approx(true, rel=1e-9)
     assert believed.gamma * believed.kappa == pytest.approx((gamma * kappa).sum(axis=1), rel=1e-9)
     assert (believed.kappa[1], believed.gamma[1]) == (1.5, 0.1)
+
+
+def test_one_page_and_all_pages_are_as_fresh_by_either_way() -> None:
+    """The freshness of a page is the same asked alone and in the mean over all."""
+    made = scheduler(3, last=0.0, kappa=0.3)
+    made.notice(101)
+    made.shift([100], np.array([0.0]), np.array([-50.0]))
+    weights = np.array([1.0, 2.0, 3.0])
+    alone = np.array([made.freshness_of(page, 12.0) for page in (100, 101, 102)])
+    assert made.predicted_freshness(12.0) == pytest.approx(float((weights * alone).sum() / weights.sum()), rel=1e-12)
+    assert alone[0] < alone[2]

@@ -4,27 +4,16 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
 
-from crawld.errors import CrawldError, InputError, StoreError
+from crawld.api.sentences import CONTROL, errors_are_sentences, status
+from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control
 from crawld.model.page import Wanted
 from crawld.model.slot import parse_duration, parse_rate
 from crawld.model.url import normalise
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-CONTROL = web.AppKey("control", Control)
-
-
-@web.middleware
-async def _errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except CrawldError as error:
-        return web.json_response({"error": str(error)}, status=400)
 
 
 async def _body(request: web.Request) -> dict[str, object]:
@@ -35,10 +24,6 @@ async def _body(request: web.Request) -> dict[str, object]:
     if not isinstance(given, dict):
         raise InputError("the request's body must be a JSON object")
     return given
-
-
-async def _status(request: web.Request) -> web.Response:
-    return web.json_response(request.app[CONTROL].status())
 
 
 async def _bandwidth(request: web.Request) -> web.Response:
@@ -103,11 +88,11 @@ async def _reload(request: web.Request) -> web.Response:
 
 def control_app(control: Control) -> web.Application:
     """The routes over a daemon's control."""
-    app = web.Application(middlewares=[_errors_are_sentences])
+    app = web.Application(middlewares=[errors_are_sentences])
     app[CONTROL] = control
     app.add_routes(
         [
-            web.get("/status", _status),
+            web.get("/status", status),
             web.put("/bandwidth", _bandwidth),
             web.post("/pause", _pause),
             web.post("/resume", _pause),

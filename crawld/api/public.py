@@ -1,27 +1,18 @@
 """The interface for other programs, on `api.listen`: pings in, copies and status out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import web
 
-from crawld.errors import CrawldError, StoreError
+from crawld.api.sentences import CONTROL, errors_are_sentences, status
+from crawld.errors import StoreError
 from crawld.interfaces import Control, Copies, Inbox
 from crawld.model.url import normalise
 
 MOST_BYTES = 5 * 2**20
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 INBOX = web.AppKey("inbox", Inbox)
 COPIES = web.AppKey("copies", Copies)
-CONTROL = web.AppKey("control", Control)
-
-
-@web.middleware
-async def _errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except CrawldError as error:
-        return web.json_response({"error": str(error)}, status=400)
 
 
 async def _signals(request: web.Request) -> web.Response:
@@ -56,17 +47,13 @@ async def _copy(request: web.Request) -> web.Response:
     return web.Response(body=body, headers=dict(headers))
 
 
-async def _status(request: web.Request) -> web.Response:
-    return web.json_response(request.app[CONTROL].status())
-
-
 def public_app(inbox: Inbox, copies: Copies, control: Control) -> web.Application:
     """The routes; nothing here steers the daemon."""
-    app = web.Application(middlewares=[_errors_are_sentences], client_max_size=MOST_BYTES)
+    app = web.Application(middlewares=[errors_are_sentences], client_max_size=MOST_BYTES)
     app[INBOX], app[COPIES], app[CONTROL] = inbox, copies, control
     app.add_routes(
         [
-            web.get("/status", _status),
+            web.get("/status", status),
             web.get("/copy", _copy),
             web.post("/signals", _signals),
             web.get("/indexnow", _indexnow),

@@ -1,0 +1,46 @@
+"""Contracts between drivers and doors, so that neither knows the other."""
+
+from crawld.interfaces.control import Control, Copies, Inbox
+from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources
+from crawld.interfaces.store import (
+    Adoption,
+    Floats,
+    FreshnessPoint,
+    Histories,
+    Ints,
+    Poll,
+    Record,
+    SourceFile,
+    Store,
+    StoredDemand,
+    StoredPages,
+)
+from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots
+
+__all__ = [
+    "Adoption",
+    "Allowed",
+    "Clock",
+    "Control",
+    "Copies",
+    "Disallowed",
+    "Discoveries",
+    "Fetcher",
+    "Floats",
+    "FreshnessPoint",
+    "Histories",
+    "Hubs",
+    "Inbox",
+    "Ints",
+    "NeedsFetch",
+    "Pings",
+    "Poll",
+    "PollResult",
+    "Record",
+    "Robots",
+    "SignalSources",
+    "SourceFile",
+    "Store",
+    "StoredDemand",
+    "StoredPages",
+]

@@ -1,0 +1,62 @@
+"""What the API needs of the daemon."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from crawld.interfaces.store import Adoption
+from crawld.model.host import HostState
+from crawld.model.page import Wanted
+
+
+class Control(Protocol):
+    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
+
+    def status(self) -> dict[str, object]:
+        """What the daemon is doing now."""
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on; kept over a restart."""
+
+    async def pause(self, *, paused: bool) -> None:
+        """Stand still, or go on; kept over a restart."""
+
+    async def steer_host(self, name: str, *, blocked: bool | None = None, delay: float | None = None) -> HostState:
+        """Block or unblock a host, or give it a spacing of its own; kept over a restart."""
+
+    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+        """Take further pages in."""
+
+    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here."""
+
+    def explain(self, url: str) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+
+    async def reload(self) -> str:
+        """Read the settings and the URL list again; what came of it, in a sentence."""
+
+
+class Inbox(Protocol):
+    """What other programs may push: answers are an HTTP status and a body."""
+
+    def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """Pings: a JSON list of URLs that changed."""
+
+    def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's GET."""
+
+    def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """IndexNow's POST."""
+
+    def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
+        """A WebSub hub asks whether we meant it."""
+
+    def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+        """A WebSub hub delivers a feed."""
+
+
+class Copies(Protocol):
+    """The copies that are kept, for whoever reads them."""
+
+    async def copy(self, url: str) -> tuple[bytes, Mapping[str, str]] | None:
+        """The latest copy of a page with its headers (type, age, freshness); None where there is none."""

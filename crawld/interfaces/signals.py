@@ -1,0 +1,99 @@
+"""What the drivers need of signal sources, polled and pushed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from crawld.interfaces.store import Poll
+from crawld.model.fetched import Outcome, Request
+from crawld.model.push import KeyCheck, PushAnswer
+from crawld.model.signal import SOURCES, Signal, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Discoveries:
+    """What a file lists within the scope of discovery, where that has changed."""
+
+    urls: Sequence[str]  # no pages of ours yet
+    listed: Sequence[int]  # pages of ours
+    complete: bool  # what was found in this file before and is listed no more has left
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """What a poll decided: for the store `polls` and `signals`, for the scheduler `counted`."""
+
+    polls: Sequence[Poll]  # the file itself, then those it led to
+    signals: Sequence[Signal] = ()
+    removed: Sequence[str] = ()  # files no longer watched, to be forgotten
+    discoveries: Discoveries | None = None  # None: discovery is off, or nothing came or went
+    hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
+    topic: str | None = None
+    summary: str = ""
+
+    @property
+    def counted(self) -> Sequence[tuple[int, int]]:
+        """Page id and source index of every signal that counts."""
+        return [(signal.page_id, SOURCES.index(signal.source)) for signal in self.signals if not signal.stale]
+
+
+class SignalSources(Protocol):
+    """Signal sources: what to poll next, and what the answers mean. No verb awaits."""
+
+    def due(self, now: float) -> Sequence[Request]:
+        """Polls to send now, most urgent first; several, since the first one's host may not be ready."""
+
+    def begin(self, request: Request) -> None:
+        """The poll is under way: it is not due again until `finish`."""
+
+    def release(self, request: Request, not_before: float) -> None:
+        """Give up a poll that was not sent, or whose answer never came; it is due again from then on."""
+
+    def read(self, request: Request, outcome: Outcome, now: float) -> Any:
+        """Read an answer, for `finish` alone; touches nothing that changes, so a large one may be read off the loop."""
+
+    def finish(self, request: Request, reading: Any, now: float) -> PollResult:
+        """Decide what the answer means in the light of the last one."""
+
+    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> Sequence[Poll]:
+        """robots.txt of a site was read; these are its Sitemap lines. The files that are watched from now on."""
+
+    def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> Sequence[Poll]:
+        """A page links to these feeds in its head. The files that are watched from now on."""
+
+    def appraise(self, host: str, source: Source, precision: float) -> None:
+        """Signals of this host and source proved right this often: poll them as often as that is worth."""
+
+
+class Pings(Protocol):
+    """Takes what is pushed: bodies in, answers and signals out."""
+
+    def post_signals(self, body: bytes, now: float) -> PushAnswer:
+        """`POST /signals`."""
+
+    def get_indexnow(self, query: Mapping[str, str], now: float) -> PushAnswer:
+        """IndexNow's GET."""
+
+    def post_indexnow(self, body: bytes, now: float) -> PushAnswer:
+        """IndexNow's POST."""
+
+    def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
+        """Asking the host for a key brought this: the signals that waited for it."""
+
+
+class Hubs(Protocol):
+    """WebSub: asks hubs to push feeds, and takes what they send."""
+
+    def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
+        """The request to send where a poll of the feed at `url` found hubs."""
+
+    def renewals(self, now: float) -> Sequence[Request]:
+        """Requests for leases that are about to end."""
+
+    def confirm(self, token: str, query: Mapping[str, str], now: float) -> tuple[int, str]:
+        """Status and text to answer a hub that asks whether we meant it."""
+
+    def deliver(
+        self, token: str, body: bytes, headers: Mapping[str, str], now: float
+    ) -> tuple[int, str, PollResult | None]:
+        """Status and text to answer a delivery, and what it decided."""

@@ -1,0 +1,211 @@
+"""What the drivers need of the store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.model.crawl import Crawl, Memory
+from crawld.model.estimate import Estimate
+from crawld.model.host import HostState
+from crawld.model.page import Page, PageState, Wanted
+from crawld.model.signal import Signal, Source
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What taking over a URL list did."""
+
+    added: Sequence[Page]
+    returned: Sequence[Page]  # retired before, wanted again
+    reweighted: Sequence[Page]
+    retired: Sequence[Page]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPages:
+    """Every page that is not retired, as columns of equal length: what a restart needs."""
+
+    ids: Ints
+    urls: Sequence[str]
+    hosts: Sequence[str]
+    states: Sequence[PageState]
+    importance: Floats
+    last_success: Floats  # time of the last successful crawl, nan before the first
+    last_attempt: Floats  # nan before the first
+    failures: Ints  # successive page-scope failures
+    signals: Ints  # (pages, sources): counted signals since the last successful crawl
+    shape: Floats  # the estimate's columns, nan where there is none yet
+    rate: Floats
+    kappa: Floats  # (pages, sources)
+    gamma: Floats  # (pages, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDemand:
+    """Requests for copies of pages and the days they were watched for, both faded as of `at`, as columns."""
+
+    page_ids: Ints
+    requests: Floats
+    days: Floats
+    at: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
+
+    Each row is one successful crawl after the first: the time and the signals (by source) since the one before,
+    and whether the content had changed.
+    """
+
+    page_ids: Ints
+    offsets: Ints
+    at: Floats
+    tau: Floats
+    signals: Ints  # (rows, sources)
+    changed: NDArray[np.bool_]
+    hosts: Sequence[str]
+    first_success: Floats  # by page: when watching began, for γ
+    signal_counts: Ints  # (pages, sources): all counted signals since then
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessPoint:
+    """One minute of the freshness history."""
+
+    at: float
+    bandwidth: float
+    request_rate: float
+    predicted: float | None
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    level: float | None
+    pages: int
+    changed_share: float | None
+    skipped_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Everything one finished attempt leaves behind; committed as one, or not at all."""
+
+    crawl: Crawl
+    state: PageState
+    failures: int = 0  # the page's own successive failures, this one included
+    memory: Memory | None = None  # None leaves what is remembered as it is
+    body: bytes | None = None  # the new copy, where it is to be kept
+    host: HostState | None = None  # where the attempt changed what is known of the host
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that signals are read from, as kept over a restart; `state` is the poller's own, kept compressed."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll: float
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What became of a source file: polled, found (0 polls), or all its dates moved at once (a site event)."""
+
+    file: SourceFile
+    polls: int = 1
+    site_events: int = 0
+
+
+class Store(Protocol):
+    """The truth. Writes are queued and committed in batches at most 200 ms apart; reads see what is committed."""
+
+    async def start(self) -> None:
+        """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
+
+    async def close(self) -> None:
+        """Commit what is queued and let go."""
+
+    async def flush(self) -> None:
+        """Return once everything queued so far is committed."""
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
+
+        A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
+        """
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages whoever listed them; those unknown or retired already are passed over."""
+
+    async def restore(self) -> StoredPages:
+        """Everything a start needs to know of the pages."""
+
+    async def hosts(self) -> Sequence[HostState]:
+        """What is remembered of every host."""
+
+    async def recall(self, page_id: int) -> Memory | None:
+        """What is remembered of the latest copy of a page."""
+
+    def record(self, record: Record) -> None:
+        """Queue a finished attempt."""
+
+    def record_signals(self, signals: Sequence[Signal]) -> None:
+        """Queue signals."""
+
+    def record_host(self, host: HostState) -> None:
+        """Queue what is now known of a host."""
+
+    def record_freshness(self, point: FreshnessPoint) -> None:
+        """Queue one point of the freshness history."""
+
+    def record_poll(self, poll: Poll) -> None:
+        """Queue what is now known of a source file."""
+
+    async def sources(self) -> Sequence[SourceFile]:
+        """Every source file that was ever recorded and not forgotten."""
+
+    async def forget_sources(self, urls: Sequence[str]) -> None:
+        """Forget source files; what their host's signals were worth is kept."""
+
+    async def prune(self) -> int:
+        """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether commits succeed and the queue has room; pause while it is not."""
+
+    @property
+    def backlog(self) -> int:
+        """How many queued things wait to be committed."""
+
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
+
+    async def dirty_pages(self, limit: int) -> Ints:
+        """Pages with a successful crawl newer than their estimate, longest waiting first."""
+
+    async def histories(self, page_ids: Ints, *, most_per_page: int = 200) -> Histories:
+        """The latest observations of each page, at most that many."""
+
+    async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
+        """Write new estimates over the old ones."""
+
+    async def demand(self) -> StoredDemand:
+        """How often copies were asked for."""
+
+    async def save_demand(self, news: StoredDemand) -> None:
+        """Write over what was kept of these pages' demand."""
+
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change."""

@@ -1,0 +1,67 @@
+"""What the drivers need of time, of the web, and of robots.txt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawld.model.fetched import Outcome, Request
+
+
+class Clock(Protocol):
+    """Time as the drivers see it: real in the daemon, turned by hand in tests."""
+
+    def now(self) -> float:
+        """UTC seconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that is never set."""
+
+    async def sleep_until(self, monotonic: float) -> None:
+        """Sleep until that moment of the monotonic clock."""
+
+
+class Fetcher(Protocol):
+    """Sends one request and never raises for what a server does; redirects are answers, not followed."""
+
+    async def fetch(self, request: Request) -> Outcome:
+        """Send the request and read its answer to the end or to its limit."""
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """robots.txt lets us ask for the URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disallowed:
+    """robots.txt forbids the URL (`by_rule`), or could not be had, which forbids everything for a while."""
+
+    reason: str
+    until: float  # UTC seconds: no use in asking again before
+    by_rule: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsFetch:
+    """robots.txt is not known, or too old: fetch it from `url` first."""
+
+    url: str
+
+
+class Robots(Protocol):
+    """What each site's robots.txt says, as far as it is known. Fetching is the driver's business."""
+
+    def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
+        """Whether the URL may be asked for now."""
+
+    def learn(self, robots_url: str, outcome: Outcome, now: float) -> None:
+        """Take over what fetching that robots.txt (redirects followed) brought."""
+
+    def crawl_delay(self, url: str) -> float | None:
+        """The Crawl-delay for us at the URL's site, where its robots.txt names one."""
+
+    def sitemaps(self, url: str) -> Sequence[str]:
+        """The Sitemap lines of the robots.txt at the URL's site."""

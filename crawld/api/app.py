@@ -78,7 +78,10 @@ async def _remove(request: web.Request) -> web.Response:
 
 
 async def _explain(request: web.Request) -> web.Response:
-    found = request.app[CONTROL].explain(normalise(request.query.get("url", "")))
+    given = request.query.get("id", "")
+    if not given.isdecimal():
+        raise InputError("give ?id=…, the number of a page")
+    found = request.app[CONTROL].explain(int(given))
     return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawld.cli.reading import print_rows, read, show
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.errors import CrawldError
 from crawld.model.url import normalise
 
@@ -29,16 +29,16 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     page = read(config_file, database, lambda reader: reader.page(wanted))
     if page is None:
         raise CrawldError(f"{wanted} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
-    page["now"] = _now(config_file, database, wanted)
+    page["now"] = _now(config_file, database, page["id"])
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))
     else:
         _print(page)
 
 
-def _now(config_file: Path | None, database: str | None, url: str) -> dict[str, Any] | None:
+def _now(config_file: Path | None, database: str | None, page_id: int) -> dict[str, Any] | None:
     try:
-        return ask(config_file, database, "GET", f"/explain?url={quoted(url)}")
+        return ask(config_file, database, "GET", f"/explain?id={page_id}")
     except NotRunningError:
         return None
     except CrawldError:

@@ -108,10 +108,9 @@ class Steering:
         """Retire pages, whoever listed them."""
         return await self._roster.retire(urls, now=self._clock.now())
 
-    def explain(self, url: str) -> dict[str, object] | None:
+    def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now."""
-        page = next((page for page in self._pages if page.url == url), None)
-        standing = None if page is None else self._scheduler.standing(page.id)
+        page, standing = self._pages.get(page_id), self._scheduler.standing(page_id)
         if page is None or standing is None:
             return None
         now, host = self._clock.now(), self._gate.host(page.host)
@@ -125,7 +124,7 @@ class Steering:
             "freshness": self._scheduler.freshness_of(page.id, now),
             "value": self._scheduler.value_of(page.id, now) if seen else None,
             "level": self._scheduler.chooser.level,
-            "host_ready_in_seconds": max(0.0, float(self._gate.ready_at[host]) - now),
+            "host_ready_in_seconds": _finite(max(0.0, float(self._gate.ready_at[host]) - now)),
             "expected_in_seconds": self._expected_in(page.id, host, now),
             "why_not_now": self._why_not(page.id, host, now),
         }
@@ -165,3 +164,8 @@ class Steering:
     async def reload(self) -> str:
         """Read the settings and the URL list again."""
         return "nothing to reload" if self.on_reload is None else await self.on_reload()
+
+
+def _finite(seconds: float) -> float | None:
+    """A time as JSON can say it: None for one that does not come by itself."""
+    return seconds if math.isfinite(seconds) else None

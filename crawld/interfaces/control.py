@@ -29,7 +29,7 @@ class Control(Protocol):
     async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
         """Retire pages; the URLs of those that were here."""
 
-    def explain(self, url: str) -> dict[str, object] | None:
+    def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
 
     async def reload(self) -> str:

@@ -67,8 +67,6 @@ def _chosen(name: str, experiments: "dict[str, Experiment]") -> "Experiment":
 def _sizes(pages: str | None, experiment: "Experiment") -> list[int]:
     if pages is None:
         return list(experiment.pages)
-    if experiment.fixed_pages:
-        raise InputError(f"--pages: {experiment.name} is about {experiment.pages[0]} given pages and no others")
     sizes = [part.strip() for part in pages.split(",")]
     if not all(part.isascii() and part.isdigit() for part in sizes):
         raise InputError(f"--pages: {pages!r} is not a list of whole numbers such as 100,500,1000")

@@ -38,7 +38,7 @@ class Experiment:
     pairs: tuple[tuple[str, str], ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     x_axis: str = "pages"  # what a chart has along its foot
-    fixed_pages: bool = False  # a printed table: the number of pages is not to be chosen
+    summarise: Callable[[Measures], Measures] | None = None  # further measures, from the means over all repeats
 
     def trials(self, pages: Sequence[int], repeats: int, seed: int) -> list[Trial]:
         """Everything to be run, the largest first so that processors finish together."""
@@ -116,7 +116,9 @@ def conclude(experiment: Experiment, results: Results, seed: int) -> Outcome:
     sizes = sorted({trial.pages for trial in results})
     repeats = 1 + max(trial.repeat for trial in results)
     rows = tuple(
-        _row(contestant, size, [results[Trial(contestant, size, seed, repeat)] for repeat in range(repeats)])
+        _row(
+            experiment, contestant, size, [results[Trial(contestant, size, seed, repeat)] for repeat in range(repeats)]
+        )
         for size in sizes
         for contestant in experiment.contestants
     )
@@ -138,10 +140,12 @@ def _difference(pair: tuple[str, str], size: int, gaps: Sequence[float]) -> Pair
     return PairedDifference(*pair, size, float(np.mean(gaps)), standard_error(gaps))
 
 
-def _row(contestant: str, size: int, measured: Sequence[Measures]) -> Row:
+def _row(experiment: Experiment, contestant: str, size: int, measured: Sequence[Measures]) -> Row:
     columns = {name: [one[name] for one in measured] for name in measured[0]}
     means = {name: float(np.mean(values)) for name, values in columns.items()}
     errors = {name: standard_error(values) for name, values in columns.items()}
+    if experiment.summarise is not None:
+        means |= experiment.summarise(means)
     return Row(contestant, size, len(measured), means, errors)
 
 

@@ -73,7 +73,8 @@ DELAYED_SIGNALS = Experiment(
 STEPS = (Bandwidth(0.0, 100.0), Bandwidth(133.0, 150.0), Bandwidth(266.0, 100.0))
 HORIZON, STEP_BURN_IN = 400.0, 40.0
 WINDOW = 2.0
-SETTLED = 0.005
+SETTLED = 0.1
+"""Share of the step in accuracy that may still be missing."""
 
 
 def _series(policy: str, population: Population, key: int, steps: tuple[Bandwidth, ...]) -> Floats:
@@ -82,13 +83,12 @@ def _series(policy: str, population: Population, key: int, steps: tuple[Bandwidt
     return run.ledger().accuracy_series(np.arange(0.0, HORIZON + WINDOW / 2, WINDOW))
 
 
-def _settling(changing: Floats, steady: Floats, since: float) -> float:
-    """Time from a step until accuracy stays, over five windows, as near to the steady one as it will be."""
+def _settling(changing: Floats, steady: Floats, step: float, since: float) -> float:
+    """Time from a step until accuracy, over three windows, is within a tenth of that step of the steady one."""
     first = int(np.ceil(since / WINDOW))
-    gap = np.abs(changing - steady)[first : first + 50]
-    smooth = np.convolve(gap, np.ones(5) / 5, mode="valid")
-    calm = np.flatnonzero(smooth < SETTLED)
-    return float(calm[0] + 2) * WINDOW if len(calm) else float("inf")
+    gap = np.convolve((changing - steady)[first : first + 50], np.ones(3) / 3, mode="valid")
+    calm = np.flatnonzero(np.abs(gap) < SETTLED * step)
+    return float(calm[0]) * WINDOW if len(calm) else float("inf")
 
 
 def measure_steps(trial: Trial) -> Measures:
@@ -101,8 +101,10 @@ def measure_steps(trial: Trial) -> Measures:
     series = _series(policy, population, key, steps)
     measures = {"accuracy": float(series[int(STEP_BURN_IN / WINDOW) :].mean())}
     if steps is STEPS:
-        measures["settles_up"] = _settling(series, _series(policy, population, key, high), STEPS[1].start)
-        measures["settles_down"] = _settling(series, _series(policy, population, key, low), STEPS[2].start)
+        little, much = (_series(policy, population, key, steady) for steady in (low, high))
+        step = float(np.mean((much - little)[int(STEP_BURN_IN / WINDOW) :]))
+        measures["settles_up"] = _settling(series, much, step, STEPS[1].start)
+        measures["settles_down"] = _settling(series, little, step, STEPS[2].start)
     else:
         measures |= {"settles_up": np.nan, "settles_down": np.nan}
     ends = np.arange(1, len(series) + 1) * WINDOW
@@ -120,6 +122,6 @@ BANDWIDTH_CHANGE = Experiment(
     settings={
         **{name: COMMON[name] for name in ("mu", "delta", "parameters")},
         "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": HORIZON, "burn_in": STEP_BURN_IN,
-        "settles": f"mean gap to a steady bandwidth below {SETTLED} over 5 windows of {WINDOW:g}",
+        "settles": "time until, over 6 units, the gap to a steady bandwidth is below a tenth of the step in accuracy",
     },
 )  # fmt: skip

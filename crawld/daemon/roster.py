@@ -1,8 +1,10 @@
 """Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
 
 import asyncio
+import gc
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +17,20 @@ from crawld.scheduler.scheduler import Arrivals, Scheduler
 
 INDEXED_AT_ONCE = 1000
 INDEX_PAUSE = 0.01
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Millions of objects that stay are being made: looking through them for garbage again and again costs seconds.
+
+    Afterwards they are left out of later collections too, which would otherwise stop the loop for as long.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 class Index(Protocol):
@@ -47,6 +63,10 @@ class Roster:
 
         Crawls that claim to be from the future, because the clock was set back meanwhile, count as of now.
         """
+        with _collector_at_rest():
+            return await self._restore(now)
+
+    async def _restore(self, now: float) -> int:
         for state in await self._store.hosts():
             self._gate.restore(state)
         stored = await self._store.restore()

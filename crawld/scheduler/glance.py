@@ -136,13 +136,14 @@ def _learnt(tau: float, span: float, boost: float, page: Page) -> Glimpse:
         scale = shape / alpha
         grown = log1p(tau / scale)
         survival = exp(-shape * grown)
-        if abs(shape - 1) < 1e-6:
-            held, error = scale * grown, 1e-5 * scale * grown * (1 + grown)
+        off = abs(shape - 1)
+        if off < 1e-6:  # at 1 exactly, which is where values are mostly taken; beside it the next term bounds the rest
+            held, error, loss = scale * grown, 0.51 * off * scale * grown * grown, 1.0
         else:
-            held, error = -scale * expm1((1 - shape) * grown) / (shape - 1), 0.0
+            held, error, loss = -scale * expm1((1 - shape) * grown) / (shape - 1), 0.0, 1 + 1 / off
         hazard = mu * shape / scale * exp(-(shape + 1) * grown)
         value = max(mu * (held - tau * survival), 0.0)
-        rounding = 1e-13 * mu * (tau + abs(held)) * (1 + 1 / abs(shape - 1) if shape != 1 else 1)
+        rounding = 1e-13 * mu * (tau + abs(held)) * loss
         return Glimpse(value, hazard * tau, 0.5 * hazard * max(1.0, shape), mu * error + rounding + SLACK * value)
     if boost == 0:
         high = 0.505 * mu * alpha * (tau + span) ** 2  # V ≤ ματ²/2 is linear in α; quadrature may be a little above

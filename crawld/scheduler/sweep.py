@@ -23,6 +23,7 @@ WATCHED = 4096  # near pages aimed at
 MOST = 8192  # pages that a sweep should look at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
+SUNK = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
 SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
 
 
@@ -110,6 +111,14 @@ class Sweep:
             self.sleepers.promise(rows[below], self.horizon, high[below])
             self.sleepers.forget(rows[~below])
             self._near.insert(rows[~below], self._pages.host[rows[~below]], Chart(*(c[~below] for c in chart)))
+
+    def sink(self, value: float) -> bool:
+        """Lower the level below a value where no promise stands in the way; whether it is now."""
+        top = float(self.sleepers.ceiling.max(initial=0.0))
+        if top >= value:
+            return False
+        self.level = max(float(np.nextafter(top, np.inf)) if top > 0 else 0.0, SUNK * value)
+        return True
 
     def unshelve(self) -> None:
         """Wake the pages of hosts that may be asked earlier than was said."""

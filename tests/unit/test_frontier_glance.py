@@ -15,7 +15,7 @@ def test_the_exact_value_lies_within_the_glimpse_over_the_whole_span(valuation: 
     alpha = np.where(rng.random(count) < 0.05, 0.0, 10 ** rng.uniform(-4, 1, count))
     gamma = np.where(rng.random(count) < 0.1, 0.0, 10 ** rng.uniform(-5, 1, count))
     kappa = np.where(rng.random(count) < 0.1, rng.choice([0.0, np.inf], count), 10 ** rng.uniform(-3, 1, count))
-    shape = np.where(rng.random(count) < 0.9, np.inf, rng.choice([0.3, 1.0, 2.5, 40.0], count))
+    shape = np.where(rng.random(count) < 0.9, np.inf, rng.choice([0.3, 1.0, 1.0 + 5e-7, 1.0 - 5e-7, 2.5, 40.0], count))
     beliefs = Beliefs(rng.random(count), alpha, shape, kappa, gamma)
     signals = rng.poisson(1, count)
     boost = np.zeros(count)
@@ -32,3 +32,11 @@ def test_the_exact_value_lies_within_the_glimpse_over_the_whole_span(valuation: 
         exact = valuation.value(tau + ahead, boost, beliefs)
         assert np.all(np.abs(exact - value - slope * ahead) <= bend * ahead**2 + error + 1e-12 * exact)
     assert np.mean(error <= 1e-6 * value) > 0.5
+
+
+def test_a_page_crawled_a_moment_ago_is_told_apart_however_slowly_it_changes() -> None:
+    """Where a posterior is of shape 1, the error is small beside the value even if hardly anything has changed yet."""
+    look = quick_look(GreedyNcis())
+    assert look is not None
+    seen = look(0.5, 0.0, 0.0, (1.0, 1e-7, 1.0, 0.0, 0.0))
+    assert seen.error < 1e-4 * seen.value

@@ -127,10 +127,9 @@ class Visits:
         self, page: Page, at: float, request: Request, outcome: Outcome, judgement: Judgement, *, audit: bool
     ) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
-        standing = self.scheduler.standing(page.id)
-        succeeded = judgement.verdict.succeeded
-        seen_before = standing is not None and not math.isnan(standing.last)
-        counted = standing if seen_before and succeeded else None
+        last, succeeded = self.scheduler.last_success(page.id), judgement.verdict.succeeded
+        seen_before = not math.isnan(last)
+        counted = seen_before and succeeded
         crawl = Crawl(
             page_id=page.id,
             at=at,
@@ -138,8 +137,8 @@ class Visits:
             status=None if isinstance(outcome, Redirected) else outcome.status,
             trouble=judgement.trouble,
             detail=judgement.detail,
-            tau=at - counted.last if counted else None,
-            signals=counted.signals if counted else (),
+            tau=at - last if counted else None,
+            signals=self.scheduler.heard(page.id) if counted else (),
             bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
             duration=self.clock.now() - at,
             magnitude=judgement.magnitude,

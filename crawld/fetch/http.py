@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -29,6 +30,8 @@ BUSY = {429, 503}
 DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
 DRAIN_SECONDS = 2.0
+CHECKED = 4096
+"""URLs kept ready to be asked for: who asks often asks few pages again and again."""
 _UNSAFE = re.compile(r"[\x00-\x20\x7f#]")
 
 
@@ -208,6 +211,7 @@ class HttpFetcher:
         return FetchFailed(request.url, trouble, scope, detail, status=status, retry_after=wait, duration=duration)
 
 
+@lru_cache(maxsize=CHECKED)
 def _checked(url: str) -> URL:
     """The URL as it will be asked for; most are normalised already, and are only looked at."""
     if url.isascii() and not _UNSAFE.search(url):
@@ -219,8 +223,12 @@ def _checked(url: str) -> URL:
 
 def _validators(request: Request) -> dict[str, str]:
     """The conditions of a request, each exactly as the server sent it."""
-    headers = {"If-None-Match": request.etag, "If-Modified-Since": request.last_modified}
-    return {name: value for name, value in headers.items() if value}
+    headers = {}
+    if request.etag:
+        headers["If-None-Match"] = request.etag
+    if request.last_modified:
+        headers["If-Modified-Since"] = request.last_modified
+    return headers
 
 
 def _plain(response: aiohttp.ClientResponse) -> dict[str, str]:

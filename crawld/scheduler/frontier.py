@@ -53,6 +53,7 @@ class Frontier:
         self._sweep = Sweep(valuation, self.pages, self._near, gate)
         self._now = -np.inf
         self._slot = 0.0  # seconds between picks, about
+        self._stretch = 1.0  # the part of their usual length that blocks last
         self._paced_at, self._paced_calls, self._calls = -np.inf, 0, 0
         self.level = 0.0
         self.picks = 0
@@ -81,8 +82,7 @@ class Frontier:
         rows = self.pages.insert(hosts, beliefs, last, boost, not_before)
         self._near.fit(len(self.pages.state))
         self._sweep.sleepers.fit(len(self.pages.state))
-        late = self.pages.due[rows] <= self._now
-        late |= np.isnan(last)
+        late = (self.pages.due[rows] <= self._now) | np.isnan(last)
         self._overdue.insert(rows[late])
         crawled = rows[~late]
         if len(crawled) > 4096:
@@ -197,6 +197,8 @@ class Frontier:
                 self._build(now)
                 continue
             row, value = self._comb(now)
+            if row is not None and value <= hot.bar:
+                self._stretch = max(0.5 * self._stretch, 0.125)  # too much may happen within a block of that length
             if value >= sweep.level or sweep.sink(value):
                 break
             asleep = self._sleeping(value, now)
@@ -264,7 +266,8 @@ class Frontier:
         self._pace(now)
         if self._sweep.thin:
             self._look_ahead(now)
-        slots = min(BLOCK, 4 + self.pages.waiting // SHARE)
+        self._stretch = min(1.25 * self._stretch, 1.0)
+        slots = self._stretch * min(BLOCK, 4 + self.pages.waiting // SHARE)
         end = min(now + slots * self._slot, self._sweep.horizon)
         self._watch_loose(now)
         chosen = choose(self.pages, self._near, self._gate, now, end)

@@ -131,16 +131,16 @@ class Hot:
         value *= ahead
         value += self._value
         if ready_at is not None:
-            value = np.where(ready_at.take(self._host) <= now, value, GONE)
+            value[ready_at.take(self._host) > now] = GONE
         if self._held_back:
             value[self._not_before > now] = GONE
-        best = value.argmax()
+        best = int(value.argmax())
         if value[best] == GONE:
             return None, 0.0, None
         low = float(value[best] - self._error[best])
         value += self._error
         value[best] = GONE
-        if low > value.max():
+        if low > value[value.argmax()]:
             return int(self._row[best]), low, None
         # A page of which little is known may lead by its model alone: what counts is the best lower bound.
         value[best] = low + 2 * self._error[best]

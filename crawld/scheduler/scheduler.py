@@ -153,7 +153,8 @@ class Scheduler:
         if row is None:
             self.chooser.settle(self._leaving.pop(page_id), at)
             return
-        self._count[row] -= np.array(self._held.pop(row), dtype=np.int64)
+        if any(known := self._held.pop(row)):
+            self._count[row] -= np.array(known, dtype=np.int64)
         self._last[row] = self._since[row] = at
         self.chooser.settle(row, at)
         if (boost := self._boost_of(row)) > 0:
@@ -246,6 +247,11 @@ class Scheduler:
         x = x if math.isinf(shape) else shape * math.log1p(x / shape)
         return math.exp(-x - self._boost_of(row))
 
+    def heard(self, page_id: int) -> tuple[int, ...]:
+        """The signals counted since the last success, by source; while the page is out, those known when it left."""
+        row = self._row_of.get(page_id)
+        return () if row is None else self._held.get(row) or tuple(self._count[row].tolist())
+
     def last_success(self, page_id: int) -> float:
         """When the page was last crawled with success, nan if never or not here."""
         row = self._row_of.get(page_id)
@@ -290,7 +296,10 @@ class Scheduler:
 
     def _boost_of(self, row: int) -> float:
         """Σκn of one page, without numpy's overhead."""
-        pairs = zip(self._count[row].tolist(), self._kappa[row].tolist(), strict=True)
+        counts = self._count[row].tolist()
+        if not any(counts):
+            return 0.0
+        pairs = zip(counts, self._kappa[row].tolist(), strict=True)
         return math.fsum(count * kappa for count, kappa in pairs if count)
 
     # -- within -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import pytest
 
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.frontier import Frontier
+from crawld.scheduler.greedy import GreedyNcis
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.valuation import Beliefs, Valuation
@@ -119,3 +120,28 @@ def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> Non
             gate.finish(row % 3, now)
     assert picked == [299, 298, 297, None, 296]
     assert frontier.level == 0.0  # late pages do not move the level
+
+
+def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
+    """A hundred pages out at once on one host: blocks last, and neither level nor charts are renewed at every slot."""
+    pages, gate = 1000, HostGate(Manners(spacing=0.0, per_host=100))
+    host = gate.host("one")
+    beliefs = Beliefs(*(np.full(pages, x) for x in (1.0, 1e-6, 1.0, 0.0, 0.0)))
+    last = -np.random.default_rng(5).random(pages)
+    scan, frontier = (kind(GreedyNcis(), gate, Intervals(shortest=0.0)) for kind in (Scan, Frontier))
+    for chooser in (scan, frontier):
+        chooser.add(np.full(pages, host), beliefs, last, np.zeros(pages))
+    out: list[tuple[int, float]] = []
+    for slot in range(2500):
+        now = slot / 1000
+        if len(out) == 100:
+            row, at = out.pop(0)
+            gate.finish(host, now)
+            for chooser in (scan, frontier):
+                chooser.settle(row, at)
+        picked = frontier.pick(now)
+        assert picked is not None
+        assert picked == scan.pick(now)
+        gate.acquire(host, now)
+        out.append((picked, now))
+    assert frontier.evaluations < 20 * frontier.picks

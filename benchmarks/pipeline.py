@@ -3,13 +3,16 @@
     python -m benchmarks.pipeline [--seconds 10] [--pages 1000] [--size 10000] [--json]
 
 All of them crawl the same site in the same run, one after the other, from processes of their own; the site runs in
-another process. CPU is that of the crawling process. crawld is measured twice: as it is (it asks conditionally, and the
-site answers 304 to what has not changed), and asking without conditions, as the others do.
+another process. CPU is that of the crawling process. Each has as many requests under way at once, and goes over all
+pages once before it is measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to
+what has not changed), and asking without conditions, as the others do. Its first pass, in which every page is new and
+is digested, compressed and stored, is reported apart.
 """
 
 import argparse
 import asyncio
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -42,40 +45,43 @@ def urls(port: int, pages: int) -> list[str]:
 
 
 class Gauge:
-    """Counts from the moment a client is under way: nobody crawls for the sake of its imports."""
+    """Counts from a moment on: nobody crawls for the sake of its imports."""
 
-    def start(self) -> None:
-        """The client is under way."""
-        self._cpu, self._wall = time.process_time(), time.monotonic()
+    def start(self, pages: int = 0) -> None:
+        """Count from now on, when so many pages have been crawled."""
+        self._cpu, self._wall, self._pages = time.process_time(), time.monotonic(), pages
 
-    def stop(self, pages: int) -> dict[str, float]:
-        """So many pages have been crawled since."""
+    def stop(self, pages: int) -> dict[str, Any]:
+        """So many pages have been crawled by now."""
         cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
+        pages -= self._pages
         return {"pages": pages, "pages_per_second": pages / wall, "cpu_us_per_page": 1e6 * cpu / max(pages, 1)}
 
 
-async def bare(pages: list[str], seconds: float) -> dict[str, float]:
+async def bare(pages: list[str], seconds: float) -> dict[str, Any]:
     """A loop of GETs over one aiohttp session that reads each body and does nothing with it."""
     import aiohttp
 
-    gauge, done, end = Gauge(), 0, time.monotonic() + seconds
-    gauge.start()
+    gauge, done, end = Gauge(), 0, math.inf
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def work(first: int) -> None:
-            nonlocal done
+            nonlocal done, end
             number = first
             while time.monotonic() < end:
                 async with session.get(pages[number % len(pages)]) as response:
                     await response.read()
                 done += 1
                 number += AT_ONCE
+                if done == len(pages):
+                    gauge.start(done)
+                    end = time.monotonic() + seconds
 
         await asyncio.gather(*(work(i) for i in range(AT_ONCE)))
     return gauge.stop(done)
 
 
-async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict[str, float]:
+async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict[str, Any]:
     """The daemon itself, with a bandwidth no machine reaches."""
     from crawld import wiring
     from crawld.config import Settings
@@ -98,8 +104,12 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict
         while not status.requests:
             await asyncio.sleep(0.01)
         gauge.start()
+        while status.verdicts["new"] < len(pages) and not running.done():
+            await asyncio.sleep(0.01)
+        first_pass = gauge.stop(status.verdicts.total())
+        gauge.start(status.verdicts.total())
         await asyncio.sleep(seconds)
-        figures = gauge.stop(sum(status.verdicts.values()))
+        figures = gauge.stop(status.verdicts.total()) | {"first_pass": first_pass}
         daemon.stop()
         await running
         assert not status.faults
@@ -107,12 +117,12 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict
         return figures
 
 
-def scrapy(pages: list[str], seconds: float) -> dict[str, float]:
+def scrapy(pages: list[str], seconds: float) -> dict[str, Any]:
     """A spider over the same pages again and again, as its defaults have it but for robots, logs and concurrency."""
     from scrapy import Request, Spider
     from scrapy.crawler import CrawlerProcess
 
-    seen, gauge, end = 0, Gauge(), 0.0
+    seen, gauge, end = 0, Gauge(), math.inf
 
     class Pages(Spider):
         name = "pages"
@@ -133,10 +143,10 @@ def scrapy(pages: list[str], seconds: float) -> dict[str, float]:
         def parse(self, response: Any) -> Any:
             """Count it and ask again."""
             nonlocal seen, end
-            if not seen:
-                gauge.start()
-                end = time.monotonic() + seconds
             seen += 1
+            if seen == len(pages):
+                gauge.start(seen)
+                end = time.monotonic() + seconds
             if time.monotonic() < end:
                 yield Request(response.url, dont_filter=True)
 
@@ -146,7 +156,7 @@ def scrapy(pages: list[str], seconds: float) -> dict[str, float]:
     return gauge.stop(seen)
 
 
-def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, float]:
+def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, Any]:
     """Run one client in this process: its rate and CPU."""
     listed = urls(port, pages)
     if client == "bare":
@@ -185,17 +195,21 @@ def main() -> None:
         return
     for client in CLIENTS:
         row = figures[client]
-        shown = (
-            row.get("missing") or f"{row['pages_per_second']:8.0f} pages/s {row['cpu_us_per_page']:8.0f} µs CPU a page"
-        )
-        print(f"{client:22} {shown}")
+        print(f"{client:34} {row.get('missing') or _shown(row)}")
+        if "first_pass" in row:
+            print(f"{client + ', first pass':34} {_shown(row['first_pass'])}")
     for name in (
         "rate_over_bare",
         "rate_over_bare_unconditional",
         "rate_over_scrapy",
         "rate_over_scrapy_unconditional",
     ):
-        print(f"{name.replace('_', ' '):34} {figures[name]:.2f}")
+        if name in figures:
+            print(f"{name.replace('_', ' '):34} {figures[name]:8.2f}")
+
+
+def _shown(row: dict[str, Any]) -> str:
+    return f"{row['pages_per_second']:8.0f} pages/s {row['cpu_us_per_page']:8.0f} µs CPU a page"
 
 
 def _ratios(figures: dict[str, Any]) -> dict[str, float]:

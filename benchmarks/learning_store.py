@@ -24,7 +24,7 @@ DAY = 86400.0
 class Nobody:
     """Learns nothing: only the learner is measured."""
 
-    def learn(self, estimates: Sequence[Estimate]) -> None:
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Forget them."""
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:

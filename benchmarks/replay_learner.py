@@ -32,25 +32,16 @@ class Remembered:
     signal_counts: Ints
 
 
-@dataclass(frozen=True)
-class Habits:
-    """What is tried: whether signals are heard, whether the host's clock is used, how far shapes are capped."""
-
-    signals: bool = False
-    clock: bool = True
-    most_shape: float = 1.0
-
-
 class Learnt:
-    """Picks by the posterior-expected crawl value on the host's clock; learns from what crawls found alone."""
+    """Picks by the posterior-expected crawl value as the daemon does; learns from what crawls found alone."""
 
-    def __init__(self, site: Site, importance: Floats, habits: Habits | None = None, visit: float = 30.0) -> None:
+    def __init__(self, site: Site, importance: Floats, *, signals: bool = False, visit: float = 30.0) -> None:
         """`visit` is the first guess of the days between changes, as the daemon takes it from its bandwidth."""
         self._importance = importance
-        self._habits = habits or Habits()
-        self._tutor = Tutor(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), int(self._habits.signals))
+        self._sources = int(signals)
+        self._tutor = Tutor(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), self._sources)
         self._birth = site.birth * DAY
-        self._shape, self._rate, self._kappa, self._gamma = np.full((4, site.pages), np.nan)
+        self._shape, self._rate, self._most_shape, self._kappa, self._gamma = np.full((5, site.pages), np.nan)
         self._rows, self._heard = np.zeros((2, site.pages), np.int64)
         self._at, self._tau, self._signals, self._changed = np.zeros((4, site.pages, MOST_ROWS))
         self.predicted: list[Floats] = []
@@ -63,12 +54,10 @@ class Learnt:
             self._fit(new, now * DAY)
         if count >= len(alive):
             return alive
-        shape, rate = cautious(self._shape[alive], self._rate[alive], self._habits.most_shape)
+        shape, rate = cautious(self._shape[alive], self._rate[alive], self._most_shape[alive])
         kappa = self._kappa[alive]
         beliefs = Beliefs(self._importance[alive], shape / rate, shape, kappa, self._gamma[alive])
-        age = (now - last) * DAY
-        if self._habits.clock:
-            age = self._tutor.age(["host"] * len(alive), last * DAY, now * DAY)
+        age = self._tutor.age(["host"] * len(alive), last * DAY, now * DAY)
         value = GreedyNcis().value(age, kappa * signals, beliefs)
         return alive[np.argpartition(-value, count)[:count]]
 
@@ -94,12 +83,13 @@ class Learnt:
             self._shape[pages], self._rate[pages] = lesson.posterior.shape, lesson.posterior.rate
             self._kappa[pages] = lesson.posterior.trust.sum(axis=1)
             self._gamma[pages] = lesson.gamma.sum(axis=1)
+            self._most_shape[pages] = lesson.most_shape
             pages = lesson.again
             if not len(pages):
                 break
 
     def _recall(self, pages: Ints) -> Remembered:
-        count, sources = self._rows[pages], int(self._habits.signals)
+        count, sources = self._rows[pages], self._sources
         used = np.arange(count.max(initial=0)) < count[:, None]
         take = pages[:, None], np.arange(used.shape[1])[None, :]
         return Remembered(

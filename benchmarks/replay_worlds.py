@@ -35,13 +35,18 @@ def honest_page(rng: np.random.Generator) -> tuple[float, float, float, float]:
 
 
 def draw(recipe: str, pages: int, days: float, seed: int) -> tuple[Site, Population]:
-    """A site by the name of its kind: `ncis`, `honest` or `build` (every page stamped at each build, once a day)."""
+    """A site by the name of its kind: `ncis`, `poisson` (the same without signals), `honest` or `build`.
+
+    In the last, every page is stamped at each build, once a day.
+    """
     key = run_key(seed, 0)
     population = Population.draw(honest_page if recipe == "honest" else ncis_page, pages, key)
-    if recipe != "build":
+    if recipe in {"ncis", "honest"}:
         return site_of(draw_world(population, days, key)), population
     silent = population.without_signals()
     site = site_of(draw_world(silent, days, key))
+    if recipe == "poisson":
+        return site, silent
     rng = np.random.default_rng(key)
     builds = np.sort(rng.uniform(0.0, days, rng.poisson(days)))
     stamps = Moments(np.arange(pages + 1) * len(builds), np.tile(builds, pages), 0.0, days)

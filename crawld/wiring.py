@@ -173,9 +173,9 @@ class Assembly:
             shortest_wait=self._tempo.poll,
         )
 
-    def learn(self, estimates: Sequence[Estimate]) -> None:
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Let everyone who goes by estimates take over new ones."""
-        self.scheduler.learn(estimates)
+        self.scheduler.learn(estimates, most_shape)
         self.polls.learn(estimates, self.pages)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:

@@ -19,8 +19,8 @@ SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached t
 class Student(Protocol):
     """Whoever picks by estimates."""
 
-    def learn(self, estimates: Sequence[Estimate]) -> None:
-        """Take over new estimates."""
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+        """Take over new estimates; values are to be taken over shapes of at most `most_shape`."""
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Take copies made at `last`, where still the latest, to be as old as if made at `since`."""
@@ -42,7 +42,7 @@ class Learner:
         self._store, self._student, self._clock = store, student, clock
         self._interval = interval
         self._tutor = Tutor(prior or Prior(), len(SOURCES), half_life=half_life)
-        self._again: dict[int, None] = {}  # pages to fit again because their host's prior moved, in order
+        self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
 
     async def run(self) -> None:
         """Learn until cancelled, one full batch after another while there is more than one to do."""
@@ -64,7 +64,7 @@ class Learner:
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
         lesson, estimates, shift = await asyncio.to_thread(self._decide, histories, now)
         await self._store.save_estimates(estimates)
-        self._student.learn(estimates)
+        self._student.learn(estimates, lesson.most_shape)
         self._student.shift(shift.page_ids.tolist(), shift.last, shift.since)
         self._again |= dict.fromkeys(lesson.again.tolist())
         return len(pages)

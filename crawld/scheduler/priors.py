@@ -104,7 +104,7 @@ def pool_trust(
     return shapes, rates
 
 
-def cautious(shape: Floats, rate: Floats, most: float = 1.0) -> tuple[Floats, Floats]:
+def cautious(shape: Floats, rate: Floats, most: float | Floats = 1.0) -> tuple[Floats, Floats]:
     """The same mean with a shape of at most `most`: a tail heavy enough that no page is ever given up."""
     capped = np.minimum(shape, most)
     return capped, rate * (capped / shape)

@@ -56,8 +56,9 @@ class Standing:
 class Scheduler:
     """Pages by id over a chooser's rows. `assumed` is (α, shape) of a page nothing is known of yet.
 
-    Values are taken over posteriors of a shape of at most `most_shape`: at 1 no page is ever given up, and rates that
-    drift are found out (docs/method.md, Estimation). Predicted freshness goes by the posterior as it is.
+    Values are taken over posteriors of a shape of at most `most_shape`, or what `learn` said since: at 1 no page is
+    ever given up, and rates that drift are found out (docs/method.md, Estimation). Predicted freshness goes by the
+    posterior as it is.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Scheduler:
         self._mu = np.empty(0)
         self._alpha = np.empty(0)
         self._shape = np.empty(0)
+        self._most = np.empty(0)  # the largest shape that values are taken over
         self._count = np.empty((0, _S), dtype=np.int64)
         self._kappa = np.empty((0, _S))
         self._gamma = np.empty((0, _S))
@@ -105,12 +107,12 @@ class Scheduler:
         count = np.zeros((size, _S), dtype=np.int64) if new.signals is None else new.signals
         kappa = np.zeros((size, _S)) if new.kappa is None else np.nan_to_num(new.kappa, nan=0.0, posinf=np.inf)
         gamma = np.zeros((size, _S)) if new.gamma is None else np.nan_to_num(new.gamma, nan=0.0)
-        beliefs = _beliefs(new.importance, alpha, self._cautious(shape), kappa, gamma)
+        beliefs = _beliefs(new.importance, alpha, _cautious(shape, self._most_shape), kappa, gamma)
         rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
         self._grow(int(rows.max()) + 1)
         self._id[rows], self._live[rows], self._last[rows], self._mu[rows] = new.ids, True, new.last, new.importance
         self._since[rows] = new.last
-        self._alpha[rows], self._shape[rows] = alpha, shape
+        self._alpha[rows], self._shape[rows], self._most[rows] = alpha, shape, self._most_shape
         self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
         self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
 
@@ -181,10 +183,13 @@ class Scheduler:
         if row not in self._held:
             self.chooser.notice(row, self._boost_of(row))
 
-    def learn(self, estimates: Sequence[Estimate]) -> None:
-        """Take over new estimates of pages that are still here."""
-        known = [e for e in estimates if e.page_id in self._row_of]
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats | None = None) -> None:
+        """Take over new estimates of pages that are still here, and how far their shapes are to be believed."""
+        here = [at for at, e in enumerate(estimates) if e.page_id in self._row_of]
+        known = [estimates[at] for at in here]
         if known:
+            if most_shape is not None:
+                self._most[self._rows([e.page_id for e in known])] = most_shape[here]
             self.teach(
                 [e.page_id for e in known],
                 alpha=np.array([e.alpha for e in known]),
@@ -197,7 +202,7 @@ class Scheduler:
         """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources)."""
         rows = self._rows(page_ids)
         self._alpha[rows], self._shape[rows], self._kappa[rows], self._gamma[rows] = alpha, shape, kappa, gamma
-        beliefs = _beliefs(self._mu[rows], alpha, self._cautious(shape), kappa, gamma)
+        beliefs = _beliefs(self._mu[rows], alpha, _cautious(shape, self._most[rows]), kappa, gamma)
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
@@ -210,7 +215,7 @@ class Scheduler:
             return
         self._since[rows] = shifted
         kappa = self._kappa[rows]
-        shape = self._cautious(self._shape[rows])
+        shape = _cautious(self._shape[rows], self._most[rows])
         beliefs = _beliefs(self._mu[rows], self._alpha[rows], shape, kappa, self._gamma[rows])
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa), shifted)
 
@@ -307,10 +312,6 @@ class Scheduler:
     def _rows(self, page_ids: Sequence[int]) -> Ints:
         return np.fromiter((self._row_of[i] for i in page_ids), dtype=np.int64, count=len(page_ids))
 
-    def _cautious(self, shape: Floats) -> Floats:
-        """Shapes as values take them; what is known for certain stays certain."""
-        return np.asarray(np.where(np.isinf(shape), shape, np.minimum(shape, self._most_shape)))
-
     def _freshness(self, rows: Ints, now: float) -> Floats:
         last, alpha, shape = self._since[rows], self._alpha[rows], self._shape[rows]
         tau = np.maximum(now - np.where(np.isnan(last), now, last), 0.0)
@@ -325,9 +326,26 @@ class Scheduler:
         if size <= have:
             return
         more = max(size, have + have // 2) - have
-        for name in ("_id", "_live", "_last", "_since", "_mu", "_alpha", "_shape", "_count", "_kappa", "_gamma"):
+        for name in (
+            "_id",
+            "_live",
+            "_last",
+            "_since",
+            "_mu",
+            "_alpha",
+            "_shape",
+            "_most",
+            "_count",
+            "_kappa",
+            "_gamma",
+        ):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
+
+
+def _cautious(shape: Floats, most: Floats | float) -> Floats:
+    """Shapes as values take them; what is known for certain stays certain."""
+    return np.asarray(np.where(np.isinf(shape), shape, np.minimum(shape, most)))
 
 
 def _boost(count: Ints, kappa: Floats) -> Floats:

@@ -63,8 +63,12 @@ class Siblings:
 
     def pages_of(self, hosts: Sequence[str]) -> Ints:
         """Every page that was ever fitted on these hosts."""
+        return self.pages_at(self.numbers(hosts))
+
+    def pages_at(self, numbers: Ints) -> Ints:
+        """The same of hosts by number."""
         among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for pages without evidence
-        among[self.numbers(hosts)] = True
+        among[numbers] = True
         return np.flatnonzero(among[self._host])
 
     def host_of(self, page_ids: Ints) -> Ints:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, fit_pages, signal_rates
 from crawld.scheduler.host_clock import HostClocks
+from crawld.scheduler.manners import Manners
 from crawld.scheduler.siblings import Siblings
 
 Floats = NDArray[np.float64]
@@ -60,10 +61,15 @@ class Histories(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What was learnt of some pages, as columns; `again` are pages to fit anew because their host's prior moved."""
+    """What was learnt of some pages, as columns.
+
+    Values are to be taken over shapes of at most `most_shape`; `again` are pages to fit anew because their host's prior
+    or manner has changed.
+    """
 
     posterior: Posterior
     gamma: Floats
+    most_shape: Floats
     again: Ints
 
 
@@ -77,14 +83,16 @@ class Shift:
 
 
 class Tutor:
-    """Fits pages under their hosts' priors, and learns those and the hosts' clocks as it goes."""
+    """Fits pages under their hosts' priors, and learns those and the hosts' clocks and manners as it goes."""
 
     def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
         self.siblings = Siblings(prior, sources)
         self.clocks = HostClocks()
+        self.manners = Manners()
         self._half_life = half_life
         self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
+        self._believed = np.full((0, 2 + sources), np.nan, np.float32)  # by page id: shape and mean of α, κ by source
 
     def teach(self, histories: Histories, now: float) -> Lesson:
         """Beliefs about the pages from their histories."""
@@ -94,18 +102,22 @@ class Tutor:
         again = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
         gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
         gamma[histories.signal_counts == 0] = 0.0  # a source that never spoke of the page: nothing to wait for
-        self._tell_clocks(histories, posterior)
-        return Lesson(posterior, gamma, again)
+        moved = self._tell_hosts(histories, posterior)
+        if len(moved):
+            again = np.union1d(again, self.siblings.pages_at(moved))
+        cautious = self.manners.cautious(self.siblings.numbers(histories.hosts))
+        return Lesson(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
 
     def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:
         """By how much each page has aged since `last`, by its host's clock."""
-        return self._ages(self.siblings.numbers(hosts), last, now)
+        number = self.siblings.numbers(hosts)
+        return np.where(self.manners.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
 
-    def _ages(self, number: Ints, last: Floats, now: float) -> Floats:
-        age = np.asarray(now - last)
+    def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
+        age = now - last
         told = (self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number)
         which = number[told]
-        age[told] = self.clocks.reading(which, now) - self.clocks.reading(which, last[told])
+        age[told] = self.clocks.reading(which, now[told]) - self.clocks.reading(which, last[told])
         return age
 
     def shift(self, hosts: Sequence[str], now: float) -> Shift:
@@ -113,25 +125,49 @@ class Tutor:
         pages = self.siblings.pages_of(hosts)
         last, since = self._last[pages], self._since[pages]
         number = self.siblings.host_of(pages)
-        age = self._ages(number, last, now)
+        age = self._clocked(number, last, np.full(len(last), now))
+        age = np.where(self.manners.clocked(number), age, now - last)
         other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
         self._since[pages[other]] = now - age[other]
         return Shift(pages[other], last[other], now - age[other])
 
-    def _tell_clocks(self, histories: Histories, posterior: Posterior) -> None:
-        """Every interval once: a page's whole history at first sight, then what is new."""
+    def _tell_hosts(self, histories: Histories, posterior: Posterior) -> Ints:
+        """Every interval once: a page's whole history at first sight, then what is new; hosts met otherwise since."""
         ids = histories.page_ids
-        more = int(ids.max(initial=-1)) + 1 - len(self._last)
-        if more > 0:
-            unknown = np.full(more + len(self._last) // 2, -np.inf)
-            self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
+        self._room(int(ids.max(initial=-1)) + 1)
         page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
-        new = (histories.at > self._last[ids][page]) & (histories.tau > 0)
+        new = np.flatnonzero((histories.at > self._last[ids][page]) & (histories.tau > 0))
         page, end = page[new], histories.at[new]
         latest = np.fmax(self._last[ids], histories.first_success)
+        moved = np.empty(0, np.int64)
         if len(page):
             host = self.siblings.numbers(histories.hosts)[page]
+            moved = self._judge(histories, new, page, host)
             self.clocks.observe(host, end, histories.tau[new], posterior.alpha[page], histories.changed[new])
             np.maximum.at(latest, page, end)
         self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
         self._last[ids] = latest
+        self._believed[ids] = np.column_stack([posterior.shape, posterior.alpha, posterior.trust])
+        return moved
+
+    def _judge(self, histories: Histories, new: Ints, page: Ints, host: Ints) -> Ints:
+        """Compare what had been believed with the intervals that have come since."""
+        believed = self._believed[histories.page_ids[page]].astype(float)
+        known = ~np.isnan(believed[:, 0])
+        if not known.any():
+            return np.empty(0, np.int64)
+        believed, new, host = believed[known], new[known], host[known]
+        tau, end = histories.tau[new], histories.at[new]
+        boost = (believed[:, 2:] * histories.signals[new]).sum(axis=1)
+        ages = tau, self._clocked(host, end - tau, end)
+        size, changed = self.siblings.sizes[host], histories.changed[new]
+        return self.manners.judge(host, size, (believed[:, 0], believed[:, 1]), ages, boost, changed)
+
+    def _room(self, size: int) -> None:
+        more = size - len(self._last)
+        if more > 0:
+            more += len(self._last) // 2
+            unknown = np.full(more, -np.inf)
+            self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
+            nothing = np.full((more, self._believed.shape[1]), np.nan, np.float32)
+            self._believed = np.vstack([self._believed, nothing])

@@ -1,6 +1,8 @@
 """The learner over a real store: what it believes, keeps and teaches, and that a restart loses nothing."""
 
 import asyncio
+import math
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,9 +24,11 @@ class Pupil:
     def __init__(self) -> None:
         self.believed: dict[int, Estimate] = {}
         self.since: dict[int, float] = {}
+        self.most_shape: dict[int, float] = {}
 
-    def learn(self, estimates: Sequence[Estimate]) -> None:
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Take them over."""
+        self.most_shape |= zip((estimate.page_id for estimate in estimates), most_shape.tolist())
         self.believed |= {estimate.page_id: estimate for estimate in estimates}
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
@@ -160,4 +164,25 @@ async def test_it_runs_until_cancelled_and_sleeps_between(tmp_path: Path) -> Non
     await asyncio.gather(running, return_exceptions=True)
     assert running.cancelled()
     assert 1 in pupil.believed
+    await store.close()
+
+
+async def test_pages_that_keep_to_their_rates_come_to_be_believed(tmp_path: Path) -> None:
+    """Caution is taught at first; a host whose crawls were foretold by its pages' rates is freed of it, every page."""
+    rng = random.Random(1)
+    store = await crawled(tmp_path, {page: [rng.random() < 0.5 for _ in range(40)] for page in range(1, 31)})
+    pupil, clock = Pupil(), HandClock(NOW + 40 * DAY)
+    learner = Learner(store, pupil, clock)
+    while await learner.learn():
+        pass
+    assert set(pupil.most_shape.values()) == {1.0}
+    for _ in range(5):
+        clock.time += 6 * DAY
+        for page in range(1, 31):
+            verdict = Verdict.CHANGED if rng.random() > 0.5**6 else Verdict.UNCHANGED
+            store.record(record(page, verdict, at=clock.time, tau=6 * DAY))
+        await store.flush()
+        while await learner.learn():
+            pass
+    assert set(pupil.most_shape.values()) == {math.inf}
     await store.close()

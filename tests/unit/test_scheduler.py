@@ -6,6 +6,7 @@ import pytest
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler.columns import Intervals
+from crawld.scheduler.greedy import GreedyNcis
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.scheduler import Arrivals, Scheduler
 from tests.unit.test_scan import Linear
@@ -123,3 +124,18 @@ def test_one_page_and_all_pages_are_as_fresh_by_either_way() -> None:
     alone = np.array([made.freshness_of(page, 12.0) for page in (100, 101, 102)])
     assert made.predicted_freshness(12.0) == pytest.approx(float((weights * alone).sum() / weights.sum()), rel=1e-12)
     assert alone[0] < alone[2]
+
+
+def test_values_go_by_the_caution_last_taught() -> None:
+    """The same estimate is worth more after long when its shape is capped than when it is believed as it is."""
+    made = Scheduler(Scan(GreedyNcis(), intervals=Intervals(longest=1e9, shortest=0.0)))
+    made.add(Arrivals(ids=np.array([100]), hosts=np.array([0]), importance=np.ones(1), last=np.zeros(1)))
+    sure = Estimate(100, 1.0, shape=50.0, rate=50.0)
+    made.learn([sure], np.array([np.inf]))
+    believed = made.value_of(100, 100.0)
+    made.learn([sure], np.array([1.0]))
+    cautious = made.value_of(100, 100.0)
+    assert believed is not None
+    assert cautious is not None
+    assert believed < 1.1
+    assert cautious > 3.0

@@ -86,7 +86,7 @@ def simulated(kind: str, pages: int, seed: int, *, signals: bool) -> tuple[float
 
 def world_figures(*, quick: bool) -> Iterator[Figure]:
     """The world of S-NCIS, with and without its signals: learnt against known parameters, predicted against seen."""
-    pages, repeats = (150, 3) if quick else (500, 8)
+    pages, repeats = (150, 3) if quick else (500, 6)
     for kind in ("ncis", "poisson"):
         ratios, predicted, fresh = [], [], []
         for seed in range(repeats):

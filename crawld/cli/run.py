@@ -59,6 +59,8 @@ def command(
     settings = load(config_file, given)
     if settings.urls is None and not _holds_pages(settings):
         raise InputError(NOTHING_GIVEN)
+    if settings.urls not in {None, "-"} and not Path(str(settings.urls)).is_file():
+        raise InputError(f"URL list {settings.urls}: there is no such file")  # before a database is made for nothing
     from crawld import wiring
 
     wiring.set_up_logging(settings)

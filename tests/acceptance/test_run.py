@@ -98,3 +98,4 @@ async def test_bad_arguments_get_a_sentence_and_status_2(tmp_path: Path, argumen
     assert ended.status == 2
     assert said in ended.err
     assert "Traceback" not in ended.err
+    assert list(tmp_path.glob("*.db")) == []

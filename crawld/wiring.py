@@ -130,6 +130,7 @@ class Assembly:
         shelf = Shelf(settings.database)
         self.demand = Demand(shelf, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else shelf
+        self.watch = ListWatch(self._list_file, self.load_list)
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
         )
@@ -187,8 +188,7 @@ class Assembly:
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
         services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
-        if self.settings.urls not in {None, "-"}:
-            services.append(ListWatch(Path(str(self.settings.urls)), self.load_list).run)
+        services.append(self.watch.run)
         self.steering.on_reload = partial(self.reload, read_settings)
         return Daemon(
             store=self.store,
@@ -244,11 +244,15 @@ class Assembly:
         if self.copies is self.demand:
             await self.demand.restore()
 
+    def _list_file(self) -> Path | None:
+        return None if self.settings.urls in {None, "-"} else Path(str(self.settings.urls))
+
     async def load_list(self) -> None:
         """Take over the URL list of the settings; each bad line is named, nothing usable is an error."""
         source = self.settings.urls
         if source is None:
             return
+        self.watch.loading()
         listed = read_list(source)
         for bad in listed.bad:
             log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})

@@ -9,34 +9,45 @@ from crawld.errors import CrawldError
 
 log = logging.getLogger("crawld")
 
-Mark = tuple[int, int, int]
+Mark = tuple[str, int, int, int]
 
 
 class ListWatch:
-    """Looks at a file every few seconds and loads it when it is another one and has stopped growing."""
+    """Looks at a file every few seconds and has it loaded when it is another one and has stopped growing.
 
-    def __init__(self, path: Path, load: Callable[[], Awaitable[None]], *, seconds: float = 2.0) -> None:
+    Whoever loads it for a reason of their own says so first (`loading`), so that it is not loaded a second time.
+    """
+
+    def __init__(
+        self, path: Callable[[], Path | None], load: Callable[[], Awaitable[None]], *, seconds: float = 2.0
+    ) -> None:
         self._path = path
         self._load = load
         self._seconds = seconds
+        self._loaded: Mark | None = None
+
+    def loading(self) -> None:
+        """The file is about to be read as it is now."""
+        self._loaded = self._mark()
 
     async def run(self) -> None:
         """Watch for ever."""
-        loaded = seen = self._mark()
+        seen = self._mark()
         while True:
             await asyncio.sleep(self._seconds)
             before, seen = seen, self._mark()
-            if seen is None or seen == loaded or seen != before:
+            if seen is None or seen == self._loaded or seen != before:
                 continue
-            loaded = seen
+            self._loaded = seen
             try:
                 await self._load()
             except CrawldError as error:
                 log.error("URL list not taken over", extra={"reason": str(error)})  # noqa: TRY400 - a sentence says it
 
     def _mark(self) -> Mark | None:
+        path = self._path()
         try:
-            stat = self._path.stat()
+            stat = None if path is None else path.stat()
         except OSError:
             return None
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return None if stat is None else (str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino)

@@ -73,7 +73,7 @@ async def test_what_was_steered_is_kept_over_a_restart(tmp_path: Path) -> None:
 
 
 async def test_pages_come_and_go_by_list_and_by_hand(tmp_path: Path) -> None:
-    """A changed list is taken over by itself and on SIGHUP; `urls add` and `remove` work on the running daemon."""
+    """A changed list is taken over on SIGHUP, once; `urls add` and `remove` work on the running daemon."""
     async with Site() as site:
         file = settings(tmp_path, [site.url("/ok/1"), site.url("/ok/2")], bandwidth="20/s")
         given = ["--config", str(file)]
@@ -87,8 +87,24 @@ async def test_pages_come_and_go_by_list_and_by_hand(tmp_path: Path) -> None:
             removed = await command("urls", "remove", site.url("/ok/2"), site.url("/no"), *given, cwd=tmp_path)
             assert removed.status == 1
             assert "not here" in removed.err
+            await asyncio.sleep(5.0)  # the watch has looked twice: what SIGHUP loaded is not loaded again
             listed = await command("urls", "list", *given, cwd=tmp_path)
             assert listed.out.split() == [site.url("/ok/3"), "5", site.url("/ok/4")]
+
+
+async def test_the_list_named_by_a_reload_is_the_one_watched(tmp_path: Path) -> None:
+    """After SIGHUP with another `urls` the new file is watched: a line added to it becomes a page by itself."""
+    async with Site() as site:
+        file = settings(tmp_path, [site.url("/ok/1")], bandwidth="20/s")
+        async with daemon("--config", str(file), cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            other = tmp_path / "other.txt"
+            other.write_text(f"{site.url('/ok/2')}\n")
+            file.write_text(file.read_text().replace("urls.txt", "other.txt"))
+            running.process.send_signal(signal.SIGHUP)
+            await running.until_logged("/ok/2 verdict=new")
+            other.write_text(f"{site.url('/ok/2')}\n{site.url('/ok/3')}\n")
+            await running.until_logged("/ok/3 verdict=new")
 
 
 async def test_a_bad_reload_keeps_the_old_settings_and_says_why(tmp_path: Path) -> None:

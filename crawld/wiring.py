@@ -37,6 +37,7 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult
 from crawld.model.estimate import Estimate
+from crawld.model.page import FROM_LIST
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.estimator import Prior
@@ -54,7 +55,6 @@ from crawld.store.shelf import Shelf
 
 log = logging.getLogger("crawld")
 
-FROM_LIST = "list"
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0

@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib
+import logging
+import resource
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,8 @@ from click.core import ParameterSource
 from crawld.config import Settings, load
 from crawld.errors import InputError
 
+log = logging.getLogger("crawld")
+OPEN_FILES = 65536
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
   crawld run --urls urls.txt --bandwidth 2/s
@@ -64,6 +68,7 @@ def command(
     from crawld import wiring
 
     wiring.set_up_logging(settings)
+    _allow_open_files()
     read_again = partial(load, config_file, given)
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
@@ -80,6 +85,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+def _allow_open_files() -> None:
+    """A connection is a file, and the usual 1,024 are few where servers keep us waiting."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if most > soft != resource.RLIM_INFINITY:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except OSError as error:
+            log.warning("open files stay limited", extra={"limit": soft, "reason": error.strerror})
 
 
 def _holds_pages(settings: Settings) -> bool:

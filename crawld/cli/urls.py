@@ -13,9 +13,8 @@ from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.clock import SystemClock
 from crawld.config import load
 from crawld.content.url_list import UrlList, read_url_list
-from crawld.daemon.control import BY_HAND
 from crawld.errors import InputError
-from crawld.model.page import PageState, Wanted
+from crawld.model.page import BY_HAND, PageState, Wanted
 from crawld.store import SqlStore
 from crawld.wiring import read_list
 
@@ -35,7 +34,7 @@ def command() -> None:
 @CONFIG
 @DATABASE
 def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
-    """Keep these pages fresh as well."""
+    """Keep these pages fresh as well. What is said of a page here wins over the list, which no longer retires it."""
     listed = read_url_list("\n".join(f"{url} {importance}" for url in urls).encode())
     _add(listed, config_file, database)
 

@@ -8,14 +8,13 @@ from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
 from crawld.interfaces import Adoption, Clock, Store
 from crawld.model.host import HostState
-from crawld.model.page import Wanted
+from crawld.model.page import BY_HAND, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.slot import format_rate, parse_rate
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Scheduler
 
 BANDWIDTH, PAUSED = "bandwidth", "paused"
-BY_HAND = "operator"
 
 
 class Steering:

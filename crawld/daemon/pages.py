@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from crawld.model.page import Page, PageState
 
-FIRST_WAIT = 600.0
+FIRST_WAIT = 60.0
 LONGEST_WAIT = 7 * 86400.0
 GONE_WAIT = 3600.0
 

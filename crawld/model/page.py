@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+BY_HAND, FROM_LIST = "operator", "list"
+"""Who has a page kept fresh; any other name is that of a file it was discovered in."""
+
 
 class PageState(StrEnum):
     """Where a page stands. Only `retired` pages are never asked."""
@@ -31,3 +34,8 @@ class Wanted:
 
     url: str
     importance: float = 1.0
+
+
+def authority(origin: str) -> int:
+    """Whose word counts for a page that several list: one by hand over the list, the list over what was discovered."""
+    return {BY_HAND: 2, FROM_LIST: 1}.get(origin, 0)

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Adoption
-from crawld.model.page import Page, PageState, Wanted
+from crawld.model.page import Page, PageState, Wanted, authority
 from crawld.model.url import host_of
 from crawld.store import tables
 from crawld.store.bulk import run
@@ -23,8 +23,8 @@ ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed g
 RETIRED = PageState.RETIRED.value
 
 _page = tables.pages.c
-_REWEIGHT = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    importance=bindparam("b_importance", type_=Double)
+_TAKE_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    importance=bindparam("b_importance", type_=Double), origin=bindparam("b_origin", type_=Text)
 )  # fmt: skip
 _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     importance=bindparam("b_importance", type_=Double),
@@ -41,7 +41,7 @@ _RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInte
 class PageList:
     """Takes over URL lists, a few thousand lines a transaction, each tried again while the database is in trouble.
 
-    A page belongs to the origin that listed it first; while that one lists it, others leave it as it is.
+    A page belongs to the origin of most authority that listed it, or the first of equals; others leave it as it is.
     """
 
     def __init__(self, connection: WriteConnection, reading: AsyncEngine, shown: str) -> None:
@@ -132,7 +132,7 @@ class _Chunk:
         known = {row.url: row for row in await connection.execute(query, parameters)}
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
-        reweighted: list[dict[str, Any]] = []
+        taken_over: list[dict[str, Any]] = []
         hosts = {url: self._host_of(url) for url in lines if url not in known}
         await self._know_hosts(connection, hosts.values())
         next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
@@ -146,12 +146,14 @@ class _Chunk:
                 returned.append(
                     {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
                 )
-            elif row.origin == self._origin and row.importance != importance:
-                self.reweighted.append(Page(row.id, url, row.host, importance))
-                reweighted.append({"b_id": row.id, "b_importance": importance})
+            elif row.origin == self._origin or authority(self._origin) > authority(row.origin):
+                if row.importance != importance:
+                    self.reweighted.append(Page(row.id, url, row.host, importance))
+                if (row.importance, row.origin) != (importance, self._origin):
+                    taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
         await self._insert(connection, new)
         await run(connection, _BRING_BACK, returned)
-        await run(connection, _REWEIGHT, reweighted)
+        await run(connection, _TAKE_OVER, taken_over)
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
         return self

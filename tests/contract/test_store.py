@@ -110,6 +110,18 @@ class TestAdopt:
         assert not (await store.adopt([], origin="sitemap", now=NOW, complete=False)).retired
         assert [page.id for page in (await store.adopt([], origin="sitemap", now=NOW)).retired] == [2]
 
+    async def test_who_has_more_authority_takes_a_page_over(self, store: SqlStore) -> None:
+        """By hand wins over the list, the list over what was discovered: in importance, and in who may retire it."""
+        await store.adopt(wanted("a", "b"), origin="discovered in a sitemap", now=NOW)
+        listed = await store.adopt(wanted("a", importance=3.0), origin="list", now=NOW)
+        assert [(page.id, page.importance) for page in listed.reweighted] == [(1, 3.0)]
+        gone = await store.adopt([], origin="discovered in a sitemap", now=NOW)
+        assert [page.id for page in gone.retired] == [2]
+        by_hand = await store.adopt(wanted("a", importance=5.0), origin="operator", now=NOW, complete=False)
+        assert [page.importance for page in by_hand.reweighted] == [5.0]
+        assert not (await store.adopt(wanted("a", importance=3.0), origin="list", now=NOW)).reweighted
+        assert not (await store.adopt([], origin="list", now=NOW)).retired
+
     async def test_pages_retire_by_url(self, store: SqlStore) -> None:
         """Named pages retire whoever listed them, and only once."""
         await store.adopt(wanted("a", "b"), origin="list", now=NOW)

@@ -87,13 +87,15 @@ class Site:
     versions: dict[str, int] = field(default_factory=dict)  # `/cue/…` pages: how often they changed
     port: int = 0
     began: float = 0.0
+    lag: float = 0.0  # the longest this machine kept the server waiting: so far may a time in the log be off
     _servers: list[asyncio.Server] = field(default_factory=list)
-    _connections: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> "Site":
         self.began = time.monotonic()
         for opened in self._listen():
             self._servers.append(await asyncio.start_server(self._serve, sock=opened, limit=1 << 20, ssl=self.tls))
+        self._tasks.add(asyncio.create_task(self._watch_lag()))
         return self
 
     async def __aexit__(
@@ -101,11 +103,21 @@ class Site:
     ) -> None:
         for server in self._servers:
             server.close()
-        for task in self._connections:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for server in self._servers:
             await server.wait_closed()
+
+    async def _watch_lag(self) -> None:
+        while True:
+            due = time.monotonic() + 0.005
+            await asyncio.sleep(0.005)
+            self.lag = max(self.lag, time.monotonic() - due)
+
+    def most(self, rate: float, width: float) -> float:
+        """The most requests that may be logged in a window where `rate` is promised: both its ends may be off."""
+        return rate * (width + 2 * self.lag) + 1
 
     def address(self, host: int = 1) -> str:
         """The address of a host, counted from 1."""
@@ -150,7 +162,7 @@ class Site:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections.add(task)
+        self._tasks.add(task)
         try:
             while await self._answer(reader, writer):
                 pass
@@ -159,7 +171,7 @@ class Site:
         except asyncio.CancelledError:
             pass  # the site closes
         finally:
-            self._connections.discard(task)
+            self._tasks.discard(task)
             writer.transport.abort() if self.tls else writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

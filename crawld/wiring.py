@@ -228,8 +228,12 @@ class Assembly:
         await asyncio.Event().wait()  # a service that ends would end the daemon
 
     async def _learn(self) -> None:
-        """Learn from a first guess that lets everything compete: a page changes once a round of all pages."""
-        round_seconds = min(max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9), LONGEST_GUESS)
+        """Learn from a first guess that lets everything compete: a page changes once a round of all pages.
+
+        A round is not shorter than the time between two visits to a page.
+        """
+        all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
+        round_seconds = min(max(all_pages, self.settings.min_interval), LONGEST_GUESS)
         guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
         await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 

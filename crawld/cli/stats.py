@@ -89,4 +89,5 @@ def _print_overall(overall: dict[str, Any]) -> None:
         table.add_row("", f"{latest['measured']:.3f} measured by audits (95 %: {low:.3f} to {high:.3f})")
     table.add_row("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed")
     table.add_row("last crawl", show(overall["last_crawl_at"], "last_crawl_at"))
+    table.add_row("database", f"{overall['database_bytes'] / 1e6:,.1f} MB")
     Console().print(table)

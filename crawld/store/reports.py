@@ -104,7 +104,15 @@ class Reader:
         answer["freshness"] = (await self._rows(freshness))[0]["freshness"]
         latest = await self.freshness_history(limit=1)
         answer["latest"] = latest[0] if latest else None
+        answer["database_bytes"] = await self._size()
         return answer
+
+    async def _size(self) -> int:
+        file = self._address.file
+        if file is not None:
+            return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
+        size = (await self._rows(select(func.pg_database_size(func.current_database()).label("bytes"))))[0]["bytes"]
+        return int(size)
 
     async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
         """Rows of the view, most stale first; those never crawled lead, those of which nothing is known follow."""

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -205,15 +205,6 @@ class SqlStore:
         async with self._connection.transaction() as connection:
             await give_back_space(connection)
         return deleted
-
-    @patiently
-    async def size(self) -> int:
-        """How many bytes the database takes."""
-        file = self._address.file
-        if file is not None:
-            return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
-        async with self._reading.connect() as connection:
-            return int(await connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""

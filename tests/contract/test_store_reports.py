@@ -176,6 +176,7 @@ async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, st
     assert overall["states"]["retired"] == 1
     assert overall["freshness"] == 0.0
     assert overall["latest"]["predicted"] == 0.5
+    assert overall["database_bytes"] > 10_000
 
 
 async def test_reading_changes_no_file(tmp_path: Path) -> None:

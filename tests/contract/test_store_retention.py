@@ -138,13 +138,6 @@ async def test_the_freshness_history_thins_with_age(store: SqlStore, store_url: 
     assert await rows(store_url, by_age) == [(0, 120), (1, 12), (5, 2)]
 
 
-async def test_size_is_readable(store: SqlStore) -> None:
-    """The store says how many bytes it takes, and they grow."""
-    before = await store.size()
-    await store.adopt(wanted(*map(str, range(5_000))), origin="list", now=NOW)
-    assert 0 < before < await store.size()
-
-
 @pytest.mark.parametrize(("keep", "kept"), [("latest", [b"two"]), ("changes", [b"one", b"two"]), ("none", [])])
 async def test_bodies_are_kept_as_told(store_url: str, keep: str, kept: list[bytes]) -> None:
     """`latest` keeps one body a page, `changes` each version, `none` none."""

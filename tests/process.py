@@ -57,7 +57,7 @@ class Running:
         async for line in self.process.stderr:
             self.log.append(line.decode().rstrip())
 
-    async def until_logged(self, text: str, seconds: float = 20.0) -> str:
+    async def until_logged(self, text: str, seconds: float = 60.0) -> str:
         """The first log line that holds the text."""
         async with asyncio.timeout(seconds):
             while True:

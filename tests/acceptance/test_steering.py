@@ -67,7 +67,7 @@ async def test_what_was_steered_is_kept_over_a_restart(tmp_path: Path) -> None:
             explained = await command("explain", site.url("/ok/1"), *given, "--json", cwd=tmp_path)
             assert "blocked by the operator" in json.loads(explained.out)["now"]["why_not_now"]
             assert (await command("host", site.host(), "unblock", *given, cwd=tmp_path)).status == 0
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while len(site.visits()) == before:
                     await asyncio.sleep(0.05)
 

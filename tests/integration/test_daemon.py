@@ -42,7 +42,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         await task
 
 
-async def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(check: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not check():

@@ -202,17 +202,22 @@ class Settings(_Section):
     def control_socket(self) -> Path:
         """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
 
-        Unix sockets have short paths: a longer one becomes a name in the temporary directory that follows from it.
+        Unix sockets have short paths, and a daemon started by hand has no runtime directory: both get a name in the
+        temporary directory that follows from the database.
         """
         if self.api.socket is not None:
             return Path(self.api.socket)
         if self.database.startswith("sqlite:///"):
             path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
+            place = str(path)
+            if len(place.encode()) <= LONGEST_SOCKET:
+                return path
         else:
-            path = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld")) / "crawld.sock"
-        if len(str(path).encode()) <= LONGEST_SOCKET:
-            return path
-        name = hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+            place = self.database
+            runtime = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld"))
+            if os.access(runtime, os.W_OK | os.X_OK):
+                return runtime / "crawld.sock"
+        name = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
         return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{name}.sock"
 
 

@@ -74,3 +74,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is named in the error."""
     with pytest.raises(ConfigError, match="absent"):
         config.load(tmp_path / "absent.yaml")
+
+
+def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the SQLite file; for PostgreSQL in the service's runtime directory, else one name for each database."""
+    assert config.Settings(database=f"sqlite:///{tmp_path}/x.db").control_socket() == tmp_path / "x.db.sock"
+    postgres = config.Settings(database="postgresql://me@somewhere/one")
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    assert postgres.control_socket() == tmp_path / "crawld.sock"
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "missing"))
+    other = config.Settings(database="postgresql://me@somewhere/two")
+    assert postgres.control_socket().parent.is_dir()
+    assert postgres.control_socket() != other.control_socket()

@@ -36,6 +36,8 @@ log = logging.getLogger("crawld.crawl")
 MOST_TRIES = 50
 """Pages looked at in one slot before it is given up, where robots.txt forbids each."""
 MOST_IN_FLIGHT = 2000
+MOST_AT_ONCE = 64
+"""Slots served in one turn of the loop where they come faster than it turns."""
 
 Work = Coroutine[Any, Any, None]
 
@@ -83,15 +85,7 @@ class Crawler:
         """Serve slots until `stop`."""
         while not self._stopping:
             await self._sleep_until(self._p.pacer.next_at())
-            if self._p.pacer.take(self._p.clock.monotonic()) is None:
-                continue
-            self.status.last_slot_at = self._p.clock.monotonic()
-            self.status.skipped_slots = self._p.pacer.skipped
-            self.poll_share.tick()
-            self.audit_share.tick()
-            busy = len(self._tasks) >= MOST_IN_FLIGHT or not self._p.store.healthy
-            if busy or not self._use_slot(self._p.clock.now()):
-                self.status.idle_slots += 1
+            self._serve_slots(self._p.clock.monotonic(), self._p.clock.now())
 
     def stop(self) -> None:
         """Take no further slot."""
@@ -152,7 +146,24 @@ class Crawler:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), None if math.isinf(delay) else delay)
 
-    # -- one slot ---------------------------------------------------------------------------------------------------
+    # -- slots ------------------------------------------------------------------------------------------------------
+
+    def _serve_slots(self, monotonic: float, now: float) -> None:
+        """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
+        pacer, status = self._p.pacer, self.status
+        served = 0
+        while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
+            served += 1
+            self.poll_share.tick()
+            self.audit_share.tick()
+            busy = len(self._tasks) >= MOST_IN_FLIGHT or not self._p.store.healthy
+            if busy or not self._use_slot(now):
+                status.idle_slots += 1
+                break
+        if served:
+            status.last_slot_at = monotonic
+            status.skipped_slots = pacer.skipped
+            status.in_flight = len(self._tasks)
 
     def _use_slot(self, now: float) -> bool:
         return self._permits.grant(now) or self._poll(now) or self._audit(now) or self._crawl_best(now)
@@ -216,7 +227,6 @@ class Crawler:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
-        self.status.in_flight = len(self._tasks)
 
     def _forbid(self, page: Page, verdict: Disallowed, now: float) -> None:
         self._p.scheduler.release(page.id, verdict.until)

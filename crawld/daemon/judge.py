@@ -45,7 +45,8 @@ def judge(
             return Judgement(
                 Verdict.FAILED, state_if_failed, trouble="protocol", detail="304 without a conditional request"
             )
-        return Judgement(Verdict.UNCHANGED, PageState.LIVE, _news(memory, replace(memory, streak=0)), magnitude=0.0)
+        calmed = replace(memory, streak=0) if memory.streak else None
+        return Judgement(Verdict.UNCHANGED, PageState.LIVE, calmed, magnitude=0.0)
     return _content(page_id, at, outcome, memory, rule)
 
 

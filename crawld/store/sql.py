@@ -229,12 +229,12 @@ class SqlStore:
             rows = await connection.execute(select(*fields).order_by(tables.hosts.c.id))
             return [HostState(**row._mapping) for row in rows]
 
-    @patiently
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
-        memory = self._memories.get(page_id)
-        if memory is not None:
-            return memory
+        return self._memories.get(page_id) or await self._read_memory(page_id)
+
+    @patiently
+    async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
         found = await self._memory_reader.read(self._reading, page_id)
         return self._memories.read(page_id, found)

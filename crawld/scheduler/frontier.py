@@ -30,7 +30,7 @@ from crawld.scheduler.sweep import Sweep
 from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 BLOCK = 192  # slots a block is meant to last at most
-SHARE = 32  # a block lasts at most this part of a round of all pages, so that charts stay sharp
+SHARE = 8  # a block lasts at most this part of a round of all pages, so that charts stay sharp
 CHANGED = 192  # pages that may change within a block before it ends
 ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
 UNSEEN = (0.0, 0.0, 1e300)  # value, slope and error of a page of which nothing is known

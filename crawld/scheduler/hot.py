@@ -49,6 +49,8 @@ class Hot:
         self._follow: NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
         self._index: dict[int, int] = {}
         self._spent: list[int] = []  # hosts whose best page has gone while followers are left out
+        self._led_at = np.inf  # when the best candidate was last asked for, while no other has come since
+        self._ranking: list[tuple[int, int, int, float, float]] | None = None  # see _rank
 
     def __len__(self) -> int:
         return len(self._index)
@@ -74,6 +76,7 @@ class Hot:
         self._size = size
         self._origin = self.start = self.fresh_at = start
         self.end = end
+        self._led_at, self._ranking = np.inf, None
 
     def outside(self, bar: float, *, complete: bool) -> None:
         """Say what the pages left out can reach."""
@@ -112,6 +115,7 @@ class Hot:
         self._size = place + 1
         self.start = max(self.start, at)
         self.fresh_at = np.inf
+        self._led_at, self._ranking = np.inf, None
 
     def remove(self, row: int) -> None:
         """Take a page out if it is a candidate."""
@@ -125,15 +129,12 @@ class Hot:
 
     def lead(self, now: float, ready_at: Floats | None) -> tuple[int | None, float, Ints | None]:
         """The best candidate now and its least value; where that is open, the places among which it is."""
-        ahead = now - self._origin
-        value = self._bend * ahead
-        value += self._slope
-        value *= ahead
-        value += self._value
+        if now == self._led_at:
+            return self._lead_again(now, ready_at)
+        self._led_at, self._ranking = now, None
+        value = self._values(now)
         if ready_at is not None:
             value[ready_at.take(self._host) > now] = GONE
-        if self._held_back:
-            value[self._not_before > now] = GONE
         best = int(value.argmax())
         if value[best] == GONE:
             return None, 0.0, None
@@ -146,6 +147,54 @@ class Hot:
         value[best] = low + 2 * self._error[best]
         low = float((value - 2 * self._error).max())
         return None, low, np.flatnonzero(value >= low)
+
+    def _values(self, now: float) -> Floats:
+        """The models' values now, -inf where nothing may be picked."""
+        ahead = now - self._origin
+        value = self._bend * ahead
+        value += self._slope
+        value *= ahead
+        value += self._value
+        if self._held_back:
+            value[self._not_before > now] = GONE
+        return value
+
+    def _lead_again(self, now: float, ready_at: Floats | None) -> tuple[int | None, float, Ints | None]:
+        """The best candidate at the moment that was asked for just before: several slots may be served at once.
+
+        Values have not moved since, so the candidates are ranked once; those that have gone or whose host is not ready
+        are passed over.
+        """
+        if self._ranking is None:
+            self._ranking = self._rank(now)
+        ranking, index = self._ranking, self._index
+        while ranking and ranking[-1][1] not in index:
+            ranking.pop()
+        open_: list[int] = []
+        leader, least = -1, GONE
+        for place, row, host, low, high in reversed(ranking):
+            if high < least:
+                break
+            if row in index and (ready_at is None or ready_at[host] <= now):
+                open_.append(place)
+                if low > least:
+                    leader, least = row, low
+        if not open_:
+            return None, 0.0, None
+        if len(open_) == 1:
+            return leader, least, None
+        return None, least, np.array(open_)
+
+    def _rank(self, now: float) -> list[tuple[int, int, int, float, float]]:
+        """Place, row, host, least and greatest value of the candidates now, the greatest last."""
+        value = self._values(now)
+        here = np.flatnonzero(value > GONE)
+        value, error = value[here], self._error[here]
+        high = value + error
+        order = np.argsort(high)
+        here = here[order]
+        columns = (here, self._row[here], self._host[here], (value - error)[order], high[order])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def rows_at(self, places: Ints) -> Ints:
         """The rows of places."""

@@ -18,7 +18,8 @@ from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.sleepers import Sleepers, later
 from crawld.scheduler.valuation import Floats, Valuation
 
-SLOTS = 1536  # slots between sweeps
+SLOTS = 1536  # slots between sweeps at most
+ROUND = 2  # and at most that part of a round of all pages, so that a page just crawled can sleep
 WATCHED = 4096  # near pages aimed at
 MOST = 8192  # pages that a sweep should look at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
@@ -55,7 +56,7 @@ class Sweep:
 
     def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
         """Sweep; returns the pages that may become late before the horizon."""
-        self.start, self.horizon = now, now + SLOTS * slot
+        self.start, self.horizon = now, now + min(SLOTS, 64 + self._pages.waiting // ROUND) * slot
         self._set_level(fall=fall)
         rows = self.sleepers.awake(self.horizon, self.level)
         if len(rows) > MOST and not fall:

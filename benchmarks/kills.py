@@ -8,7 +8,6 @@ may be missing, and of what the server saw only the last moments before a kill m
 
 import argparse
 import asyncio
-import json
 import random
 import signal
 import sqlite3
@@ -18,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import show
 from tests.process import daemon, settings
 from tests.site import Site
 
@@ -94,12 +94,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    figures = asyncio.run(run(arguments.kills, arguments.seed))
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, value in figures.items():
-        print(f"{name.replace('_', ' '):32} {value}")
+    show(asyncio.run(run(arguments.kills, arguments.seed)), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ rate is judged by the server's own log; every failed crawl must have a named tro
 
 import argparse
 import asyncio
-import json
 import sqlite3
 import tempfile
 import time
@@ -16,6 +15,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
+from benchmarks import show
 from tests.behaviours import BEHAVIOURS
 from tests.process import Running, daemon, settings
 from tests.site import Site
@@ -108,12 +108,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    figures = asyncio.run(run(arguments.seconds, arguments.rate, arguments.pages, arguments.hosts))
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, value in figures.items():
-        print(f"{name.replace('_', ' '):32} {value}")
+    show(asyncio.run(run(arguments.seconds, arguments.rate, arguments.pages, arguments.hosts)), as_json=arguments.json)
 
 
 if __name__ == "__main__":

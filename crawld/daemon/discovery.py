@@ -23,7 +23,7 @@ class Discoverer:
         if found is None:
             return
         file = result.polls[0].file
-        room = self._limit - sum(page.host == file.host for page in self._pages)
+        room = self._limit - self._pages.on_host(file.host)
         still = [page for page_id in found.listed if (page := self._pages.get(page_id)) is not None]
         wanted = [Wanted(page.url, page.importance) for page in still]
         wanted += [Wanted(url) for url in found.urls[: max(room, 0)]]

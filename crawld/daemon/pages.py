@@ -1,6 +1,7 @@
 """The pages the daemon holds in memory: a cache of the store with what deciding needs at once."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from crawld.model.page import Page, PageState
@@ -15,6 +16,7 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: dict[int, Page] = {}
+        self._on_host: Counter[str] = Counter()
         self._states: dict[int, PageState] = {}
         self._failures: dict[int, int] = {}
 
@@ -31,8 +33,14 @@ class Pages:
         """The page, or None if it was retired."""
         return self._pages.get(page_id)
 
+    def on_host(self, host: str) -> int:
+        """How many pages of a host are kept fresh."""
+        return self._on_host[host]
+
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
+        if page.id not in self._pages:
+            self._on_host[page.host] += 1
         self._pages[page.id] = page
         self._states.setdefault(page.id, state)
         if failures:
@@ -41,7 +49,9 @@ class Pages:
     def drop(self, page_ids: Iterable[int]) -> None:
         """Forget pages that were retired."""
         for page_id in page_ids:
-            self._pages.pop(page_id, None)
+            page = self._pages.pop(page_id, None)
+            if page is not None:
+                self._on_host[page.host] -= 1
             self._states.pop(page_id, None)
             self._failures.pop(page_id, None)
 

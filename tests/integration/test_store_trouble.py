@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,21 @@ async def until_unhealthy(store: SqlStore) -> None:
         await asyncio.sleep(0.02)
 
 
+async def cut_off(postgres_url: str) -> tuple[SqlStore, Any]:
+    """A store with one page whose connections the server has just cut, and the connection that had it done."""
+    import asyncpg
+
+    store = SqlStore(postgres_url)
+    await store.start()
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    other = await asyncpg.connect(postgres_url)
+    await other.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    return store, other
+
+
 class TestWriting:
     """Passing trouble: rows wait in memory, the daemon is told, and everything is committed in the end."""
 
@@ -206,16 +222,7 @@ class TestWriting:
 
     async def test_a_lost_connection_is_made_again(self, postgres_url: str) -> None:
         """When the server cuts every connection, the store connects again and commits what waited."""
-        import asyncpg
-
-        store = SqlStore(postgres_url)
-        await store.start()
-        await store.adopt(wanted("a"), origin="list", now=NOW)
-        other = await asyncpg.connect(postgres_url)
-        await other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        store, other = await cut_off(postgres_url)
         await other.close()
         store.record(record(1, Verdict.NEW))
         await store.flush()
@@ -225,16 +232,7 @@ class TestWriting:
 
     async def test_a_lock_taken_by_another_keeps_the_rows(self, postgres_url: str) -> None:
         """Where another daemon took the database while the connection was lost, rows wait and none is dropped."""
-        import asyncpg
-
-        store = SqlStore(postgres_url)
-        await store.start()
-        await store.adopt(wanted("a"), origin="list", now=NOW)
-        other = await asyncpg.connect(postgres_url)
-        await other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        store, other = await cut_off(postgres_url)
         while not await other.fetchval("SELECT pg_try_advisory_lock($1)", ADVISORY_KEY):
             await asyncio.sleep(0.01)
         store.record(record(1, Verdict.NEW))

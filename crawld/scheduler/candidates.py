@@ -12,7 +12,7 @@ from crawld.scheduler.near import Near
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.valuation import Floats, Valuation
 
-CANDIDATES = 256  # near pages in a block
+CANDIDATES = 256  # near pages in a block, at most
 BLUR = 1e-6  # the relative error from which on neighbours may not be told apart
 
 
@@ -25,8 +25,11 @@ class Chosen(NamedTuple):
     complete: bool
 
 
-def choose(pages: Columns, near: Near, gate: HostGate | None, now: float, end: float) -> Chosen:
-    """The pages of the highest values among those that may be picked before `end`."""
+def choose(
+    pages: Columns, near: Near, gate: HostGate | None, span: tuple[float, float], most: int = CANDIDATES
+) -> Chosen:
+    """At most so many pages of the highest values among those that may be picked within the span."""
+    now, end = span
     chart = near.chart()
     rows = near.row[: near.size]
     high = highest(chart, end)
@@ -42,7 +45,7 @@ def choose(pages: Columns, near: Near, gate: HostGate | None, now: float, end: f
         follow = np.zeros(len(gate.delay), dtype=np.bool_)
         follow[host[behind]] = True
     places = np.flatnonzero(possible)
-    bar, spare = -np.inf, len(places) - CANDIDATES
+    bar, spare = -np.inf, len(places) - most
     if spare > 0:
         order = np.argpartition(high[places], spare)
         bar = float(high[places[order[:spare]]].max())

@@ -18,11 +18,11 @@ from heapq import heappop, heappush
 import numpy as np
 
 from crawld.scheduler.candidates import CANDIDATES, choose, sharpen
-from crawld.scheduler.chart import ROUNDING, highest, lowest
+from crawld.scheduler.chart import highest, lowest
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import WAITING, Columns, Intervals
-from crawld.scheduler.glance import quick_look
 from crawld.scheduler.hot import Candidates, Hot
+from crawld.scheduler.loose import Loose
 from crawld.scheduler.near import Near
 from crawld.scheduler.overdue import Overdue
 from crawld.scheduler.politeness import HostGate
@@ -31,9 +31,9 @@ from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 BLOCK = 192  # slots a block is meant to last at most
 SHARE = 8  # a block lasts at most this part of a round of all pages, so that charts stay sharp
+OVERLAPS = 0.1  # the part of picks that may be open by the models of a block before blocks become shorter
 CHANGED = 192  # pages that may change within a block before it ends
 ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
-UNSEEN = (0.0, 0.0, 1e300)  # value, slope and error of a page of which nothing is known
 
 
 class Frontier:
@@ -41,20 +41,21 @@ class Frontier:
 
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         self._valuation = valuation
-        self._glance = quick_look(valuation)
         self._gate = gate
         self._gate_revision = gate.revision if gate is not None else 0
         self.pages = Columns(intervals or Intervals())
         self._near = Near()
         self._hot = Hot(CANDIDATES + CHANGED)
-        self._loose: set[int] = set()
         self._overdue = Overdue(self.pages)
         self._calendar: list[tuple[float, int]] = []  # when pages may become late
         self._sweep = Sweep(valuation, self.pages, self._near, gate)
+        self._loose = Loose(valuation, self.pages, self._near, self._hot, self._sweep)
+        self._deaf = bool(getattr(valuation, "deaf", False))
         self._now = -np.inf
         self._slot = 0.0  # seconds between picks, about
         self._stretch = 1.0  # the part of their usual length that blocks last
         self._paced_at, self._paced_calls, self._calls = -np.inf, 0, 0
+        self._overlaps, self._built_calls = 0, 0  # picks that models left open in this block, and calls before it
         self.level = 0.0
         self.picks = 0
         self._own_evaluations = 0
@@ -82,6 +83,7 @@ class Frontier:
         rows = self.pages.insert(hosts, beliefs, last, boost, not_before)
         self._near.fit(len(self.pages.state))
         self._sweep.sleepers.fit(len(self.pages.state))
+        self._sweep.sleepers.doubt(rows)
         late = (self.pages.due[rows] <= self._now) | np.isnan(last)
         self._overdue.insert(rows[late])
         crawled = rows[~late]
@@ -100,6 +102,7 @@ class Frontier:
     def reweight(self, rows: Ints, mu: Floats) -> None:
         """Change the importance of pages."""
         self.pages.mu[rows] = mu
+        self._sweep.sleepers.doubt(rows)
         late = self._overdue.among(rows)
         for row in rows[late].tolist():
             self._overdue.rekey(row)
@@ -126,12 +129,14 @@ class Frontier:
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added."""
         self.pages.boost[row] = boost
-        self._renew(row)
+        if not (self._deaf or self._loose.sleeps_on(row)):
+            self._renew(row)
 
     def learn(self, rows: Ints, beliefs: Beliefs, boost: Floats, last: Floats | None = None) -> None:
         """Replace what is believed of pages."""
         late = self._overdue.among(rows)
         self.pages.believe(rows, beliefs)
+        self._sweep.sleepers.doubt(rows)
         self.pages.boost[rows] = boost
         if last is not None:
             self.pages.last[rows] = last
@@ -188,6 +193,7 @@ class Frontier:
         while True:
             row, value, places = hot.lead(now, ready_at)
             if places is not None and (value > hot.bar or hot.fresh_at == now):
+                self._overlaps += 1
                 row, value = self._resolve(hot.rows_at(places), now)
             if row is not None and value > hot.bar and value >= sweep.level:
                 break
@@ -226,10 +232,15 @@ class Frontier:
         """The best of some pages by their exact values."""
         if not len(rows):
             return None, 0.0
+        rows, low = self._loose.narrow(rows, now)
+        if len(rows) == 1 and low > 0:
+            return int(rows[0]), low
         values = self.pages.value(self._valuation, rows, now)
         self._own_evaluations += len(rows)
         best = values.max()
-        return int(rows[values == best].min()), float(best)
+        row = int(rows[values == best].min())
+        self._loose.sharpen(rows[rows != row], now)
+        return row, float(best)
 
     def _comb(self, now: float) -> tuple[int | None, float]:
         """The best of all near pages by exact values, where the block leaves out too much."""
@@ -266,27 +277,23 @@ class Frontier:
         self._pace(now)
         if self._sweep.thin:
             self._look_ahead(now)
-        self._stretch = min(1.25 * self._stretch, 1.0)
+        blurred = self._overlaps > OVERLAPS * (self._calls - self._built_calls)
+        self._stretch = max(0.8 * self._stretch, 0.125) if blurred else min(1.25 * self._stretch, 1.0)
+        self._overlaps, self._built_calls = 0, self._calls
         slots = self._stretch * min(BLOCK, 4 + self.pages.waiting // SHARE)
         end = min(now + slots * self._slot, self._sweep.horizon)
-        self._watch_loose(now)
-        chosen = choose(self.pages, self._near, self._gate, now, end)
+        self._loose.watch(now)
+        most = min(CANDIDATES, 16 + int(4 * slots / 3))  # hardly more than can be picked
+        chosen = choose(self.pages, self._near, self._gate, (now, end), most)
         rows, hosts = self._near.row[chosen.places], self._near.host[chosen.places]
         chart, drawn = sharpen(self._valuation, self.pages, self._near, chosen.places, now, end)
         self._own_evaluations += drawn
         self._hot.begin(now, end, Candidates(rows, hosts, chart, self.pages.not_before[rows], chosen.followed))
         self._hot.outside(chosen.bar, complete=chosen.complete)
 
-    def _watch_loose(self, now: float) -> None:
-        """Turn loose pages into near ones or let them sleep."""
-        if self._loose:
-            rows = np.fromiter(self._loose, dtype=np.int64, count=len(self._loose))
-            self._loose.clear()
-            self._sweep.place(rows, now)
-
     def _look_ahead(self, now: float, *, fall: bool = False) -> None:
         """Sweep: find the pages that may reach the level, or a lower one, before a new horizon."""
-        self._watch_loose(now)
+        self._loose.watch(now)
         self._asked = 0
         for row in self._sweep.run(now, self._slot, fall=fall).tolist():
             heappush(self._calendar, (float(self.pages.due[row]), row))
@@ -319,7 +326,7 @@ class Frontier:
 
     def _reconsider(self, rows: Ints) -> None:
         """Look again at pages whose value may have changed."""
-        if self._glance is not None and len(rows) <= 4:
+        if self._loose.quick and len(rows) <= 4:
             for row in rows.tolist():
                 self._renew(row)
             return
@@ -331,7 +338,7 @@ class Frontier:
         for row in rows[self.pages.due[rows] <= self._sweep.horizon].tolist():
             heappush(self._calendar, (float(self.pages.due[row]), row))
         rows = self._sweep.settle_below(rows, self._now)
-        self._loose.update(rows.tolist())
+        self._loose.insert(rows)
         if len(rows):
             self._hot.end_block()
 
@@ -345,29 +352,11 @@ class Frontier:
         self._stand(row)
 
     def _stand(self, row: int) -> None:
-        """Let a page that is in no tier sleep if it surely can, or be loose."""
-        mu, alpha, shape, kappa, gamma, last, boost, not_before, due = self.pages.table[row].tolist()
-        sleepers, horizon = self._sweep.sleepers, self._sweep.horizon
-        if due <= horizon:
-            heappush(self._calendar, (due, row))
-        if not_before > horizon:
-            sleepers.until[row], sleepers.ceiling[row] = not_before, 0.0
-            return
-        at = max(self._now, last)
-        if self._glance is None or at > horizon:
-            model = UNSEEN
-        else:
-            span = horizon - at
-            value, slope, bend, error = self._glance(at - last, span, boost, (mu, alpha, shape, kappa, gamma))
-            high = (value + span * (slope + span * bend) + error) * (1 + ROUNDING)
-            if high < self._sweep.level:
-                sleepers.until[row], sleepers.ceiling[row] = horizon, high
-                return
-            ahead = max(self._hot.end - at, 0.0)
-            model = (value, slope, bend * ahead * ahead + error + ROUNDING * value)
-        sleepers.forget(row)
-        self._loose.add(row)
-        self._hot.insert(row, int(self.pages.host[row]), at, not_before, model)
+        """File a page that is in no tier."""
+        due = self.pages.due[row]
+        if due <= self._sweep.horizon:
+            heappush(self._calendar, (float(due), row))
+        self._loose.stand(row, self._now)
 
     # Late pages
 

@@ -38,6 +38,8 @@ class GreedyNcis(Greedy):
 class GreedyBlind(GreedyNcis):
     """GREEDY: signals ignored, every change at rate Δ counts as unannounced."""
 
+    additive, deaf = False, True
+
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """No signals; what was learnt of α is taken as learnt of Δ."""
         delta = change_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma)
@@ -48,6 +50,8 @@ class GreedyBlind(GreedyNcis):
 class GreedyCis(GreedyNcis):
     """GREEDY-CIS: every signal believed."""
 
+    additive = False
+
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """One signal means stale; signals are taken to come at the rate of the true ones, so Δ stays what it is."""
         true = beliefs.gamma * -np.expm1(-beliefs.kappa)
@@ -57,6 +61,8 @@ class GreedyCis(GreedyNcis):
 
 class GreedyCisPlus(GreedyNcis):
     """GREEDY-CIS+: signals of high precision and recall believed, all others ignored."""
+
+    additive = False
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """GREEDY-CIS where signals are good, else GREEDY."""
@@ -79,7 +85,7 @@ class GreedyApproximate(GreedyNcis):
     """G-NCIS-APPROX-j: the first terms of V's sums. Each term rises with x, so this value never falls either."""
 
     def __init__(self, terms: int) -> None:
-        self._terms = terms
+        self.terms = terms
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """Useless signals (κ = 0) are none: taken literally the truncated sum would not tend to GREEDY."""
@@ -88,7 +94,7 @@ class GreedyApproximate(GreedyNcis):
 
     def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
         """V, ψ and αψ′ of the truncated sums."""
-        return measure_pages(x, alpha, kappa, gamma, length=length, terms=self._terms)
+        return measure_pages(x, alpha, kappa, gamma, length=length, terms=self.terms)
 
 
 class GreedyHarmonic(Greedy):

@@ -36,6 +36,9 @@ class Greedy:
     Where a page's α is known the value is the papers' formula; where it is learnt, its expectation over the posterior.
     """
 
+    additive = True  # with a known α the value depends on log-staleness alone, not on what made it
+    deaf = False  # whether signals do not change the value
+
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now."""
         with np.errstate(all="ignore"):

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.chart import Chart
+from crawld.scheduler.chart import ROUNDING, Chart
 from crawld.scheduler.chooser import Ints
+from crawld.scheduler.glance import Glimpse
 from crawld.scheduler.valuation import Floats
 
 GONE = -np.inf
@@ -94,27 +95,30 @@ class Hot:
             return bool(ready_at[self._spent].min() > now)
         return True
 
-    def insert(self, row: int, host: int, at: float, not_before: float, model: tuple[float, float, float]) -> None:
-        """Add one changed page with (value, slope, error), good for the rest of the block."""
-        place = self._size
+    def offer(self, row: int, host: int, at: float, not_before: float, seen: Glimpse) -> None:
+        """Add one changed page or replace its model, unless it stays under the bar for the rest of the block."""
+        self.fresh_at = np.inf
+        place = self._index.get(row, self._size)
+        if place == self._size and seen.high(max(self.end - at, 0.0)) < self.bar:
+            return
         if place == len(self._row):
             self.end_block()
         if self.end < at:
             return
-        value, slope, error = model
+        value, slope, bend, twist, error, _ = seen
+        shift, ahead = self._origin - at, self.end - at
         self._row[place] = row
         self._host[place] = host
         self._follow[place] = False
-        self._value[place] = value - slope * (at - self._origin)
-        self._slope[place] = slope
-        self._bend[place] = 0.0
-        self._error[place] = error
+        self._value[place] = value + shift * (slope + shift * bend)
+        self._slope[place] = slope + 2 * shift * bend
+        self._bend[place] = bend
+        self._error[place] = twist * ahead * ahead * ahead + error + ROUNDING * value
         self._not_before[place] = not_before
         self._held_back |= not_before > self.start
         self._index[row] = place
-        self._size = place + 1
+        self._size = max(self._size, place + 1)
         self.start = max(self.start, at)
-        self.fresh_at = np.inf
         self._led_at, self._ranking = np.inf, None
 
     def remove(self, row: int) -> None:

@@ -304,8 +304,11 @@ class Scheduler:
         counts = self._count[row].tolist()
         if not any(counts):
             return 0.0
-        pairs = zip(counts, self._kappa[row].tolist(), strict=True)
-        return math.fsum(count * kappa for count, kappa in pairs if count)
+        boost = 0.0
+        for count, kappa in zip(counts, self._kappa[row].tolist(), strict=True):
+            if count:
+                boost += count * kappa
+        return boost
 
     # -- within -----------------------------------------------------------------------------------------------------
 

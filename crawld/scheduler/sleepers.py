@@ -6,6 +6,10 @@ horizon and its ceiling is below the level. A promise is made well short of the 
 the pages that a falling level catches are then few, at the price of looking at each page a handful of times per cycle.
 
 Invariant: a row that does not sleep (free, held, late, or watched) has until = inf and ceiling = -inf.
+
+Of every row, asleep or not, a fact is kept as well: up to the log-staleness `reach` its value does not exceed `cap`.
+A promise is tied to a moment; a fact holds for as long as what is believed of the page, over crawls and signals, so
+that most of them cost no look at the value at all.
 """
 
 import numpy as np
@@ -21,11 +25,12 @@ class Sleepers:
     def __init__(self) -> None:
         self.until: Floats = np.zeros(0)
         self.ceiling: Floats = np.zeros(0)
+        self.facts: Floats = np.zeros((0, 2))  # reach and cap: nothing is worth anything at staleness 0
 
     @property
     def nbytes(self) -> int:
         """The memory taken."""
-        return self.until.nbytes + self.ceiling.nbytes
+        return self.until.nbytes + self.ceiling.nbytes + self.facts.nbytes
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
@@ -33,6 +38,7 @@ class Sleepers:
             more = rows - len(self.until)
             self.until = np.concatenate([self.until, np.full(more, np.inf)])
             self.ceiling = np.concatenate([self.ceiling, np.full(more, -np.inf)])
+            self.facts = np.concatenate([self.facts, np.zeros((more, 2))])
 
     def promise(self, rows: Ints, until: Floats | float, ceiling: Floats | float) -> None:
         """Let pages sleep."""
@@ -48,6 +54,15 @@ class Sleepers:
         """The pages do not sleep here."""
         self.until[rows] = np.inf
         self.ceiling[rows] = -np.inf
+
+    def state(self, rows: Ints, reach: Floats, cap: Floats) -> None:
+        """Keep facts about pages."""
+        self.facts[rows, 0] = reach * (1 - 1e-12)
+        self.facts[rows, 1] = cap
+
+    def doubt(self, rows: Ints) -> None:
+        """Nothing that was known of the pages holds any more."""
+        self.facts[rows] = 0.0
 
     def awake(self, horizon: float, level: float) -> Ints:
         """The pages that may reach the level up to the horizon."""

@@ -19,7 +19,7 @@ from crawld.scheduler.sleepers import Sleepers, later
 from crawld.scheduler.valuation import Floats, Valuation
 
 SLOTS = 1536  # slots between sweeps at most
-ROUND = 2  # and at most that part of a round of all pages, so that a page just crawled can sleep
+ROUND = 4  # and at most that part of a round of all pages, so that most pages can sleep
 WATCHED = 4096  # near pages aimed at
 MOST = 8192  # pages that a sweep should look at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
@@ -37,6 +37,7 @@ class Sweep:
         self._near = near
         self._gate = gate
         self._ceiling = quick_ceiling(valuation)
+        self._additive = bool(getattr(valuation, "additive", False))
         self.sleepers = Sleepers()
         self.start, self.horizon = np.inf, -np.inf
         self.level = 0.0
@@ -51,12 +52,16 @@ class Sweep:
         return self.level > 0 and len(self._near) < self._watched // 4
 
     @property
+    def _slots(self) -> int:
+        return min(SLOTS, 64 + self._pages.waiting // ROUND)
+
+    @property
     def _watched(self) -> int:
         return min(WATCHED, 64 + self._pages.waiting // 16)
 
     def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
         """Sweep; returns the pages that may become late before the horizon."""
-        self.start, self.horizon = now, now + min(SLOTS, 64 + self._pages.waiting // ROUND) * slot
+        self.start, self.horizon = now, now + self._slots * slot
         self._set_level(fall=fall)
         rows = self.sleepers.awake(self.horizon, self.level)
         if len(rows) > MOST and not fall:
@@ -106,12 +111,22 @@ class Sweep:
         rows = self._set_aside(rows)
         if len(rows):
             self.evaluations += len(rows)
-            chart = draw(self._valuation, self._pages, rows, now, self.horizon)
-            high = highest(chart, self.horizon)
-            below = high < self.level
-            self.sleepers.promise(rows[below], self.horizon, high[below])
-            self.sleepers.forget(rows[~below])
-            self._near.insert(rows[~below], self._pages.host[rows[~below]], Chart(*(c[~below] for c in chart)))
+            self._put(rows, draw(self._valuation, self._pages, rows, now, self.horizon))
+
+    def put(self, rows: Ints, chart: Chart) -> None:
+        """The same for pages that have been charted."""
+        kept = self._set_aside(rows)
+        if len(kept) < len(rows):
+            mask = np.isin(rows, kept)
+            chart = Chart(*(column[mask] for column in chart))
+        self._put(kept, chart)
+
+    def _put(self, rows: Ints, chart: Chart) -> None:
+        high = highest(chart, self.horizon)
+        below = high < self.level
+        self.sleepers.promise(rows[below], self.horizon, high[below])
+        self.sleepers.forget(rows[~below])
+        self._near.insert(rows[~below], self._pages.host[rows[~below]], Chart(*(c[~below] for c in chart)))
 
     def sink(self, value: float) -> bool:
         """Lower the level below a value where no promise stands in the way; whether it is now."""
@@ -184,16 +199,27 @@ class Sweep:
         for share in (None, PATIENCE, PATIENCE / 8, 0.0):
             at = np.flatnonzero(saturated if share is None else pending)
             target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
-            high = self._value(rows[at], target)
+            high = self._value(rows[at], target) * (1 + ROUNDING)
             below = (high < level) | (high <= 0)
             until = np.minimum(np.broadcast_to(target, len(at)), due[at])
-            self.sleepers.promise(rows[at[below]], until[below], high[below] * (1 + ROUNDING))
+            self.sleepers.promise(rows[at[below]], until[below], high[below])
+            self._state(rows[at[below]], until[below], high[below])
             pending[at[below]] = False
             if share is not None:
                 surely = at[~below & (target <= horizon)]
                 risen.append(rows[surely])
                 pending[surely] = False
         return np.concatenate(risen)
+
+    def _state(self, rows: Ints, until: Floats, high: Floats) -> None:
+        """Keep promises as facts where they say something of other moments too."""
+        pages = self._pages
+        boost = pages.boost[rows]
+        keeps = boost == 0
+        if self._additive:
+            keeps |= pages.shape[rows] == np.inf
+        x = pages.alpha[rows] * np.maximum(until - pages.last[rows], 0.0) + boost
+        self.sleepers.state(rows[keeps], x[keeps], high[keeps])
 
     def _watch(self, rows: Ints, now: float) -> None:
         """Make pages near."""

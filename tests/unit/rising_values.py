@@ -33,10 +33,14 @@ class Jetted(Plain):
 
 
 class Glanced(Jetted):
-    """The same with a look at single pages."""
+    """The same with a look at single pages, and known to depend on log-staleness alone."""
+
+    additive = True
 
     def glance(self, tau: float, span: float, boost: float, page: tuple[float, float, float, float, float]) -> Glimpse:
         """The value of one page over a span."""
         beliefs = Beliefs(*(np.array([part]) for part in page))
-        value, slope, _, _ = self.jet(np.array([tau]), np.array([boost]), beliefs)
-        return Glimpse(float(value[0]), float(slope[0]), page[0] * page[1], 0.0)
+        value, slope, curvature, bound = (
+            float(row[0]) for row in self.jet(np.array([tau]), np.array([boost]), beliefs)
+        )
+        return Glimpse(value, slope, curvature / 2, bound / 6, 0.0)

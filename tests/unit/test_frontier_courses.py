@@ -5,7 +5,7 @@ import pytest
 
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyNcis
+from crawld.scheduler.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.valuation import Beliefs, Valuation
@@ -145,3 +145,31 @@ def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
         gate.acquire(host, now)
         out.append((picked, now))
     assert frontier.evaluations < 5 * frontier.picks
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
+def test_pages_with_many_signals_each_are_picked_as_by_the_scan(valuation: Valuation) -> None:
+    """Signals add up, crawls take them away, and what is known of a page serves from one crawl to the next."""
+    rng, pages = np.random.default_rng(11), 300
+    delta, recall, false = rng.random(pages), rng.beta(0.25, 0.25, pages), rng.uniform(0.1, 0.6, pages)
+    gamma = recall * delta + false
+    kappa = -np.log(false / gamma)
+    beliefs = Beliefs(rng.random(pages), (1 - recall) * delta, np.full(pages, np.inf), kappa, gamma)
+    intervals = Intervals(longest=np.inf, shortest=0.0)
+    scan, frontier = Scan(valuation, None, intervals), Frontier(valuation, None, intervals)
+    for chooser in (scan, frontier):
+        chooser.add(np.zeros(pages, dtype=np.int64), beliefs, np.zeros(pages), np.zeros(pages))
+    counts = np.zeros(pages)
+    for slot in range(900):
+        now = (slot + 1) / 30.0
+        for page in rng.choice(pages, 6, p=gamma / gamma.sum()).tolist():
+            counts[page] += 1
+            for chooser in (scan, frontier):
+                chooser.notice(page, counts[page] * kappa[page])
+        row = frontier.pick(now)
+        assert row == scan.pick(now)
+        assert row is not None
+        counts[row] = 0
+        for chooser in (scan, frontier):
+            chooser.settle(row, now)
+    assert frontier.evaluations < scan.evaluations / 20

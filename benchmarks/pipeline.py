@@ -1,12 +1,14 @@
 """How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
-    python -m benchmarks.pipeline [--seconds 10] [--pages 1000] [--size 10000] [--json]
+    python -m benchmarks.pipeline [--rounds 5] [--seconds 4] [--pages 1000] [--size 10000] [--json]
 
-All of them crawl the same site in the same run, one after the other, from processes of their own; the site runs in
-another process. CPU is that of the crawling process. Each has as many requests under way at once, and goes over all
-pages once before it is measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to
-what has not changed), and asking without conditions, as the others do. Its first pass, in which every page is new and
-is digested, compressed and stored, is reported apart.
+All of them crawl the same site in the same run, from processes of their own; the site runs in another process. They
+take turns over several rounds, each round beginning with another of them: the figures are the medians of the rounds,
+and a ratio is the median of the ratios within the rounds, so that what else the machine does falls on all alike. CPU is
+that of the crawling process. Each has as many requests under way at once, and goes over all pages once before it is
+measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to what has not changed),
+and asking without conditions, as the others do. Its first pass, in which every page is new and is digested, compressed
+and stored, is reported apart.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import asyncio
 import importlib
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -166,10 +169,22 @@ def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, Any
     return asyncio.run(crawld(listed, seconds, conditional=client == "crawld"))
 
 
+def run(client: str, port: int, pages: int, seconds: float) -> dict[str, Any]:
+    """Run one client in a process of its own: its rate and CPU, or why there is none."""
+    command = [sys.executable, "-m", "benchmarks.pipeline", "--client", client, "--port", str(port)]
+    command += ["--pages", str(pages), "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"missing": done.stderr.strip().splitlines()[-1]}
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
 def main() -> None:
     """Measure all clients in this run and print them beside each other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of each client in each round")
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
     parser.add_argument("--json", action="store_true")
@@ -179,17 +194,15 @@ def main() -> None:
     if given.client:
         print(json.dumps(measure(given.client, given.port, given.pages, given.seconds)))
         return
-    figures: dict[str, Any] = {"seconds": given.seconds, "pages": given.pages, "size": given.size}
+    rounds: list[dict[str, Any]] = []
     with site(given.size) as port:
-        for client in CLIENTS:
-            command = [sys.executable, "-m", "benchmarks.pipeline", "--client", client, "--port", str(port)]
-            command += ["--pages", str(given.pages), "--seconds", str(given.seconds)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                figures[client] = {"missing": done.stderr.strip().splitlines()[-1]}
-                continue
-            figures[client] = json.loads(done.stdout.splitlines()[-1])
-    figures |= _ratios(figures)
+        for number in range(given.rounds):
+            first = number % len(CLIENTS)
+            turns = CLIENTS[first:] + CLIENTS[:first]
+            rounds.append({client: run(client, port, given.pages, given.seconds) for client in turns})
+    figures: dict[str, Any] = {"rounds": given.rounds, "seconds": given.seconds, "pages": given.pages}
+    figures |= {"size": given.size} | {client: _typical([one[client] for one in rounds]) for client in CLIENTS}
+    figures |= _ratios(rounds)
     if given.json:
         print(json.dumps(figures, indent=2))
         return
@@ -198,27 +211,37 @@ def main() -> None:
         print(f"{client:34} {row.get('missing') or _shown(row)}")
         if "first_pass" in row:
             print(f"{client + ', first pass':34} {_shown(row['first_pass'])}")
-    for name in (
-        "rate_over_bare",
-        "rate_over_bare_unconditional",
-        "rate_over_scrapy",
-        "rate_over_scrapy_unconditional",
-    ):
-        if name in figures:
-            print(f"{name.replace('_', ' '):34} {figures[name]:8.2f}")
+    for name, ratio in figures.items():
+        if name.startswith("rate_over"):
+            print(f"{name.replace('_', ' '):34} {ratio:8.2f}")
 
 
 def _shown(row: dict[str, Any]) -> str:
     return f"{row['pages_per_second']:8.0f} pages/s {row['cpu_us_per_page']:8.0f} µs CPU a page"
 
 
-def _ratios(figures: dict[str, Any]) -> dict[str, float]:
+def _typical(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The median of each figure over the rounds, and every round's rate."""
+    for row in rows:
+        if "missing" in row:
+            return row
+    typical = {
+        name: _typical([row[name] for row in rows])
+        if name == "first_pass"
+        else statistics.median(r[name] for r in rows)
+        for name in rows[0]
+    }
+    return typical | {"every_pages_per_second": [row["pages_per_second"] for row in rows]}
+
+
+def _ratios(rounds: list[dict[str, Any]]) -> dict[str, float]:
+    """The medians of the ratios within each round."""
     ratios = {}
     for client, suffix in (("crawld", ""), ("crawld-unconditional", "_unconditional")):
         for other in ("bare", "scrapy"):
-            if "pages_per_second" in figures[other] and "pages_per_second" in figures[client]:
-                mine, theirs = figures[client]["pages_per_second"], figures[other]["pages_per_second"]
-                ratios[f"rate_over_{other}{suffix}"] = mine / theirs
+            if not any("missing" in one[name] for one in rounds for name in (client, other)):
+                each = (one[client]["pages_per_second"] / one[other]["pages_per_second"] for one in rounds)
+                ratios[f"rate_over_{other}{suffix}"] = statistics.median(each)
     return ratios
 
 

@@ -49,12 +49,13 @@ class Visits:
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             memory = await self.store.recall(page.id) if self._seen(page) else None
-            request = self._request(page, memory, unconditional=audit)
             at = self.clock.now()
+            request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
             judgement = await self._judge(page, at, outcome, memory)
-            judgement = await self._second_look(page, at, outcome, memory, judgement)
-            await self._check_honesty(page, request, memory, judgement)
+            if judgement.verdict is Verdict.CHANGED:
+                judgement = await self._second_look(page, at, outcome, memory, judgement)
+                await self._check_honesty(page, request, memory, judgement)
         except BaseException:
             self.scheduler.release(page.id)
             raise
@@ -63,14 +64,16 @@ class Visits:
     def _seen(self, page: Page) -> bool:
         return not math.isnan(self.scheduler.last_success(page.id))
 
-    def _request(self, page: Page, memory: Memory | None, *, unconditional: bool) -> Request:
-        if memory is None or unconditional or self._distrusted(page) or self.rng.random() < self.unconditional_share:
+    def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
+        if memory is None or unconditional or self._distrusted(page, now):
+            return Request(page.url, page.host)
+        if self.rng.random() < self.unconditional_share:
             return Request(page.url, page.host)
         return Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
 
-    def _distrusted(self, page: Page) -> bool:
+    def _distrusted(self, page: Page, now: float) -> bool:
         gate = self.sender.gate
-        return gate.export(gate.host(page.host)).distrust_304_until > self.clock.now()
+        return gate.export(gate.host(page.host)).distrust_304_until > now
 
     async def _judge(self, page: Page, at: float, outcome: Outcome, memory: Memory | None) -> Judgement:
         rule = self.rule_for(page.url)
@@ -83,12 +86,7 @@ class Visits:
     ) -> Judgement:
         """Fetch a page that changes at every visit again, and judge anew without the blocks that differ."""
         fresh = judgement.memory
-        if (
-            memory is None
-            or fresh is None
-            or judgement.verdict is not Verdict.CHANGED
-            or fresh.streak not in SECOND_LOOK_STREAKS
-        ):
+        if memory is None or fresh is None or fresh.streak not in SECOND_LOOK_STREAKS:
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         again = await self.sender.send_again(Request(page.url, page.host))
@@ -111,7 +109,7 @@ class Visits:
             or request.last_modified is not None
             or judgement.verdict is not Verdict.CHANGED
             or (memory.etag is None and memory.last_modified is None)
-            or self._distrusted(page)
+            or self._distrusted(page, self.clock.now())
         ):
             return
         conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)

@@ -150,14 +150,14 @@ class Crawler:
 
     def _serve_slots(self, monotonic: float, now: float) -> None:
         """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
-        pacer, status = self._p.pacer, self.status
+        pacer, status, healthy = self._p.pacer, self.status, self._p.store.healthy
         served = 0
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
             self.poll_share.tick()
             self.audit_share.tick()
-            busy = len(self._tasks) >= MOST_IN_FLIGHT or not self._p.store.healthy
-            if busy or not self._use_slot(now):
+            free = healthy and len(self._tasks) < MOST_IN_FLIGHT
+            if not (free and self._use_slot(now)):
                 status.idle_slots += 1
                 break
         if served:

@@ -68,6 +68,9 @@ def _content(page_id: int, at: float, outcome: Fetched, memory: Memory | None, r
     if memory is None:
         first = Memory(page_id, at, seen, etag, last_modified, content_type)
         return Judgement(Verdict.NEW, PageState.LIVE, memory=first, body=outcome.body)
+    validators_kept = etag == memory.etag and last_modified == memory.last_modified
+    if seen is memory.digest and validators_kept and content_type == memory.content_type and _calm(memory):
+        return Judgement(Verdict.UNCHANGED, PageState.LIVE, magnitude=0.0)  # the very answer of last time
     found = compare(memory, seen, rule)
     kept = remember(memory, seen, found, at)
     kept = replace(kept, etag=etag, last_modified=last_modified, content_type=content_type)
@@ -79,6 +82,11 @@ def _content(page_id: int, at: float, outcome: Fetched, memory: Memory | None, r
         magnitude=found.magnitude,
         reverted=found.reverted,
     )
+
+
+def _calm(memory: Memory) -> bool:
+    """Whether nothing that is remembered waits for a page to stay as it is."""
+    return memory.streak == 0 and not memory.volatile
 
 
 def _news(before: Memory, after: Memory) -> Memory | None:

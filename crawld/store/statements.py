@@ -23,6 +23,14 @@ Rows = list[dict[str, Any]]
 _PENDING, _COUNTED = by_source("pending"), by_source("counted")
 
 
+def _numbered(name: str) -> tuple[str, ...]:
+    """The parameters that hold one value per source."""
+    return tuple(f"{name}{i}" for i in range(len(SOURCES)))
+
+
+_SIGNALS, _SINCE_FIRST, _FLOOR, _SHIFT = map(_numbered, ("b_signals", "b_since_first", "b_floor", "b_shift"))
+
+
 def _update_page() -> Update:
     """The page's row after its crawls; a page retired meanwhile stays retired."""
     page = tables.pages.c
@@ -41,12 +49,12 @@ def _update_page() -> Update:
         "failed": page.failed + bindparam("b_failed", type_=BigInteger),
     }
     for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
-        every = bindparam(f"b_signals{i}", type_=BigInteger)
-        shifted = page[pending] + bindparam(f"b_shift{i}", type_=BigInteger)
-        floor = bindparam(f"b_floor{i}", type_=BigInteger)
+        every = bindparam(_SIGNALS[i], type_=BigInteger)
+        shifted = page[pending] + bindparam(_SHIFT[i], type_=BigInteger)
+        floor = bindparam(_FLOOR[i], type_=BigInteger)
         values[pending] = case((shifted > floor, shifted), else_=floor)
         values[counted] = case(
-            (succeeded & page.first_success.is_(None), bindparam(f"b_since_first{i}", type_=BigInteger)),
+            (succeeded & page.first_success.is_(None), bindparam(_SINCE_FIRST[i], type_=BigInteger)),
             else_=page[counted] + every,
         )
     return update(tables.pages).where(page.id == bindparam("b_id", type_=BigInteger)).values(values)
@@ -56,8 +64,8 @@ def _count_page_signals() -> Update:
     page = tables.pages.c
     values: dict[str, Any] = {}
     for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
-        values[pending] = page[pending] + bindparam(f"b_signals{i}", type_=BigInteger)
-        values[counted] = page[counted] + bindparam(f"b_signals{i}", type_=BigInteger)
+        values[pending] = page[pending] + bindparam(_SIGNALS[i], type_=BigInteger)
+        values[counted] = page[counted] + bindparam(_SIGNALS[i], type_=BigInteger)
     return update(tables.pages).where(page.id == bindparam("b_id", type_=BigInteger)).values(values)
 
 
@@ -67,7 +75,8 @@ FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam
 
 
 def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
-    row: dict[str, Any] = {f"b_signals{i}": n for i, n in enumerate(change.signals)} | {"b_id": page_id}
+    row: dict[str, Any] = dict(zip(_SIGNALS, change.signals, strict=True))
+    row["b_id"] = page_id
     if change.state is None:
         return row
     row |= {
@@ -82,10 +91,9 @@ def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
         "b_changes": change.changes,
         "b_failed": change.failed,
     }
-    for i in range(len(SOURCES)):
-        row[f"b_since_first{i}"] = change.since_first[i]
-        row[f"b_floor{i}"] = change.floor[i]
-        row[f"b_shift{i}"] = change.shift[i]
+    row.update(zip(_SINCE_FIRST, change.since_first, strict=True))
+    row.update(zip(_FLOOR, change.floor, strict=True))
+    row.update(zip(_SHIFT, change.shift, strict=True))
     return row
 
 

@@ -55,6 +55,7 @@ class Frontier:
         self._slot = 0.0  # seconds between picks, about
         self._stretch = 1.0  # the part of their usual length that blocks last
         self._paced_at, self._paced_calls, self._calls = -np.inf, 0, 0
+        self._at_once, self._together = 0, 0  # calls at this moment, and at one moment of late
         self._overlaps, self._built_calls = 0, 0  # picks that models left open in this block, and calls before it
         self.level = 0.0
         self.picks = 0
@@ -165,7 +166,11 @@ class Frontier:
     def pick(self, now: float) -> int | None:
         """Hold and return the best page that may be asked now."""
         self._calls += 1
-        self._now = now
+        if now == self._now:
+            self._at_once += 1
+        else:
+            self._together, self._at_once = max(self._at_once, self._together // 2), 1
+            self._now = now
         if self._gate is not None and self._gate.revision != self._gate_revision:
             self._gate_revision = self._gate.revision
             self._sweep.unshelve()
@@ -195,7 +200,7 @@ class Frontier:
             if places is not None and (value > hot.bar or hot.fresh_at == now):
                 self._overlaps += 1
                 row, value = self._resolve(hot.rows_at(places), now)
-            if row is not None and value > hot.bar and value >= sweep.level:
+            if row is not None and value > hot.bar and (value >= sweep.level or sweep.sink(value)):
                 break
             if row is None and places is None and self._nobody(now):
                 return None
@@ -283,7 +288,7 @@ class Frontier:
         slots = self._stretch * min(BLOCK, 4 + self.pages.waiting // SHARE)
         end = min(now + slots * self._slot, self._sweep.horizon)
         self._loose.watch(now)
-        most = min(CANDIDATES, 16 + int(4 * slots / 3))  # hardly more than can be picked
+        most = min(CANDIDATES, 16 + int(4 * slots / 3) + 4 * self._together)  # hardly more than can be picked
         chosen = choose(self.pages, self._near, self._gate, (now, end), most)
         rows, hosts = self._near.row[chosen.places], self._near.host[chosen.places]
         chart, drawn = sharpen(self._valuation, self.pages, self._near, chosen.places, now, end)
@@ -301,7 +306,7 @@ class Frontier:
     def _pace(self, now: float) -> None:
         """Estimate the seconds between picks."""
         calls = self._calls - self._paced_calls
-        if calls >= 8 or now > self._paced_at + 8 * self._slot or now < self._paced_at:
+        if now != self._paced_at and (calls >= 8 or not 0 <= now - self._paced_at <= 8 * self._slot):
             slot = (now - self._paced_at) / max(calls, 1)
             if 0 < slot < np.inf:  # a pause is no slow pace: believe it in steps
                 self._slot = min(slot, 4 * self._slot) if self._slot else slot

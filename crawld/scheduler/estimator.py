@@ -35,7 +35,8 @@ class Prior:
 class Posterior:
     """What is believed after the evidence: α ~ Gamma(shape, rate), and likewise κ by source.
 
-    A column by page (`fit` drops that axis). `heard` counts, by source, the signals of the intervals as weighted;
+    A column by page (`fit` drops that axis). `heard` counts, by source, the signals of the intervals as weighted.
+    `trust` is the κ to go by, −ln E[e^−κ]: after one signal the expected freshness is right, however wide κ is.
     `alpha_map` and `kappa_map` are where the joint density is highest.
     """
 
@@ -44,6 +45,7 @@ class Posterior:
     kappa_shape: Floats
     kappa_rate: Floats
     heard: Floats
+    trust: Floats
     alpha_map: Floats | None = None
     kappa_map: Floats | None = None
 
@@ -61,11 +63,6 @@ class Posterior:
     def kappa(self) -> Floats:
         """Posterior mean of κ by source."""
         return self.kappa_shape / self.kappa_rate
-
-    @property
-    def trust(self) -> Floats:
-        """The κ to go by: −ln E[e^−κ], so that after one signal the expected freshness is right, however wide κ is."""
-        return np.asarray(self.kappa_shape * np.log1p(1.0 / self.kappa_rate))
 
     @property
     def kappa_se(self) -> Floats:
@@ -87,6 +84,7 @@ def fit(
         posterior.kappa_shape[0],
         posterior.kappa_rate[0],
         posterior.heard[0],
+        posterior.trust[0],
         alpha[0],
         kappa[0],
     )
@@ -109,7 +107,9 @@ def fit_pages(
     shapes, rates = _rows(prior, intervals.pages, intervals.sources)
     mean, shape = most_likely(intervals, shapes, rates)
     rate = shape / mean
-    return Posterior(shape[0], rate[0], shape[1:].T, rate[1:].T, intervals.total[1:].T)
+    kappa_shape, kappa_rate = shape[1:].T, rate[1:].T
+    trust = kappa_shape * np.log1p(1.0 / kappa_rate)
+    return Posterior(shape[0], rate[0], kappa_shape, kappa_rate, intervals.total[1:].T, trust)
 
 
 def map_pages(

@@ -7,7 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, fit_pages, signal_rates
+from crawld.scheduler.curvature import Intervals
+from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, signal_rates
 from crawld.scheduler.host_clock import HostClocks
 from crawld.scheduler.manners import Manners
 from crawld.scheduler.siblings import Siblings
@@ -96,11 +97,11 @@ class Tutor:
 
     def teach(self, histories: Histories, now: float) -> Lesson:
         """Beliefs about the pages from their histories."""
-        prior = self.siblings.prior(histories.hosts)
         weights = age_weights(histories.at, now, self._half_life)
-        posterior = fit_pages(histories.offsets, histories.tau, histories.signals, histories.changed, prior, weights)
-        again = self.siblings.take_in(histories.page_ids, histories.hosts, posterior, prior)
-        gamma = signal_rates(histories.signal_counts, np.nan_to_num(now - histories.first_success), prior)
+        seen = histories.offsets, histories.tau, histories.signals, histories.changed
+        posterior, again = self.siblings.fit(histories.page_ids, histories.hosts, Intervals.gather(*seen, weights))
+        watched = np.nan_to_num(now - histories.first_success)
+        gamma = signal_rates(histories.signal_counts, watched, self.siblings.default)
         gamma[histories.signal_counts == 0] = 0.0  # a source that never spoke of the page: nothing to wait for
         moved = self._tell_hosts(histories, posterior)
         if len(moved):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.estimator import Prior, fit_pages, signal_rates, smoothed_rates
+from crawld.scheduler.curvature import Intervals
+from crawld.scheduler.estimator import Prior, signal_rates, smoothed_rates
 from crawld.scheduler.siblings import Siblings
 from crawld.sim.population import Floats
 from crawld.sim.world import Ints
@@ -93,13 +94,13 @@ class PosteriorFit:
         """Fit every page under the host's prior, then learn that prior anew."""
         pages = np.arange(len(seen.offsets) - 1)
         hosts = ["host"] * len(pages)
+        intervals = Intervals.gather(seen.offsets, seen.tau, seen.signals[:, None], seen.changed, None)
         for _ in range(2):  # once more where the first fit moved the prior
-            prior = self._siblings.prior(hosts)
-            posterior = fit_pages(seen.offsets, seen.tau, seen.signals, seen.changed, prior)
-            if not len(self._siblings.take_in(pages, hosts, posterior, prior)):
+            posterior, again = self._siblings.fit(pages, hosts, intervals)
+            if not len(again):
                 break
-        gamma = signal_rates(seen.heard[:, None], seen.watched, prior)
-        return Learnt(posterior.alpha, posterior.shape, posterior.kappa[:, 0], gamma[:, 0])
+        gamma = signal_rates(seen.heard[:, None], seen.watched, self._siblings.default)
+        return Learnt(posterior.alpha, posterior.shape, posterior.trust[:, 0], gamma[:, 0])
 
 
 class SmoothedFit:

@@ -65,7 +65,7 @@ async def crawled(path: Path, changed: Mapping[int, Sequence[bool]]) -> SqlStore
         store.record(record(page, Verdict.NEW, at=NOW))
         for day, found in enumerate(findings, start=1):
             verdict = Verdict.CHANGED if found else Verdict.UNCHANGED
-            store.record(record(page, verdict, at=NOW + day * DAY, tau=DAY, signals=(int(found), 0, 0, 0)))
+            store.record(record(page, verdict, at=NOW + day * DAY, tau=DAY))
     await store.flush()
     return store
 

@@ -1,52 +1,70 @@
-"""Priors learnt from pages: the right spread is found, hosts differ, and a new page profits."""
+"""Priors learnt from pages: the right masses are found, hosts differ, and a new page profits."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import special
 
-from crawld.scheduler.estimator import Prior, fit_pages
-from crawld.scheduler.priors import NARROWEST, cautious, digamma, pool_rates
+from crawld.scheduler.curvature import Intervals
+from crawld.scheduler.estimator import Prior
+from crawld.scheduler.lattice import KAPPAS
+from crawld.scheduler.priors import cautious, pool
 from crawld.scheduler.siblings import Siblings
 
 Floats = NDArray[np.float64]
 
-
-def counted(rng: np.random.Generator, shape: float, rate: float, pages: int) -> tuple[Floats, Floats]:
-    """Events counted in 20 units of time on pages whose rates are Gamma(shape, rate)."""
-    exposure = np.full(pages, 20.0)
-    return rng.poisson(rng.gamma(shape, 1 / rate, pages) * exposure).astype(float), exposure
+RATES = np.geomspace(0.01, 10.0, 40)
+EVEN = np.full((1, 40), 1 / 40)
 
 
-def test_digamma_is_digamma() -> None:
-    """ψ to 1e-8 over the shapes that occur."""
-    x = np.geomspace(1e-3, 1e6, 200)
-    assert digamma(x) == pytest.approx(special.digamma(x), rel=1e-8, abs=1e-8)
+def counted(rng: np.random.Generator, rates: Floats) -> Floats:
+    """Likelihoods of RATES from events counted in 50 units of time on pages of these rates."""
+    events = rng.poisson(rates * 50.0)[:, None]
+    logs = events * np.log(RATES) - 50.0 * RATES
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
 
 
-@pytest.mark.parametrize(("shape", "rate"), [(0.5, 1.0), (2.0, 10.0)])
-def test_the_spread_of_the_rates_is_recovered(shape: float, rate: float) -> None:
-    """With 2,000 pages the learnt shape and mean are those the pages were drawn from."""
-    evidence = counted(np.random.default_rng(1), shape, rate, 2000)
-    above = np.ones(1), np.ones(1)
-    found_shape, found_rate = pool_rates(*evidence, np.zeros(2000, np.int64), above)
-    assert found_shape[0] == pytest.approx(shape, rel=0.1)
-    assert found_shape[0] / found_rate[0] == pytest.approx(shape / rate, rel=0.1)
-
-
-def test_pages_all_alike_make_a_narrow_prior_but_not_a_certain_one() -> None:
-    """However alike the pages, one page's own evidence can still move it."""
-    same = np.full(500, 50.0), np.full(500, 50.0)
-    shape, _ = pool_rates(*same, np.zeros(500, np.int64), (np.ones(1), np.ones(1)))
-    assert 3.0 < shape[0] <= NARROWEST
+def test_the_distribution_of_the_rates_is_recovered_whatever_its_form() -> None:
+    """Of 3,000 pages, a third slow and the rest evenly spread up to a sharp end: the learnt masses say so."""
+    rng = np.random.default_rng(1)
+    rates = np.where(rng.random(3000) < 1 / 3, 0.05, rng.uniform(0.5, 2.0, 3000))
+    likelihood, masses = counted(rng, rates), EVEN
+    for _ in range(30):
+        masses = pool(likelihood, np.zeros(3000, np.int64), EVEN, masses, 10.0)
+    masses = masses[0]
+    assert masses.sum() == pytest.approx(1.0)
+    assert masses[RATES < 0.15].sum() == pytest.approx(1 / 3, abs=0.03)
+    assert masses[RATES > 2.5].sum() < 0.01
+    assert masses @ RATES == pytest.approx(rates.mean(), rel=0.03)
 
 
 def test_without_evidence_the_prior_above_stays() -> None:
-    """A host that has not spoken is believed to be like the others."""
-    silent = np.zeros(4), np.zeros(4)
-    shape, rate = pool_rates(*silent, np.zeros(4, np.int64), (np.full(1, 0.7), np.full(1, 3.0)))
-    assert shape[0] == pytest.approx(0.7, rel=0.05)
-    assert shape[0] / rate[0] == pytest.approx(0.7 / 3.0, rel=0.05)
+    """Pages that say nothing leave their host where it was, and do not count."""
+    above = RATES[None] / RATES.sum()
+    assert pool(np.zeros((4, 40)), np.zeros(4, np.int64), above, above, 10.0) == pytest.approx(above)
+    assert pool(np.ones((4, 40)), np.zeros(4, np.int64), above, above, 10.0) == pytest.approx(above, rel=1e-5)
+
+
+def test_one_page_moves_its_host_by_its_share() -> None:
+    """A page that is sure of a rate weighs one against the imaginary pages of the prior above."""
+    sure = np.zeros((1, 40))
+    sure[0, 7] = 1.0
+    masses = pool(sure, np.zeros(1, np.int64), EVEN, EVEN, 10.0)[0]
+    assert masses[7] == pytest.approx((1.0 + 10.0 / 40) / 11.0)
+
+
+def test_groups_do_not_touch_each_other() -> None:
+    """Hosts learnt together, their pages in any order, are as if each were learnt alone."""
+    rng = np.random.default_rng(2)
+    likelihood = counted(rng, rng.uniform(0.1, 2.0, 60))
+    group = rng.integers(0, 3, 60)
+    group[group == 1] = 2  # a group without pages
+    weights = rng.uniform(0.5, 2.0, 60)
+    together = pool(likelihood, group, EVEN, np.repeat(EVEN, 3, axis=0), 10.0, weights)
+    assert together[1] == pytest.approx(EVEN[0])
+    for number in (0, 2):
+        own = group == number
+        alone = pool(likelihood[own], np.zeros(own.sum(), np.int64), EVEN, EVEN, 10.0, weights[own])
+        assert together[number] == pytest.approx(alone[0], rel=1e-5)
 
 
 def test_a_new_page_starts_from_what_its_host_taught() -> None:
@@ -57,13 +75,12 @@ def test_a_new_page_starts_from_what_its_host_taught() -> None:
     alpha = np.repeat([5.0, 0.05], 200)
     tau = rng.exponential(1.0, (400, 10))
     changed = rng.random((400, 10)) < -np.expm1(-alpha[:, None] * tau)
-    prior = siblings.prior(hosts)
-    posterior = fit_pages(np.arange(401) * 10, tau.ravel(), np.zeros((4000, 1)), changed.ravel(), prior)
-    moved = siblings.take_in(np.arange(400), hosts, posterior, prior)
+    intervals = Intervals.gather(np.arange(401) * 10, tau.ravel(), np.zeros((4000, 1)), changed.ravel(), None)
+    _, moved = siblings.fit(np.arange(400), hosts, intervals)
     assert len(moved) == 400
     learnt = siblings.prior(["fast", "slow", "unknown"])
-    fast, slow, unknown = np.asarray(learnt.alpha_shape) / np.asarray(learnt.alpha_rate)
-    assert fast == pytest.approx(5.0, rel=0.3)
+    fast, slow, unknown = np.exp(learnt.alpha @ np.log(siblings.lattice.alpha))
+    assert fast == pytest.approx(5.0, rel=0.4)
     assert slow == pytest.approx(0.05, rel=0.4)
     assert slow < unknown < fast
 
@@ -74,14 +91,12 @@ def test_trust_in_signals_is_shared_within_a_host() -> None:
     hosts = ["honest"] * 50 + ["stamps"] * 50
     tau, signals = np.full(1000, 0.1), np.tile([[0], [1]], (500, 1))
     changed = (signals[:, 0] > 0) & np.repeat([True, False], 500)
+    intervals = Intervals.gather(np.arange(101) * 10, tau, signals, changed, None)
     for _ in range(8):
-        prior = siblings.prior(hosts)
-        posterior = fit_pages(np.arange(101) * 10, tau, signals, changed, prior)
-        siblings.take_in(np.arange(100), hosts, posterior, prior)
-    learnt = siblings.prior(["honest", "stamps"])
-    honest, stamps = (np.asarray(learnt.kappa_shape) / np.asarray(learnt.kappa_rate))[:, 0]
-    assert honest > 0.5
-    assert stamps < 0.02
+        siblings.fit(np.arange(100), hosts, intervals)
+    honest, stamps = 1.0 - (siblings.prior(["honest", "stamps"]).kappa @ np.exp(-KAPPAS))[:, 0]  # precision
+    assert honest > 0.9
+    assert stamps < 0.05
 
 
 def test_caution_keeps_the_mean_and_thickens_the_tail() -> None:

@@ -133,7 +133,8 @@ class RoundRobin:
 def replay(site: Site, policy: Policy, slots: int, importance: Floats, start: float = 0.0) -> float:
     """Weighted share of living page-time from `start` on in which our copy was the current one.
 
-    A page's first copy is taken at its birth and costs nothing; its death is known.
+    A page's first copy is taken at its birth and costs nothing; its death is known. In a simulated site a copy counts
+    by its chance to be current.
     """
     last = site.birth.copy()
     fresh = np.zeros(site.pages)

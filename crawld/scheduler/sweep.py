@@ -20,7 +20,8 @@ from crawld.scheduler.valuation import Floats, Valuation
 
 SLOTS = 1536  # slots between sweeps at most
 ROUND = 4  # and at most that part of a round of all pages, so that most pages can sleep
-WATCHED = 4096  # near pages aimed at
+WATCHED = 4096  # near pages aimed at, at most
+FEW = 2048  # of that many pages, all that are picked until the horizon are watched
 MOST = 8192  # pages that a sweep should look at
 PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
@@ -57,7 +58,8 @@ class Sweep:
 
     @property
     def _watched(self) -> int:
-        return min(WATCHED, 64 + self._pages.waiting // 16)
+        waiting = self._pages.waiting
+        return min(WATCHED, 64 + max(waiting // 16, min(waiting, FEW) // ROUND))
 
     def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
         """Sweep; returns the pages that may become late before the horizon."""

@@ -39,7 +39,15 @@ def block_number(text: str) -> int:
     """A block as one number: its hash, and the class of its length."""
     data = text.encode("utf-8", "replace")
     hashed = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") >> 9
-    return hashed << 8 | min(255, round(8 * math.log2(1 + len(data))))
+    length = len(data)
+    return hashed << 8 | (_LENGTH_CLASSES[length] if length < len(_LENGTH_CLASSES) else _length_class(length))
+
+
+def _length_class(length: int) -> int:
+    return min(255, round(8 * math.log2(1 + length)))
+
+
+_LENGTH_CLASSES = bytes(map(_length_class, range(4096)))
 
 
 def block_length(number: int) -> float:

@@ -107,14 +107,10 @@ def _outermost(root: Any, elements: list[Any]) -> list[Any]:
 
 def _blocks(root: Any) -> Iterator[str]:
     """The text below an element, cut wherever a block begins or ends."""
-    for block in bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT, MOST_CUTS):
-        if text := _even(block.replace(_CUT, " ")):
-            yield text
-
-
-def _even(text: str) -> str:
-    """One space wherever there is white space, none at the ends."""
-    text = text.strip()
-    if text.isprintable() and "  " not in text:  # no white space but single spaces: most blocks, at half the cost
-        return text
-    return " ".join(text.split())
+    pieces = bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT, MOST_CUTS)
+    pieces[-1] = pieces[-1].replace(_CUT, " ")
+    for piece in pieces:
+        if text := piece.strip():
+            # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
+            even = text.isprintable() and "  " not in text
+            yield text if even else " ".join(text.split())

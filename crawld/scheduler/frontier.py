@@ -198,8 +198,11 @@ class Frontier:
         while True:
             row, value, places = hot.lead(now, ready_at)
             if places is not None and (value > hot.bar or hot.fresh_at == now):
+                rows = hot.rows_at(places)
+                if self._loose.sharpen(rows, now):
+                    continue
                 self._overlaps += 1
-                row, value = self._resolve(hot.rows_at(places), now)
+                row, value = self._resolve(rows, now)
             if row is not None and value > hot.bar and (value >= sweep.level or sweep.sink(value)):
                 break
             if row is None and places is None and self._nobody(now):
@@ -243,9 +246,7 @@ class Frontier:
         values = self.pages.value(self._valuation, rows, now)
         self._own_evaluations += len(rows)
         best = values.max()
-        row = int(rows[values == best].min())
-        self._loose.sharpen(rows[rows != row], now)
-        return row, float(best)
+        return int(rows[values == best].min()), float(best)
 
     def _comb(self, now: float) -> tuple[int | None, float]:
         """The best of all near pages by exact values, where the block leaves out too much."""

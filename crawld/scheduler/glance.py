@@ -216,4 +216,4 @@ def _learnt(tau: float, span: float, boost: float, page: Page) -> Glimpse:
         return Glimpse(0.5 * high, 0.0, 0.0, 0.0, 0.5 * high, lasting=False)
     announced = -gamma * expm1(-kappa)
     high = 1.01 * mu / announced if announced > 0 else 1e250  # V ≤ μ/Δ and Δ is at least the rate of true signals
-    return Glimpse(0.5 * high, 0.0, 0.0, 0.0, 0.5 * high)
+    return Glimpse(0.5 * high, 0.0, 0.0, 0.0, 0.5 * high, lasting=False)

@@ -33,6 +33,7 @@ class Loose:
         self._hot = hot
         self._sweep = sweep
         self._look: Glance | None = quick_look(valuation)
+        self._moves = hasattr(valuation, "jet")
         self._additive = bool(getattr(valuation, "additive", False))
         self._models: dict[int, tuple[float, Glimpse]] = {}  # row -> when it was looked at, and what was seen
 
@@ -147,13 +148,19 @@ class Loose:
         kept = [row for row, (_, high) in zip(rows.tolist(), looks, strict=True) if high * (1 + ROUNDING) >= low]
         return np.array(kept), low
 
-    def sharpen(self, rows: Ints, now: float) -> None:
-        """Chart exactly those of some pages of which only a bracket is known: they were in the way of a decision."""
+    def sharpen(self, rows: Ints, now: float) -> bool:
+        """Whether better models could be had of those of some pages of which only a bracket is known.
+
+        They are in the way of a decision, and would be at every slot of the block.
+        """
         coarse = [row for row in rows.tolist() if row in self._models and not self._models[row][1].lasting]
-        if not coarse:
-            return
+        if not coarse or not self._moves:
+            return False
+        sharper = False
         chart = draw(self._valuation, self._pages, np.array(coarse), now, self._sweep.horizon)
         for row, (at, value, slope, bend, twist, error, until) in zip(coarse, np.array(chart).T.tolist(), strict=True):
             seen = Glimpse(value, slope, bend, twist, error, lasting=until == inf)
+            sharper |= seen.lasting
             self._models[row] = at, seen
             self._hot.offer(row, int(self._pages.host[row]), at, float(self._pages.not_before[row]), seen)
+        return sharper

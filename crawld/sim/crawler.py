@@ -26,16 +26,16 @@ class Learning:
 
 
 class ScheduledCrawler:
-    """crawld as the simulator sees it."""
+    """crawld as the simulator sees it; `copies` are the times of the copies at the start, nan where there is none."""
 
     def __init__(
-        self, scheduler: Scheduler, pages: int, learning: Learning | None = None, discard: float = 0.0
+        self, scheduler: Scheduler, copies: Floats, learning: Learning | None = None, discard: float = 0.0
     ) -> None:
         self._scheduler = scheduler
         self._learning = learning
         self._discard = discard
-        self._notebook = Notebook(pages)
-        self._last = [0.0] * pages
+        self._notebook = Notebook(copies)
+        self._last = [0.0] * len(copies)
         self._fit = learning.fit() if learning else None
         self._next_epoch = learning.epoch if learning else np.inf
         self.pick = scheduler.pick
@@ -71,30 +71,48 @@ class ScheduledCrawler:
 
 
 def scheduled(
-    policy: str, beliefs: Population, bandwidth: float, *, learning: Learning | None = None, discard: float = 0.0
+    policy: str,
+    beliefs: Population,
+    bandwidth: float,
+    *,
+    learning: Learning | None = None,
+    discard: float = 0.0,
+    copies: bool = False,
 ) -> ScheduledCrawler:
-    """A policy by its name, knowing `beliefs` exactly; or, learning, nothing but the importance of pages."""
-    pages = beliefs.pages
-    scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
-    ids = np.arange(pages)
-    hosts = np.zeros(pages, dtype=np.int64)
+    """A policy by its name, knowing `beliefs` exactly; or, learning, nothing but the importance of pages.
+
+    Who knows the pages has a copy of each at time 0; who learns has none, unless there are said to be copies.
+    """
     if learning is None:
-        scheduler.add(
-            Arrivals(
-                ids,
-                hosts,
-                beliefs.mu,
-                np.zeros(pages),
-                alpha=beliefs.alpha,
-                shape=np.full(pages, np.inf),
-                kappa=_by_source(beliefs.kappa),
-                gamma=_by_source(beliefs.gamma),
-            )
+        certain = np.full(beliefs.pages, np.inf)
+        return convinced(
+            policy, beliefs.mu, Learnt(beliefs.alpha, certain, beliefs.kappa, beliefs.gamma), bandwidth, discard
         )
-    else:
-        scheduler.assumed = learning.first_guess
-        scheduler.add(Arrivals(ids, hosts, beliefs.mu, np.full(pages, np.nan)))
-    return ScheduledCrawler(scheduler, pages, learning, discard)
+    pages = beliefs.pages
+    scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND), assumed=learning.first_guess)
+    last = np.full(pages, 0.0 if copies else np.nan)
+    scheduler.add(Arrivals(np.arange(pages), np.zeros(pages, dtype=np.int64), beliefs.mu, last))
+    return ScheduledCrawler(scheduler, last, learning, discard)
+
+
+def convinced(policy: str, mu: Floats, learnt: Learnt, bandwidth: float, discard: float = 0.0) -> ScheduledCrawler:
+    """A policy by its name that believes what somebody has learnt, has a copy of every page, and learns no more."""
+    pages = len(mu)
+    scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
+    last = np.zeros(pages)
+    scheduler.add(
+        Arrivals(
+            np.arange(pages),
+            np.zeros(pages, dtype=np.int64),
+            mu,
+            last,
+            alpha=learnt.alpha,
+            shape=learnt.shape,
+            kappa=_by_source(learnt.kappa),
+            gamma=_by_source(learnt.gamma),
+        )
+    )
+    return ScheduledCrawler(scheduler, last, None, discard)
 
 
 def _by_source(column: Floats) -> Floats:

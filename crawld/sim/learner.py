@@ -39,18 +39,18 @@ Fit = Callable[[Observed], Learnt]
 
 
 class Notebook:
-    """Writes down what crawls find, page by page."""
+    """Writes down what crawls find, page by page; `copies` are the times of those there are at the start, else nan."""
 
-    def __init__(self, pages: int) -> None:
-        self._pages = pages
+    def __init__(self, copies: Floats) -> None:
+        self._pages = len(copies)
         self._page: list[int] = []
         self._tau: list[float] = []
         self._signals: list[int] = []
         self._changed: list[bool] = []
-        self._last = np.full(pages, np.nan)
-        self._first = np.full(pages, np.nan)
-        self._since = np.zeros(pages, dtype=np.int64)
-        self._heard = np.zeros(pages, dtype=np.int64)
+        self._last = copies.copy()
+        self._first = copies.copy()
+        self._since = np.zeros(self._pages, dtype=np.int64)
+        self._heard = np.zeros(self._pages, dtype=np.int64)
 
     def crawled(self, page: int, now: float, changed: bool) -> None:
         """A crawl found the page changed or not since the one before; the first of a page compares with nothing."""

@@ -98,7 +98,8 @@ def print_list(experiments: Iterable[Experiment], console: Console) -> None:
 
 def as_chart(outcome: Outcome) -> str:
     """The figure as SVG: accuracy over time where that was measured, else over the number of pages."""
-    timed = any(SERIES in name for row in outcome.rows for name in row.means)
+    curves = {name.split(SERIES)[0] for row in outcome.rows for name in row.means if SERIES in name}
+    timed = bool(curves)
     several = len({row.pages for row in outcome.rows}) > 1
     lines: dict[str, list[Point]] = {}
     for row in outcome.rows:
@@ -113,4 +114,6 @@ def as_chart(outcome: Outcome) -> str:
             point = Point(row.pages, row.means["accuracy"], row.errors["accuracy"])
             lines.setdefault(row.policy, []).append(point)
     title = f"{outcome.experiment.name}: {outcome.settings['repeats']} repeats, seed {outcome.settings['seed']}"
-    return draw_lines(title, "time" if timed else outcome.experiment.x_axis, "accuracy", lines)
+    return draw_lines(
+        title, "time" if timed else outcome.experiment.x_axis, curves.pop() if curves else "accuracy", lines
+    )

@@ -9,6 +9,7 @@ from crawld.sim.crawler import Learning, scheduled
 from crawld.sim.engine import Bandwidth, simulate, slot_times
 from crawld.sim.experiments import EXPERIMENTS
 from crawld.sim.experiments.cho import TABLE_5, table_6
+from crawld.sim.experiments.learning import MARKS, days_to_95
 from crawld.sim.experiments.ncis import NOISY, NONE, PARTIAL, Signals
 from crawld.sim.experiments.quality import corrupted, shaped_page
 from crawld.sim.learner import SmoothedFit
@@ -82,6 +83,25 @@ def test_a_policy_of_rates_learns_what_it_needs() -> None:
     learnt = simulate(world, learner, 30.0, started_fresh=False).ledger()
     assert learnt.accuracy(0.0, 1.0) < 0.5
     assert learnt.accuracy(30.0, 80.0) > 0.9 * known.accuracy(30.0, 80.0)
+
+
+def test_who_starts_with_copies_learns_from_the_first_crawl() -> None:
+    """What LambdaCrawl has learnt is worth more of its oracle, by its own cost, than what it guessed at the start."""
+    found = [EXPERIMENTS["learning"].measure(Trial("lambdacrawl", 60, 1, repeat)) for repeat in range(3)]
+    first, last = (np.mean([one[f"share@{day}"] for one in found]) for day in (0, 10))
+    assert first < last < 1.01
+
+
+def test_the_day_of_95_percent_is_the_last_time_it_is_crossed() -> None:
+    """A share that dips again has not arrived; one that never dips was there from the start."""
+
+    def reached(*shares: float) -> float:
+        series = dict(zip((f"share@{mark:g}" for mark in MARKS), (*shares, *[shares[-1]] * len(MARKS)), strict=False))
+        return days_to_95(series)["days_to_95"]
+
+    assert reached(0.9, 0.96, 0.94, 0.96) == pytest.approx(1.25)
+    assert reached(0.96, 0.97) == 0.0
+    assert reached(0.96, 0.9) == np.inf
 
 
 def test_tables_of_cho_to_their_printed_digits() -> None:

@@ -1,6 +1,6 @@
 """The experiments, by name."""
 
-from crawld.sim.experiments import azar, changing, cho, estimation, lambdacrawl, ncis, objectives, quality
+from crawld.sim.experiments import azar, changing, cho, estimation, lambdacrawl, learning, ncis, objectives, quality
 from crawld.sim.trial import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -17,7 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         changing.BANDWIDTH_CHANGE,
         estimation.ESTIMATION,
         lambdacrawl.LAMBDACRAWL,
-        lambdacrawl.LEARNING,
+        learning.LEARNING,
         objectives.OBJECTIVES,
         objectives.PEER_COMPARISON,
     )

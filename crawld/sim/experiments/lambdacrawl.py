@@ -1,6 +1,4 @@
-"""S-Lambda section 7: which penalty to optimise, what complete signals are worth, and learning while crawling."""
-
-from functools import partial
+"""S-Lambda section 7: which penalty to optimise, and what complete signals are worth."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +12,8 @@ from crawld.scheduler.allocation_costs import (
     harmonic_announced,
     weighted,
 )
-from crawld.scheduler.estimator import Prior
-from crawld.sim.crawler import Learning, scheduled
+from crawld.sim.crawler import scheduled
 from crawld.sim.engine import simulate
-from crawld.sim.experiments.quality import shaped_page
-from crawld.sim.learner import PosteriorFit, SmoothedFit
 from crawld.sim.population import Floats, Population, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import draw_world
@@ -106,68 +101,5 @@ LAMBDACRAWL = Experiment(
         "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
         "complete": COMPLETE, "epsilon": EPSILON, "parameters": "known",
         "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
-    },
-)  # fmt: skip
-
-EPOCH = 1.0
-"""S-Lambda's learner re-solves once a day; crawld's learns all the time, here four times a day."""
-DAYS, STEADY = 40, 20.0
-STEP, SUSTAINED = 0.5, 3.0
-FIRST_GUESS = 1.0
-LEARNERS = {
-    "greedy-ncis": Learning(
-        partial(PosteriorFit, Prior(1.0, 1.0 / FIRST_GUESS, 1.0, 50.0, 0.5, 1.0)), EPOCH / 4, (FIRST_GUESS, 1.0)
-    ),
-    "lambdacrawl": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
-    "lambdacrawl-approximate": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
-    "binary-lambdacrawl-epsilon": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
-}
-
-
-def measure_learning(trial: Trial) -> Measures:
-    """A policy that starts without a copy and without knowledge, beside itself with true parameters."""
-    key = run_key(trial.seed, trial.repeat)
-    population = Population.draw(shaped_page, trial.pages, key)
-    bandwidth = VISITED * trial.pages
-    world = draw_world(population, float(DAYS), key)
-    policy = trial.contestant
-    # The oracle is the same algorithm with the truth about what it learns: S-Lambda's learns no signals.
-    truth = population if policy == "greedy-ncis" else population.without_signals()
-    known = simulate(world, scheduled(policy, truth, bandwidth), bandwidth)
-    learner = scheduled(policy, population, bandwidth, learning=LEARNERS[policy])
-    ledger = simulate(world, learner, bandwidth, started_fresh=False).ledger()
-    ends = np.arange(STEP, DAYS + STEP / 2, STEP)
-    series = ledger.accuracy_series(np.concatenate([[0.0], ends]))
-    return {
-        "accuracy": ledger.accuracy(STEADY, world.horizon),
-        "oracle": known.ledger().accuracy(STEADY, world.horizon),
-        "harmonic": ledger.harmonic(STEADY, world.horizon),
-        **{f"accuracy@{end:g}": float(value) for end, value in zip(ends, series, strict=True)},
-    }
-
-
-def days_to_95(means: Measures) -> Measures:
-    """The day from which, over the next days, the mean accuracy of all repeats is 95 % of the oracle's."""
-    series = np.array([value for name, value in means.items() if name.startswith("accuracy@")])
-    span = round(SUSTAINED / STEP)
-    running = np.convolve(series, np.ones(span) / span, mode="valid")
-    reached = np.flatnonzero(running >= 0.95 * means["oracle"])
-    return {"days_to_95": STEP * float(reached[0]) if len(reached) else float("inf")}
-
-
-LEARNING = Experiment(
-    name="learning",
-    shows="S-Lambda Fig. 3: days until a policy that starts knowing nothing has 95 % of its own oracle's accuracy",
-    pages=(300,),
-    repeats=5,
-    contestants=tuple(LEARNERS),
-    measure=measure_learning,
-    summarise=days_to_95,
-    pairs=tuple(("greedy-ncis", other) for other in LEARNERS if other != "greedy-ncis"),
-    settings={
-        "bandwidth": "0.2 * pages a day", "days": DAYS, "epoch": "1 day, greedy-ncis a quarter", "burn_in": STEADY,
-        "first_guess": "1 change a day; signals worth next to nothing",
-        "start": "no copies", "population": "as in corrupted-signals", "oracle": "accuracy with true parameters",
-        "days_to_95": "from then on, over 3 days, the mean of all repeats is at 95 % of the oracle",
     },
 )  # fmt: skip

@@ -1,0 +1,136 @@
+"""S-Lambda section 7 and its Fig. 3: how soon a policy that knows nothing has learnt what it needs.
+
+As in the paper there is a copy of every page at the start, rates are guessed to be one change a day, and what has been
+learnt by some moment is judged by the policy it makes, run unchanged under the true rates. So catching up with old
+copies is not mistaken for learning, nor luck for knowledge. Each learner is measured by what it optimises: LambdaCrawl
+by the harmonic cost, the others by freshness; and always beside the same policy with the truth about what it learns.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from crawld.scheduler.estimator import Prior
+from crawld.sim.crawler import Learning, convinced, scheduled
+from crawld.sim.engine import simulate
+from crawld.sim.experiments.lambdacrawl import VISITED, paper_costs, paper_rates
+from crawld.sim.experiments.quality import shaped_page
+from crawld.sim.learner import Fit, Learnt, Observed, PosteriorFit, SmoothedFit
+from crawld.sim.population import Floats, Population, run_key
+from crawld.sim.trial import Experiment, Measures, Trial
+from crawld.sim.world import World, draw_world
+
+EPOCH = 1.0
+"""S-Lambda's learner re-solves once a day; crawld's learns all the time, here four times a day."""
+MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+"""The days at which knowledge is judged."""
+STEADY = 5.0
+SETTLED, JUDGED = 10.0, 30.0
+FIRST_GUESS = 1.0
+PRIOR = Prior(1.0, 1.0 / FIRST_GUESS, 1.0, 50.0, 0.5, 1.0)
+LEARNERS = {
+    "greedy-ncis": Learning(partial(PosteriorFit, PRIOR), EPOCH / 4, (FIRST_GUESS, 1.0)),
+    "lambdacrawl": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
+    "lambdacrawl-approximate": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
+    "binary-lambdacrawl-epsilon": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
+}
+
+
+class Diary:
+    """A fit that remembers everything it has taught."""
+
+    def __init__(self, learning: Learning, pages: int) -> None:
+        alpha, shape = learning.first_guess
+        nothing = np.zeros(pages)
+        self._fit: Fit = learning.fit()
+        self._epoch = learning.epoch
+        self._taught = [Learnt(np.full(pages, alpha), np.full(pages, shape), nothing, nothing)]
+
+    def __call__(self, seen: Observed) -> Learnt:
+        """Fit, and write it down."""
+        self._taught.append(self._fit(seen))
+        return self._taught[-1]
+
+    def known_at(self, day: float) -> Learnt:
+        """What was believed at that time."""
+        return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
+
+
+def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tuple[float, float]:
+    """The freshness and the harmonic cost of a policy that believes that and learns no more.
+
+    LambdaCrawl's kin by the paper's formulas, as in the paper; greedy policies, for which there are none, in a world of
+    their own.
+    """
+    bandwidth = VISITED * truth.pages
+    unsignalled = np.zeros(truth.pages, dtype=np.bool_)
+    rates = paper_rates(policy, Population(truth.mu, believed.alpha, truth.lam, truth.nu), unsignalled, bandwidth)
+    if rates is not None:
+        harmonic, binary = paper_costs(rates, truth, unsignalled)
+        return 1.0 - binary, harmonic
+    ledger = simulate(world, convinced(policy, truth.mu, believed, bandwidth), bandwidth).ledger()
+    return ledger.accuracy(SETTLED, world.horizon), ledger.harmonic(SETTLED, world.horizon)
+
+
+def measure_learning(trial: Trial) -> Measures:
+    """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(shaped_page, trial.pages, key)
+    policy, pages, bandwidth = trial.contestant, trial.pages, VISITED * trial.pages
+    diary = Diary(LEARNERS[policy], pages)
+    learning = Learning(lambda: diary, LEARNERS[policy].epoch, LEARNERS[policy].first_guess)
+    world = draw_world(population, MARKS[-1] + 0.5, key)
+    ledger = simulate(
+        world, scheduled(policy, population, bandwidth, learning=learning, copies=True), bandwidth
+    ).ledger()
+    # The oracle knows the truth about what its policy learns: S-Lambda's learns no signals.
+    truth = population if policy == "greedy-ncis" else population.without_signals()
+    apart = draw_world(population, SETTLED + JUDGED, run_key(trial.seed, trial.repeat + 1_000_000))
+    certain: Floats = np.full(pages, np.inf)
+    oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
+    judged = [judge(policy, truth, apart, diary.known_at(mark)) for mark in MARKS]
+    by_freshness = [accuracy / oracle[0] for accuracy, _ in judged]
+    by_cost = [oracle[1] / harmonic for _, harmonic in judged]
+    shares = by_cost if policy.startswith("lambdacrawl") else by_freshness
+    return {
+        "accuracy": ledger.accuracy(STEADY, world.horizon),
+        "oracle": oracle[0],
+        "freshness_share_at_0": by_freshness[0],
+        "freshness_share_at_end": by_freshness[-1],
+        **{f"share@{mark:g}": share for mark, share in zip(MARKS, shares, strict=True)},
+    }
+
+
+def days_to_95(means: Measures) -> Measures:
+    """The day from which on the mean share of all repeats is 95 % or more, between marks in proportion."""
+    series = np.array([value for name, value in means.items() if name.startswith("share@")])
+    below = np.flatnonzero(series < 0.95)
+    if not len(below):
+        return {"days_to_95": 0.0}
+    last = int(below[-1])
+    if last + 1 == len(series):
+        return {"days_to_95": float("inf")}
+    part = (0.95 - series[last]) / (series[last + 1] - series[last])
+    return {"days_to_95": float(MARKS[last] + part * (MARKS[last + 1] - MARKS[last]))}
+
+
+LEARNING = Experiment(
+    name="learning",
+    shows="S-Lambda Fig. 3: days until a policy that starts knowing nothing has learnt 95 % of its oracle's worth",
+    pages=(100,),
+    repeats=5,
+    contestants=tuple(LEARNERS),
+    measure=measure_learning,
+    summarise=days_to_95,
+    pairs=tuple(("greedy-ncis", other) for other in LEARNERS if other != "greedy-ncis"),
+    settings={
+        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "epoch": "1 day, greedy-ncis a quarter", "burn_in": STEADY,
+        "first_guess": "1 change a day; signals worth next to nothing",
+        "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
+        "oracle": "accuracy of the policy with true parameters",
+        "share": "of the oracle's worth, by the policy that knows what was learnt by then and learns no more: by "
+        "freshness, lambdacrawl and lambdacrawl-approximate by the harmonic cost, which is what they optimise",
+        "freshness_share": "the same by freshness for everybody",
+        "days_to_95": "from then on the mean share of all repeats is 95 % or more",
+    },
+)  # fmt: skip

@@ -99,7 +99,7 @@ def test_the_day_of_95_percent_is_the_last_time_it_is_crossed() -> None:
         series = dict(zip((f"share@{mark:g}" for mark in MARKS), (*shares, *[shares[-1]] * len(MARKS)), strict=False))
         return days_to_95(series)["days_to_95"]
 
-    assert reached(0.9, 0.96, 0.94, 0.96) == pytest.approx(1.25)
+    assert reached(0.9, 0.96, 0.94, 0.96) == pytest.approx((MARKS[2] + MARKS[3]) / 2)
     assert reached(0.96, 0.97) == 0.0
     assert reached(0.96, 0.9) == np.inf
 

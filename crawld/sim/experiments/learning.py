@@ -22,12 +22,13 @@ from crawld.sim.world import World, draw_world
 
 EPOCH = 1.0
 """S-Lambda's learner re-solves once a day; crawld's learns all the time, here four times a day."""
-MARKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 """The days at which knowledge is judged."""
 STEADY = 5.0
 SETTLED, JUDGED = 10.0, 30.0
 FIRST_GUESS = 1.0
-PRIOR = Prior(1.0, 1.0 / FIRST_GUESS, 1.0, 50.0, 0.5, 1.0)
+PRIOR = Prior(1.0, 1.0 / FIRST_GUESS, 1.0, 1.0, 0.5, 1.0)
+"""Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
 LEARNERS = {
     "greedy-ncis": Learning(partial(PosteriorFit, PRIOR), EPOCH / 4, (FIRST_GUESS, 1.0)),
     "lambdacrawl": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
@@ -125,7 +126,7 @@ LEARNING = Experiment(
     pairs=tuple(("greedy-ncis", other) for other in LEARNERS if other != "greedy-ncis"),
     settings={
         "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "epoch": "1 day, greedy-ncis a quarter", "burn_in": STEADY,
-        "first_guess": "1 change a day; signals worth next to nothing",
+        "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
         "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
         "oracle": "accuracy of the policy with true parameters",
         "share": "of the oracle's worth, by the policy that knows what was learnt by then and learns no more: by "

@@ -46,6 +46,7 @@ class PageChange:
     crawls: int = 0
     changes: int = 0
     failed: int = 0
+    quiet: bool = True  # no signal has come, no crawl has answered one, and none was the first success
     signals: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
     since_first: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's first success
     # Signals not yet answered by a crawl become max(floor, before + shift): a success takes away those it knew of,
@@ -64,9 +65,11 @@ class PageChange:
         self.success = crawl.at
         if self.first_success is None:
             self.first_success = crawl.at
-        for i, known in enumerate(crawl.signals or (EVERY,) * len(SOURCES)):
-            self.shift[i] -= known
-            self.floor[i] = max(0, self.floor[i] - known)
+        known = crawl.signals or (EVERY,) * len(SOURCES)
+        if crawl.tau is None or any(known):
+            self.quiet = False
+            self.shift = [shift - n for shift, n in zip(self.shift, known, strict=True)]
+            self.floor = [max(0, floor - n) for floor, n in zip(self.floor, known, strict=True)]
         if crawl.verdict in CHANGES:
             self.changes += 1
             self.change = crawl.at
@@ -75,6 +78,7 @@ class PageChange:
         """Take in a signal; a stale one is not counted."""
         if signal.stale:
             return
+        self.quiet = False
         i = _INDEX[signal.source]
         self.signals[i] += 1
         self.shift[i] += 1

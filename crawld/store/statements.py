@@ -31,8 +31,8 @@ def _numbered(name: str) -> tuple[str, ...]:
 _SIGNALS, _SINCE_FIRST, _FLOOR, _SHIFT = map(_numbered, ("b_signals", "b_since_first", "b_floor", "b_shift"))
 
 
-def _update_page() -> Update:
-    """The page's row after its crawls; a page retired meanwhile stays retired."""
+def _update_page(*, quiet: bool) -> Update:
+    """The page's row after its crawls; a page retired meanwhile stays retired. No signal touches a quiet one."""
     page = tables.pages.c
     success = bindparam("b_success", type_=Double)
     succeeded = bindparam("b_succeeded", type_=Boolean)
@@ -48,7 +48,7 @@ def _update_page() -> Update:
         "changes": page.changes + bindparam("b_changes", type_=BigInteger),
         "failed": page.failed + bindparam("b_failed", type_=BigInteger),
     }
-    for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
+    for i, (pending, counted) in enumerate(() if quiet else zip(_PENDING, _COUNTED, strict=True)):
         every = bindparam(_SIGNALS[i], type_=BigInteger)
         shifted = page[pending] + bindparam(_SHIFT[i], type_=BigInteger)
         floor = bindparam(_FLOOR[i], type_=BigInteger)
@@ -69,18 +69,15 @@ def _count_page_signals() -> Update:
     return update(tables.pages).where(page.id == bindparam("b_id", type_=BigInteger)).values(values)
 
 
-UPDATE_PAGE = _update_page()
+UPDATE_PAGE, UPDATE_QUIET_PAGE = _update_page(quiet=False), _update_page(quiet=True)
 COUNT_PAGE_SIGNALS = _count_page_signals()
 FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
-def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
-    row: dict[str, Any] = dict(zip(_SIGNALS, change.signals, strict=True))
-    row["b_id"] = page_id
-    if change.state is None:
-        return row
-    row |= {
-        "b_state": change.state.value,
+def _crawl_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
+    return {
+        "b_id": page_id,
+        "b_state": change.state and change.state.value,
         "b_attempt": change.attempt,
         "b_success": change.success,
         "b_succeeded": change.success is not None,
@@ -91,6 +88,14 @@ def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
         "b_changes": change.changes,
         "b_failed": change.failed,
     }
+
+
+def _signal_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
+    return dict(zip(_SIGNALS, change.signals, strict=True)) | {"b_id": page_id}
+
+
+def _page_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
+    row = _crawl_parameters(page_id, change) | _signal_parameters(page_id, change)
     row.update(zip(_SINCE_FIRST, change.since_first, strict=True))
     row.update(zip(_FLOOR, change.floor, strict=True))
     row.update(zip(_SHIFT, change.shift, strict=True))
@@ -108,14 +113,7 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
     if batch.signals:
         await run(connection, plain(tables.signals), batch.signals)
         await run(connection, count_signals(dialect), _signal_counts(batch))
-    crawled = [_page_parameters(i, change) for i, change in batch.pages.items() if change.state is not None]
-    if crawled:
-        await run(connection, UPDATE_PAGE, crawled)
-    signalled = [
-        _page_parameters(i, change) for i, change in batch.pages.items() if change.state is None and any(change.signals)
-    ]
-    if signalled:
-        await run(connection, COUNT_PAGE_SIGNALS, signalled)
+    await _update_pages(connection, batch)
     if batch.memories:
         rows = [version_row(memory) for memory in batch.memories.values()]
         await run(connection, replacing(dialect, tables.versions), rows)
@@ -135,6 +133,16 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
             for (day, tenth), (crawls, fresh, predicted) in batch.calibration.items()
         ]
         await run(connection, adding(dialect, tables.calibration_days), rows)
+
+
+async def _update_pages(connection: AsyncConnection, batch: Batch) -> None:
+    """Most crawls meet no signal, and then most of a page's columns stay as they are."""
+    crawled = [(page, change) for page, change in batch.pages.items() if change.state is not None]
+    quiet = [_crawl_parameters(page, change) for page, change in crawled if change.quiet]
+    await run(connection, UPDATE_QUIET_PAGE, quiet)
+    await run(connection, UPDATE_PAGE, [_page_parameters(page, change) for page, change in crawled if not change.quiet])
+    signalled = [item for item in batch.pages.items() if item[1].state is None and any(item[1].signals)]
+    await run(connection, COUNT_PAGE_SIGNALS, [_signal_parameters(page, change) for page, change in signalled])
 
 
 async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:

@@ -36,7 +36,7 @@ log = logging.getLogger("crawld.crawl")
 MOST_TRIES = 50
 """Pages looked at in one slot before it is given up, where robots.txt forbids each."""
 MOST_IN_FLIGHT = 2000
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 16
 """Slots served in one turn of the loop where they come faster than it turns."""
 
 Work = Coroutine[Any, Any, None]

@@ -18,12 +18,13 @@ from crawld.scheduler.estimator import Posterior, Prior
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# ln of the rates tried, over the first guess of a rate: finely where visits tell rates apart, coarsely far below.
-DEPTHS = np.r_[np.arange(-21.0, -7.0), np.arange(-7.0, 5.01, 0.25)]
+# ln of the rates tried, over the first guess of a rate: finely where visits tell rates apart, coarsely far off.
+DEPTHS = np.r_[np.arange(-21.0, -7.0), np.arange(-7.0, 5.01, 0.25), np.arange(6.0, 13.0)]
 POINTS = len(DEPTHS)
 KAPPAS = np.array([0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 8.0])
-# The first guess's mass of each point: what a Gamma density all but excludes, evidence can still raise.
-LEAST_MASS = np.where(DEPTHS > 0, 1e-4, 1e-9)
+# The first guess's mass of each point: what a Gamma density all but excludes, evidence can still raise. The highest
+# rates have so much less of it that they hardly move the mean.
+LEAST_MASS = np.where(DEPTHS > 0, 1e-4 * np.exp(-2.0 * np.maximum(DEPTHS - 5.0, 0.0)), 1e-9)
 LEAST_TRUST = 1e-3
 MEANINGLESS = 0.5  # and of κ = 0: most stamps are those of a build
 LEAST_CHANCE = np.float32(1e-30)

@@ -166,3 +166,15 @@ def test_the_shape_that_fits_a_spread_is_found() -> None:
     """The spread ln a − ψ(a) is undone within 2 % over the shapes that occur."""
     shapes = np.geomspace(0.05, 1000.0, 50)
     assert shape_of_spread(np.log(shapes) - special.digamma(shapes)) == pytest.approx(shapes, rel=0.02)
+
+
+def test_a_page_that_changes_far_faster_than_the_guess_is_believed() -> None:
+    """A month was guessed, and 30 of 40 hourly visits find a change: the interval learnt is that of the evidence."""
+    month, hour = 720.0, 1.0
+    guess = Prior(1.0, month, 1.0, 2.0)
+    lattice = Lattice(guess)
+    tau, changed = np.full(40, hour), np.arange(40) % 4 > 0
+    found, _ = lattice.fit(gathered(tau, np.zeros((40, 1)), changed), lattice.masses(guess, 1))
+    assert found.alpha[0] == pytest.approx(np.log(4.0), rel=0.25)
+    unseen, _ = lattice.fit(gathered(tau[:0], np.zeros((0, 1)), changed[:0]), lattice.masses(guess, 1))
+    assert unseen.alpha[0] == pytest.approx(1 / month, rel=0.2)

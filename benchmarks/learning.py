@@ -24,7 +24,7 @@ MOST_PAGES = 500  # of a replayed site, every k-th of more
 BUDGETS = (0.1, 0.3, 1.0, 3.0)
 VISIT = 5.0  # days between visits in the simulated worlds: m = 500 pages, R = 100 a day
 DAYS, LEARNT = 120.0, 100.0  # freshness is judged after 20 crawls per page
-FEWEST = 3000  # crawls of a bin of predicted freshness: with fewer its standard error may exceed .009
+JUDGED = 0.02  # share of the crawls that a bin of predicted freshness must hold: smaller ones show their own noise
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,12 @@ def calibration(world: str, believed: Floats, fresh: NDArray[np.bool_]) -> Figur
     tenth = np.minimum((believed * 10).astype(int), 9)
     rank = believed.argsort().argsort() * 10 // len(believed)
     gaps, counts = _gaps(tenth, believed, fresh)
-    least = min(FEWEST, len(believed) // 50)
+    least = JUDGED * len(believed)
     largest = max(abs(gap) for k, gap in gaps.items() if counts[k] >= least)
     told = ", ".join(f".{k} {gap:+.3f} ({counts[k]})" for k, gap in gaps.items())
     even = max(map(abs, _gaps(rank, believed, fresh)[0].values()))
-    detail = (
-        f"{len(believed)} crawls, gap (crawls) by tenth: {told}; at least {least} count; by tenths of crawls {even:.3f}"
-    )
+    judged = f"those of {least:.0f} crawls or more are judged; by tenths of the crawls {even:.3f}"
+    detail = f"{len(believed)} crawls, gap (crawls) by tenth: {told}; {judged}"
     return Figure(f"calibration, largest gap, {world}", "≤ 0.02", largest, largest <= 0.02, detail)
 
 

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("house", deadline=None)  # a test never asserts a time
+settings.load_profile("house")
 
 
 def _newest_binaries() -> Path | None:

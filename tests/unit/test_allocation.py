@@ -68,7 +68,7 @@ def world(pages: int, seed: int = 1) -> tuple[Floats, Floats]:
 
 @pytest.mark.parametrize("name", ALLOCATIONS)
 @given(given=columns, bandwidth=st.one_of(st.just(0.0), st.floats(1e-6, 1e6)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rates_sum_to_the_bandwidth(name: str, given: tuple[list[float], list[float]], bandwidth: float) -> None:
     """Whatever the pages are like, rates are finite, not negative and sum to the bandwidth to nine digits."""
     rates = ALLOCATIONS[name](np.array(given[0]), np.array(given[1]), bandwidth)

@@ -25,7 +25,7 @@ def world(pages: int, seed: int = 1) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 @given(st.lists(page, min_size=1, max_size=8), st.one_of(st.just(0.0), st.floats(1e-5, 1e5)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rates_sum_to_the_bandwidth(pages: list[tuple[float, float, float, float]], bandwidth: float) -> None:
     """Whatever the signals are like, rates and freshness are numbers in range and the bandwidth is spent."""
     mu, alpha, kappa, gamma = np.array(pages).T

@@ -201,7 +201,5 @@ class Twins(RuleBasedStateMachine):
                 assert np.array_equal(ours[:size], theirs[:size], equal_nan=True), name
 
 
-Twins.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
-)
+Twins.TestCase.settings = settings(max_examples=40, stateful_step_count=20, suppress_health_check=list(HealthCheck))
 TestTwins = Twins.TestCase

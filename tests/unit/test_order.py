@@ -20,7 +20,7 @@ SEEDED: list[Callable[[Floats, np.random.Generator], Iterator[order.Visit]]] = [
 
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-4, 1e4)), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_page_is_ever_more_than_one_visit_off(rates: list[float]) -> None:
     """After every slot, earliest deadline first has given each page its share of the slots to within one visit."""
     total = sum(rates)

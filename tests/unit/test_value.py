@@ -72,7 +72,7 @@ def test_hundreds_of_signals_are_integrated_as_exactly_as_a_few_are_summed(
     assert cycle_length(x, alpha, kappa, gamma) == pytest.approx(float(length), rel=1e-12)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(x=anything_or_endless, alpha=anything, kappa=anything_or_endless, gamma=anything, mu=anything)
 def test_no_page_is_worth_less_than_nothing(x: float, alpha: float, kappa: float, gamma: float, mu: float) -> None:
     """No NaN, no warning and no negative number for any page that can be written down."""
@@ -89,7 +89,7 @@ def test_no_page_is_worth_less_than_nothing(x: float, alpha: float, kappa: float
 moderate = st.floats(-9, 3).map(lambda power: 10.0**power)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(x=moderate, step=moderate, alpha=moderate, kappa=moderate, gamma=moderate)
 def test_value_and_cycle_rise_with_staleness(x: float, step: float, alpha: float, kappa: float, gamma: float) -> None:
     """V and ψ never fall as x grows, nor does the truncated V."""
@@ -101,7 +101,7 @@ def test_value_and_cycle_rise_with_staleness(x: float, step: float, alpha: float
         assert approximate_value(later, alpha, kappa, gamma, terms=terms) >= before * (1 - 1e-13)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(x=moderate, alpha=moderate, kappa=moderate, gamma=moderate, unit=st.sampled_from([1e-9, 86400.0, 3e7]))
 def test_values_are_times(x: float, alpha: float, kappa: float, gamma: float, unit: float) -> None:
     """Another unit of time scales V, ψ and w by that unit and changes nothing else."""
@@ -111,7 +111,7 @@ def test_values_are_times(x: float, alpha: float, kappa: float, gamma: float, un
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(x=st.floats(-6, 1.2).map(lambda p: 10.0**p), alpha=moderate, kappa=moderate, gamma=moderate, mu=moderate)
 def test_a_level_is_crossed_where_the_value_reaches_it(
     x: float, alpha: float, kappa: float, gamma: float, mu: float

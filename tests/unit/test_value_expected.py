@@ -46,7 +46,7 @@ def test_without_signals_the_expectation_is_closed(shape: float, tau: float) -> 
     assert expected_value(tau, 0, shape, rate, 0.0, 1.0, 2.0) == pytest.approx(2 * want, rel=1e-10)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tau=spread, signals=st.integers(0, 3), mean=spread, kappa=spread, gamma=spread)
 def test_certainty_is_the_limit_of_a_large_shape(
     tau: float, signals: int, mean: float, kappa: float, gamma: float
@@ -58,7 +58,7 @@ def test_certainty_is_the_limit_of_a_large_shape(
     assert expected_value(tau, 0, 1e14, 1e14 / mean, 0.0, 0.0) == pytest.approx(float(blind), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tau=spread, step=spread, shape=spread, mean=spread, kappa=spread, gamma=spread)
 def test_the_expectation_rises_with_time_and_signals(
     tau: float, step: float, shape: float, mean: float, kappa: float, gamma: float

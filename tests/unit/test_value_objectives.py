@@ -45,7 +45,7 @@ def test_with_signals_both_are_integrals_over_the_cycle_length(seed: int) -> Non
     assert age_value(x, alpha, kappa, gamma) == pytest.approx(age, rel=1e-7)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(x=anything, alpha=anything, kappa=anything, gamma=anything)
 def test_no_objective_is_worth_less_than_nothing(x: float, alpha: float, kappa: float, gamma: float) -> None:
     """No NaN, no warning, no negative number."""

@@ -17,6 +17,7 @@ from crawld.content.encodings import unpacker
 from crawld.content.headers import media_type, retry_after
 from crawld.content.robots import LONGEST_ROBOTS
 from crawld.errors import InputError, ParseError
+from crawld.fetch.deadlines import Deadlines, expired
 from crawld.fetch.faults import FAULTS, classify
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
@@ -37,7 +38,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f#]")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds for reaching a server, for its next bytes, and for the whole answer."""
+    """Seconds for reaching a server, for the first bytes of its answer after that, and for the whole of it."""
 
     connect: float = 10.0
     first_byte: float = 20.0
@@ -72,6 +73,8 @@ class HttpFetcher:
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
         self._guard = AddressGuard(allow_private)
         self._timeouts = timeouts
+        self._first = Deadlines(timeouts.connect + timeouts.first_byte)
+        self._whole = Deadlines(timeouts.whole)
         self._max_bytes = max_bytes
         self._refused_types = refused_types
         self._resolver = resolver
@@ -86,6 +89,7 @@ class HttpFetcher:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         line = _Line()
         _LINE.set(line)
+        first, whole = self._first.begin(), self._whole.begin()
         try:
             async with self._open().request(
                 "POST" if request.form else "GET",
@@ -94,14 +98,25 @@ class HttpFetcher:
                 headers=_validators(request),
                 allow_redirects=False,
             ) as response:
+                self._first.end(first)
                 return await self._read(request, response, began)
         except ParseError as error:
             return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))
         except FAULTS as error:
             return self._failed(request, began, *classify(error, reused=line.reused))
+        except asyncio.CancelledError:
+            if not expired(first, whole):
+                raise
+            late = aiohttp.SocketTimeoutError() if first.expired else TimeoutError()
+            return self._failed(request, began, *classify(late))
+        finally:
+            self._first.end(first)
+            self._whole.end(whole)
 
     async def close(self) -> None:
         """Let go of every connection."""
+        self._first.close()
+        self._whole.close()
         if self._session is not None:
             await self._session.close()
 
@@ -125,10 +140,7 @@ class HttpFetcher:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(
-                    total=self._timeouts.whole,
-                    connect=self._timeouts.connect,
-                    sock_connect=self._timeouts.connect,
-                    sock_read=self._timeouts.first_byte,
+                    total=None, connect=self._timeouts.connect, sock_connect=self._timeouts.connect
                 ),
                 auto_decompress=False,  # see content/encodings.py
                 max_line_size=32_768,

@@ -1,5 +1,6 @@
 """The fetcher against a real server: what comes back, and what every fault is called."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from random import Random
@@ -233,3 +234,13 @@ async def test_a_kept_connection_that_closes_says_nothing_about_the_host(site: S
     assert isinstance(outcome, FetchFailed)
     assert (outcome.trouble, outcome.scope) == (Trouble.REFUSED, Scope.PAGE)
     assert len(site.visits()) == 2
+
+
+async def test_a_fetch_that_is_given_up_is_no_timeout(site: Site, fetcher: HttpFetcher) -> None:
+    """Who cancels a request from outside gets no answer for it, and others are answered as ever."""
+    fetching = asyncio.create_task(fetcher.fetch(ask(site.url("/slow/1?seconds=5"))))
+    await asyncio.sleep(0.05)
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)

@@ -85,7 +85,7 @@ def _figures(site: Site, place: Path, running: Running, memory: list[int], rate:
         "requests": len(times),
         "requests_per_second": len(times) / (times[-1] - times[0]),
         "most_in_one_second": most,
-        "allowed_in_one_second": site.most(rate, 1.0),
+        "allowed_in_one_second": rate + 1,
         "longest_wait_of_the_server_seconds": site.lag,
         "exceptions_logged": sum("Traceback" in line or "fault of crawld" in line for line in running.log),
         "memory_mb_by_tenths": [round(max(memory[i * tenth :][:tenth]) / 1024, 1) for i in range(10)],

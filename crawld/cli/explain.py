@@ -65,7 +65,7 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
         ("state", f"{page['state']}, importance {page['importance']:g}{_by_requests(page)}"),
         ("freshness", f"{show(page['freshness'])} (log-staleness {show(page['staleness'])})"),
         ("evidence", ", ".join(f"{page[what]} {what}" for what in ("crawls", "changes", "failures", "signals"))),
-        ("changes", f"{show(page['change_rate'], 'change_rate')} on average"),
+        ("changes", _on_average(page["change_rate"])),
         ("last crawl", show(page["last_crawl_at"], "last_crawl_at")),
         ("last change", show(page["last_change_at"], "last_change_at")),
     ]  # fmt: skip
@@ -84,6 +84,10 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append(("next crawl", f"expected in {show(now['expected_in_seconds'], 'x_seconds')}"))
         lines.append(("why not now", str(now["why_not_now"])))
     return lines
+
+
+def _on_average(rate: float | None) -> str:
+    return "not known yet" if rate is None else f"{show(rate, 'change_rate')} on average"
 
 
 def _by_requests(page: dict[str, Any]) -> str:

@@ -42,6 +42,9 @@ class Valuation(Protocol):
 
     `tau` is the time since the last successful crawl, `boost` the log-staleness that signals have added since
     (κn for one source, Σκn for several; may be inf), so that log-staleness is x = ατ + boost.
+
+    Two things it may say of itself, taken as false where it is silent: `additive`, that a page of known α is worth the
+    same at the same x, whether time or signals made it; and `deaf`, that signals change nothing.
     """
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:

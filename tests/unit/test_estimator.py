@@ -20,6 +20,7 @@ from crawld.scheduler.estimator import (
     signal_rates,
     smoothed_rates,
 )
+from tests.unit.hard_histories import hard_history
 
 Floats = NDArray[np.float64]
 
@@ -157,16 +158,12 @@ def test_weights_count_observations() -> None:
 def test_no_corner_gives_anything_but_a_finite_positive_belief(seed: int, sources: int, rows: int) -> None:
     """Lengths from 0 to 1e9 s, a million signals, all or none changed, weights of 0: never nan, inf or a warning."""
     rng = np.random.default_rng(seed)
-    pages = 4
-    tau = 10 ** rng.uniform(-3, 9, pages * rows) * (rng.random(pages * rows) > 0.1)
-    signals = rng.poisson(10 ** rng.uniform(-2, rng.choice([1.0, 6.0]), (pages * rows, sources)))
-    changed = rng.random(pages * rows) < np.repeat(rng.choice([0.0, 0.5, 1.0], pages), rows)
-    weights = rng.choice([0.0, 1e-6, 1.0], pages * rows)
+    offsets, tau, signals, changed, weights = hard_history(rng, sources, rows)
     prior = Prior(10 ** rng.uniform(-2, 2), 10 ** rng.uniform(-3, 9), 10 ** rng.uniform(-1, 1), 50.0)
     with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise", over="raise"):
         warnings.simplefilter("error")
-        found = fit_pages(np.arange(pages + 1) * rows, tau, signals, changed, prior, weights)
-        modes = map_pages(np.arange(pages + 1) * rows, tau, signals, changed, prior, weights)
+        found = fit_pages(offsets, tau, signals, changed, prior, weights)
+        modes = map_pages(offsets, tau, signals, changed, prior, weights)
     for column in (found.shape, found.rate, found.alpha_se, found.kappa_shape, found.kappa_rate, found.kappa_se):
         assert np.isfinite(column).all()
         assert (column > 0).all()

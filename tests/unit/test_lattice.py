@@ -12,6 +12,7 @@ from scipy import special
 from crawld.scheduler.curvature import Intervals
 from crawld.scheduler.estimator import Prior
 from crawld.scheduler.lattice import KAPPAS, POINTS, Lattice, Masses, shape_of_spread
+from tests.unit.hard_histories import HARD_PAGES, hard_history
 
 Floats = NDArray[np.float64]
 GUESS = Prior(1.0, 1.0, 1.0, 2.0)
@@ -140,18 +141,13 @@ def test_the_unit_of_time_does_not_matter() -> None:
 def test_no_corner_gives_anything_but_a_finite_positive_belief(seed: int, sources: int, rows: int) -> None:
     """Lengths from 0 to 1e9 s, a million signals, all or none changed, weights of 0: never nan, inf or a warning."""
     rng = np.random.default_rng(seed)
-    pages = 4
-    tau = 10 ** rng.uniform(-3, 9, pages * rows) * (rng.random(pages * rows) > 0.1)
-    signals = rng.poisson(10 ** rng.uniform(-2, rng.choice([1.0, 6.0]), (pages * rows, sources)))
-    changed = rng.random(pages * rows) < np.repeat(rng.choice([0.0, 0.5, 1.0], pages), rows)
-    weights = rng.choice([0.0, 1e-6, 1.0], pages * rows)
+    intervals = Intervals.gather(*hard_history(rng, sources, rows))
     guess = Prior(1.0, 10 ** rng.uniform(-3, 9))
     lattice = Lattice(guess)
     one = lattice.masses(guess, sources)
-    prior = Masses(np.repeat(one.alpha, pages, axis=0), np.repeat(one.kappa, pages, axis=0))
+    prior = Masses(np.repeat(one.alpha, HARD_PAGES, axis=0), np.repeat(one.kappa, HARD_PAGES, axis=0))
     with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise", over="raise"):
         warnings.simplefilter("error")
-        intervals = Intervals.gather(np.arange(pages + 1) * rows, tau, signals, changed, weights)
         found, evidence = lattice.fit(intervals, prior)
     for column in (found.shape, found.rate, found.alpha_se, found.kappa_shape, found.kappa_rate, found.kappa_se):
         assert np.isfinite(column).all()

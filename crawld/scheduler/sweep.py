@@ -132,6 +132,8 @@ class Sweep:
 
     def sink(self, value: float) -> bool:
         """Lower the level below a value where no promise stands in the way; whether it is now."""
+        if len(self.sleepers.ceiling) > MOST:
+            return False  # of so many one stands in the way nearly always, and to look through them costs picks
         top = float(self.sleepers.ceiling.max(initial=0.0))
         if top >= value:
             return False

@@ -193,7 +193,7 @@ class Frontier:
         """The page of the highest value: each turn of the loop takes the next larger step."""
         ready_at = None if self._gate is None else self._gate.ready_at
         hot, sweep = self._hot, self._sweep
-        if not hot.valid(now, ready_at):
+        if not hot.valid(now, None if self._gate is None else self._gate.earliest):
             self._build(now)
         while True:
             row, value, places = hot.lead(now, ready_at)

@@ -28,6 +28,7 @@ Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
 
 MANY = 16  # terms of the sums from which on bounds or the asymptote serve
 SLACK = 1e-9  # relative
+QUADRATIC = 0.505  # V ≤ ματ²/2, also over a posterior of α; quadrature may be a little above
 TINY = 1e-200  # the part of γ below which α is no rate to reckon with
 
 
@@ -77,9 +78,8 @@ def quick_ceiling(valuation: Valuation) -> Ceiling | None:
 
 
 def greedy_ceiling(tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-    """V ≤ μx²/(2α), or inf where a signal makes that useless."""
-    quadratic = 0.505 * beliefs.mu * beliefs.alpha * tau * tau
-    return np.where(boost > 0, np.inf, quadratic)
+    """V ≤ ματ²/2 before the first signal, or inf where that is useless."""
+    return np.where(boost > 0, np.inf, QUADRATIC * beliefs.mu * beliefs.alpha * tau * tau)
 
 
 def glance_blind(tau: float, span: float, boost: float, page: Page) -> Glimpse:  # noqa: ARG001 - signals are ignored
@@ -212,7 +212,7 @@ def _learnt(tau: float, span: float, boost: float, page: Page) -> Glimpse:
         twist = steep * (2 * exp(-(shape + 2) * grown) + arch)
         return Glimpse(value, hazard * tau, bend, twist, mu * error + rounding + SLACK * value)
     if boost == 0:
-        high = 0.505 * mu * alpha * (tau + span) ** 2  # V ≤ ματ²/2 is linear in α; quadrature may be a little above
+        high = QUADRATIC * mu * alpha * (tau + span) ** 2
         return Glimpse(0.5 * high, 0.0, 0.0, 0.0, 0.5 * high, lasting=False)
     announced = -gamma * expm1(-kappa)
     high = 1.01 * mu / announced if announced > 0 else 1e250  # V ≤ μ/Δ and Δ is at least the rate of true signals

@@ -49,7 +49,8 @@ class Hot:
         self._held_back = False  # whether some candidate may not be picked from the start
         self._follow: NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
         self._index: dict[int, int] = {}
-        self._spent: list[int] = []  # hosts whose best page has gone while followers are left out
+        self._spent: list[int] = []  # hosts whose best page has just gone while followers are left out
+        self._again = np.inf  # when the first such host may be asked again
         self._led_at = np.inf  # when the best candidate was last asked for, while no other has come since
         self._ranking: list[tuple[int, int, int, float, float]] | None = None  # see _rank
 
@@ -74,6 +75,7 @@ class Hot:
         self._follow[:size] = candidates.followed
         self._index = dict(zip(candidates.rows.tolist(), range(size), strict=True))
         self._spent.clear()
+        self._again = np.inf
         self._size = size
         self._origin = self.start = self.fresh_at = start
         self.end = end
@@ -87,13 +89,14 @@ class Hot:
         """Let the next pick start a new block."""
         self.start, self.end = np.inf, -np.inf
 
-    def valid(self, now: float, ready_at: Floats | None) -> bool:
-        """Whether the block can decide now."""
+    def valid(self, now: float, earliest: Floats | None) -> bool:
+        """Whether the block can decide now, when hosts may be asked no earlier than that."""
         if not self.start <= now <= self.end:
             return False
-        if self._spent and ready_at is not None:
-            return bool(ready_at[self._spent].min() > now)
-        return True
+        if earliest is not None:
+            while self._spent:
+                self._again = min(self._again, float(earliest[self._spent.pop()]))
+        return now < self._again
 
     def offer(self, row: int, host: int, at: float, not_before: float, seen: Glimpse) -> None:
         """Add one changed page or replace its model, unless it stays under the bar for the rest of the block."""
@@ -138,7 +141,7 @@ class Hot:
         self._led_at, self._ranking = now, None
         value = self._values(now)
         if ready_at is not None:
-            value[ready_at.take(self._host) > now] = GONE
+            np.putmask(value, ready_at.take(self._host) > now, GONE)
         best = int(value.argmax())
         if value[best] == GONE:
             return None, 0.0, None
@@ -160,7 +163,7 @@ class Hot:
         value *= ahead
         value += self._value
         if self._held_back:
-            value[self._not_before > now] = GONE
+            np.putmask(value, self._not_before > now, GONE)
         return value
 
     def _lead_again(self, now: float, ready_at: Floats | None) -> tuple[int | None, float, Ints | None]:

@@ -12,7 +12,7 @@ import numpy as np
 from crawld.scheduler.chart import ROUNDING, Chart, draw
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Columns
-from crawld.scheduler.glance import Glance, Glimpse, Page, quick_look
+from crawld.scheduler.glance import QUADRATIC, Glance, Glimpse, Page, quick_ceiling, quick_look
 from crawld.scheduler.hot import Hot
 from crawld.scheduler.near import Near
 from crawld.scheduler.sweep import FOREVER, PATIENCE, Sweep
@@ -33,6 +33,7 @@ class Loose:
         self._hot = hot
         self._sweep = sweep
         self._look: Glance | None = quick_look(valuation)
+        self._quadratic = quick_ceiling(valuation) is not None
         self._moves = hasattr(valuation, "jet")
         self._additive = bool(getattr(valuation, "additive", False))
         self._models: dict[int, tuple[float, Glimpse]] = {}  # row -> when it was looked at, and what was seen
@@ -86,6 +87,11 @@ class Loose:
         shifts = alpha > 0 and (boost == 0 or (self._additive and shape == inf))
         if shifts and self._sleep(row, last, (boost, alpha), due):
             return
+        if boost == 0 and self._quadratic and last <= horizon:
+            high = QUADRATIC * mu * alpha * (horizon - last) ** 2 * (1 + ROUNDING)
+            if high < level:  # so it is of most pages just crawled; their new estimates come soon, with another look
+                sleepers.until[row], sleepers.ceiling[row] = horizon, high
+                return
         at, seen = max(now, last), UNSEEN
         if self._look is not None and at <= horizon:
             page = mu, alpha, shape, kappa, gamma

@@ -23,7 +23,7 @@ ROUND = 4  # and at most that part of a round of all pages, so that most pages c
 WATCHED = 4096  # near pages aimed at, at most
 FEW = 2048  # of that many pages, all that are picked until the horizon are watched
 MOST = 8192  # pages that a sweep should look at
-PATIENCE = 0.75  # how far a promise reaches toward the guessed crossing
+PATIENCE = 0.6  # how far a promise reaches toward the guessed crossing
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
 SUNK = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
 SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -156,7 +156,7 @@ class Sweep:
         floor = min(self.lowest_pick, self._lowest_before)
         self._lowest_before, self.lowest_pick = self.lowest_pick, np.inf
         if fall or (self.level > 0 and count < watched // 2):
-            lower = self.sleepers.quantile(max(watched, count))  # twice as many at each further fall
+            lower = self.sleepers.quantile(max(2 * watched, count))  # a ceiling is above its value: fewer rise
             self.level = min(lower, np.nextafter(self.level, 0.0))
             if self.level < 1e-300:
                 self.level = 0.0

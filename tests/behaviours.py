@@ -106,7 +106,9 @@ async def lying_304(visit: Visit) -> None:
     if "if-none-match" in visit.seen.headers:
         await visit.reply(status=304)
     else:
-        await visit.reply(page("Liar", f"Version {len(visit.site.visits(visit.seen.path))}"), headers={"ETag": '"x"'})
+        visit.site.change(visit.seen.path)
+        version = visit.site.versions[visit.seen.path]
+        await visit.reply(page("Liar", f"Version {version}"), headers={"ETag": '"x"'})
 
 
 async def status(visit: Visit) -> None:

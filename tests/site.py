@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 Behaviour = Callable[["Visit"], Awaitable[None]]
 LOOPBACK = "127.0.0.0/8"
+STALL = 0.01  # seconds for which the server may stand still before that is noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Site:
     versions: dict[str, int] = field(default_factory=dict)  # `/cue/…` pages: how often they changed
     port: int = 0
     began: float = 0.0
-    lag: float = 0.0  # the longest this machine kept the server waiting: so far may a time in the log be off
+    stalls: list[tuple[float, float]] = field(default_factory=list)  # when the machine kept the server waiting
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -111,9 +112,16 @@ class Site:
 
     async def _watch_lag(self) -> None:
         while True:
-            due = time.monotonic() + 0.005
-            await asyncio.sleep(0.005)
-            self.lag = max(self.lag, time.monotonic() - due)
+            asleep = time.monotonic()
+            await asyncio.sleep(STALL / 4)
+            woke = time.monotonic()
+            if woke - asleep > STALL:
+                self.stalls.append((asleep, woke))
+
+    @property
+    def lag(self) -> float:
+        """The longest this machine kept the server waiting: so far may a time in the log be off."""
+        return max((end - start for start, end in self.stalls), default=STALL)
 
     def most(self, rate: float, width: float) -> float:
         """The most requests that may be logged in a window where `rate` is promised: both its ends may be off."""

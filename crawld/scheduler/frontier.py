@@ -20,8 +20,9 @@ import numpy as np
 from crawld.scheduler.candidates import CANDIDATES, choose, sharpen
 from crawld.scheduler.chart import highest, lowest
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import WAITING, Columns, Intervals
+from crawld.scheduler.columns import WAITING, Intervals
 from crawld.scheduler.hot import Candidates, Hot
+from crawld.scheduler.keeper import Keeper
 from crawld.scheduler.loose import Loose
 from crawld.scheduler.near import Near
 from crawld.scheduler.overdue import Overdue
@@ -36,14 +37,12 @@ CHANGED = 192  # pages that may change within a block before it ends
 ASKED = 4096  # sleeping pages that are rather evaluated at once than by lowering the level
 
 
-class Frontier:
+class Frontier(Keeper):
     """A chooser that finds the same page as the scan, at a cost that does not grow with the number of pages."""
 
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
-        self._valuation = valuation
-        self._gate = gate
+        super().__init__(valuation, gate, intervals)
         self._gate_revision = gate.revision if gate is not None else 0
-        self.pages = Columns(intervals or Intervals())
         self._near = Near()
         self._hot = Hot(CANDIDATES + CHANGED)
         self._overdue = Overdue(self.pages)
@@ -57,8 +56,6 @@ class Frontier:
         self._paced_at, self._paced_calls, self._calls = -np.inf, 0, 0
         self._at_once, self._together = 0, 0  # calls at this moment, and at one moment of late
         self._overlaps, self._built_calls = 0, 0  # picks that models left open in this block, and calls before it
-        self.level = 0.0
-        self.picks = 0
         self._own_evaluations = 0
         self._asked = 0  # how often sleeping pages were asked since the last sweep
 
@@ -144,22 +141,6 @@ class Frontier:
         for row in rows[late].tolist():
             self._overdue.rekey(row)
         self._reconsider(rows[~late])
-
-    def held(self, row: int) -> bool:
-        """Whether the page is out being crawled."""
-        return self.pages.held(row)
-
-    def waits_until(self, row: int) -> float:
-        """The time before which the page is not picked."""
-        return float(self.pages.not_before[row])
-
-    def value_of(self, rows: Ints, now: float) -> Floats:
-        """The crawl value of pages, inf for those never crawled."""
-        return self.pages.standing(self._valuation, rows, now)
-
-    def expected_at(self, row: int, now: float) -> float:
-        """When the page will be picked, if nothing changes."""
-        return self.pages.expected_at(self._valuation, row, self.level, now)
 
     # The pick
 

@@ -3,21 +3,18 @@
 import numpy as np
 
 from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import WAITING, Columns, Intervals
+from crawld.scheduler.columns import WAITING, Intervals
+from crawld.scheduler.keeper import Keeper
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.valuation import Beliefs, Floats, Valuation
 
 
-class Scan:
+class Scan(Keeper):
     """A chooser that evaluates every page: exact by construction, and slow."""
 
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
-        self._valuation = valuation
-        self._gate = gate
-        self.pages = Columns(intervals or Intervals())
-        self.level = 0.0
+        super().__init__(valuation, gate, intervals)
         self.evaluations = 0
-        self.picks = 0
 
     @property
     def active(self) -> int:
@@ -94,19 +91,3 @@ class Scan:
         self.pages.boost[rows] = boost
         if last is not None:
             self.pages.last[rows] = last
-
-    def held(self, row: int) -> bool:
-        """Whether the page is out being crawled."""
-        return self.pages.held(row)
-
-    def waits_until(self, row: int) -> float:
-        """The time before which the page is not picked."""
-        return float(self.pages.not_before[row])
-
-    def value_of(self, rows: Ints, now: float) -> Floats:
-        """The crawl value of pages, inf for those never crawled."""
-        return self.pages.standing(self._valuation, rows, now)
-
-    def expected_at(self, row: int, now: float) -> float:
-        """When the page will be picked, if nothing changes."""
-        return self.pages.expected_at(self._valuation, row, self.level, now)

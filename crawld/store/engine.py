@@ -12,6 +12,8 @@ from crawld.errors import StoreError
 from crawld.store.address import Address
 
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
+# The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
+WRITER_CACHE_KB, READER_CACHE_KB = 8192, 4096
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
@@ -30,7 +32,7 @@ def writing_engine(address: Address) -> AsyncEngine:
             "foreign_keys=ON",
             f"busy_timeout={BUSY_TIMEOUT_MS}",
             "journal_size_limit=67108864",
-            "cache_size=-65536",
+            f"cache_size=-{WRITER_CACHE_KB}",
         ),
     )
     return engine
@@ -52,7 +54,7 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     engine = create_async_engine(
         url, pool_size=2, max_overflow=2, isolation_level="AUTOCOMMIT", skip_autocommit_rollback=True
     )
-    _prepare_sqlite(engine, ("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", "cache_size=-32768"))
+    _prepare_sqlite(engine, ("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", f"cache_size=-{READER_CACHE_KB}"))
     return engine
 
 

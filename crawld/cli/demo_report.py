@@ -48,7 +48,7 @@ def _verdict(true: float, uniform: float) -> str:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     shown = (
-        row["url"],
+        row["url"].removeprefix("http://"),
         row["sitemap"],
         row["importance"],
         row["changes"],

@@ -27,7 +27,7 @@ from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, R
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
-from crawld.scheduler.pacer import Pacer
+from crawld.scheduler.pacer import Departures, Pacer
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Scheduler
 
@@ -70,7 +70,9 @@ class Crawler:
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
         self._permits = Permits(p.gate)
-        self._sender = Sender(p.fetcher, p.gate, self._permits, p.robots, p.store, p.clock, self.status, p.polls)
+        self._sender = Sender(
+            p.fetcher, p.gate, self._permits, Departures(p.pacer), p.robots, p.store, p.clock, self.status, p.polls
+        )
         self._visits = Visits(
             self._sender, p.scheduler, p.pages, p.store, p.clock, p.rule_for, p.unconditional_share, p.rng, self.audits
         )

@@ -1,5 +1,6 @@
 """Sends requests: each one has a slot, passes its host's gate, and tells the gate how it went."""
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from crawld.daemon.status import Status
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
+from crawld.scheduler.pacer import Departures
 from crawld.scheduler.politeness import HostGate
 
 log = logging.getLogger("crawld.crawl")
@@ -23,6 +25,7 @@ class Sender:
     fetcher: Fetcher
     gate: HostGate
     permits: Permits
+    departures: Departures
     robots: Robots
     store: Store
     clock: Clock
@@ -35,6 +38,8 @@ class Sender:
         self.status.by_purpose[request.purpose.value] += 1
         host = self.gate.host(request.host)
         try:
+            if (early := self.departures.delay(self.clock.monotonic())) > 0:
+                await asyncio.sleep(early)
             outcome = await self.fetcher.fetch(request)
         except BaseException:
             self.gate.finish(host, self.clock.now())

@@ -68,3 +68,24 @@ class Pacer:
             return
         self._rate = rate
         self._anchor = max(now, self._used_at + self.spacing) if rate > 0 else now
+
+
+class Departures:
+    """Keeps the same promise where requests really leave.
+
+    Between its slot and its departure a request may be kept (by a read from the database, by a busy machine), and
+    would then stand too close to those behind it. What is early by more than the tolerance waits; a request that comes
+    late takes one spacing from those behind it, and the gap that it left gave one back.
+    """
+
+    def __init__(self, pacer: Pacer) -> None:
+        self._pacer = pacer
+        self._last = -math.inf  # when the last departure was due, or was made if it was later
+
+    def delay(self, now: float) -> float:
+        """How many seconds a request must still wait; it counts as leaving then. At rate 0 what has its slot leaves."""
+        spacing = self._pacer.spacing
+        due = now if math.isinf(spacing) else self._last + spacing
+        leaves = max(now, due - TOLERANCE)
+        self._last = max(leaves, due)
+        return leaves - now

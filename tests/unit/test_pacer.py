@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.scheduler.pacer import TOLERANCE, Pacer
+from crawld.scheduler.pacer import TOLERANCE, Departures, Pacer
 
 
 def test_slots_do_not_drift_when_timers_wake_late() -> None:
@@ -64,8 +64,58 @@ def test_no_window_holds_more_than_its_share(rate: float, delays: list[float]) -
         now = max(now, pacer.next_at() + delay)
         if pacer.take(now):
             sent.append(now)
+    _assert_promise(sent, rate)
+
+
+def _assert_promise(sent: list[float], rate: float) -> None:
     for i, start in enumerate(sent):
         for j in range(i + 1, len(sent)):
             window = sent[j] - start
             if window >= 1.0:
                 assert j - i + 1 <= rate * window + 1 + 1e-6
+
+
+def _leave(rate: float, kept: list[float]) -> tuple[list[float], list[float]]:
+    """When requests leave that were kept so long after their slots, and how long they waited at the door."""
+    pacer = Pacer(rate, now=0.0)
+    departures = Departures(pacer)
+    arrivals = sorted(k * pacer.spacing + late for k, late in enumerate(kept))
+    waits = [departures.delay(at) for at in arrivals]
+    return [at + wait for at, wait in zip(arrivals, waits, strict=True)], waits
+
+
+@given(
+    rate=st.floats(0.2, 300),
+    kept=st.lists(st.floats(0, 0.03) | st.floats(0, 2), min_size=5, max_size=200),
+)
+def test_requests_kept_on_their_way_do_not_bunch(rate: float, kept: list[float]) -> None:
+    """The promise holds where requests leave, however long each was kept between its slot and the door."""
+    sent, _ = _leave(rate, kept)
+    _assert_promise(sent, rate)
+
+
+@given(rate=st.floats(0.2, 300), kept=st.lists(st.floats(0, TOLERANCE * 0.99), min_size=5, max_size=200))
+def test_punctual_requests_do_not_wait_at_the_door(rate: float, kept: list[float]) -> None:
+    """Within the tolerance nothing is held back."""
+    _, waits = _leave(rate, kept)
+    assert max(waits) <= 1e-9
+
+
+def test_one_late_request_costs_the_others_one_spacing() -> None:
+    """A request kept for two seconds is one request more, not two seconds less."""
+    kept = [0.0] * 400
+    kept[3] = 2.0
+    _, waits = _leave(100.0, kept)
+    assert 0 < max(waits) <= (1 + TOLERANCE) / 100.0
+
+
+def test_what_has_its_slot_leaves_though_the_rate_falls_to_zero() -> None:
+    """A pause keeps nothing that is under way, and afterwards requests leave one spacing apart."""
+    pacer = Pacer(10.0, now=0.0)
+    departures = Departures(pacer)
+    assert departures.delay(0.0) == 0
+    pacer.change_rate(0.0, now=0.01)
+    assert departures.delay(0.02) == 0
+    pacer.change_rate(10.0, now=5.0)
+    assert departures.delay(5.0) == 0
+    assert math.isclose(departures.delay(5.0), pacer.spacing - TOLERANCE)

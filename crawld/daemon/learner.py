@@ -12,7 +12,7 @@ from crawld.model.signal import SOURCES
 from crawld.scheduler.estimator import YEAR, Prior
 from crawld.scheduler.tutor import Lesson, Shift, Tutor
 
-BATCH = 2_000
+BATCH = 500  # pages: with 200 observations of each, a larger one takes more memory and is no faster
 SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
 
 

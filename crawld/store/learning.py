@@ -20,7 +20,7 @@ from crawld.store.chosen import among
 from crawld.store.tables import by_source
 from crawld.store.upserts import replacing
 
-READ_AT_ONCE = 2_000  # pages a query: the driver's thread holds the interpreter while it makes rows
+READ_AT_ONCE = 500  # pages a query: the driver's thread holds the interpreter while it makes rows
 
 _page, _crawl = tables.pages.c, tables.crawls.c
 

@@ -25,7 +25,7 @@ from tests.process import Running, daemon, settings
 
 BEHAVED = ("ok", "cue", "poisson")
 ENCODINGS = ("gzip", "br", "zstd", "deflate")
-AFTER = 0.02  # seconds
+AFTER = 0.02  # seconds after a stall in which what came meanwhile is noted
 STATUSES = ("404", "410", "429", "500", "503")
 
 

@@ -13,6 +13,9 @@ from crawld.model.slot import Slot
 TOLERANCE = 0.005
 """Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
 
+LONGEST_WAIT = 5.0
+"""Seconds that a request which has its slot may be held back at most, whatever the rate has fallen to."""
+
 
 class Pacer:
     """The grid of slots on the monotonic clock. It decides; waiting is the driver's business."""
@@ -80,12 +83,15 @@ class Departures:
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
+        self._spacing = pacer.spacing
         self._last = -math.inf  # when the last departure was due, or was made if it was later
 
     def delay(self, now: float) -> float:
         """How many seconds a request must still wait; it counts as leaving then. At rate 0 what has its slot leaves."""
         spacing = self._pacer.spacing
-        due = now if math.isinf(spacing) else self._last + spacing
+        if spacing != self._spacing:  # what lay ahead by the old rate must not hold up the new one
+            self._spacing, self._last = spacing, min(self._last, now)
+        due = now if math.isinf(spacing) else min(self._last + spacing, now + LONGEST_WAIT)
         leaves = max(now, due - TOLERANCE)
         self._last = max(leaves, due)
         return leaves - now

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.scheduler.pacer import TOLERANCE, Departures, Pacer
+from crawld.scheduler.pacer import LONGEST_WAIT, TOLERANCE, Departures, Pacer
 
 
 def test_slots_do_not_drift_when_timers_wake_late() -> None:
@@ -119,3 +119,14 @@ def test_what_has_its_slot_leaves_though_the_rate_falls_to_zero() -> None:
     pacer.change_rate(10.0, now=5.0)
     assert departures.delay(5.0) == 0
     assert math.isclose(departures.delay(5.0), pacer.spacing - TOLERANCE)
+
+
+def test_a_rate_that_fell_and_rose_again_holds_nothing_up() -> None:
+    """Requests on their way when the rate falls to almost nothing wait seconds, and later ones not at all for it."""
+    pacer = Pacer(500.0, now=0.0)
+    departures = Departures(pacer)
+    assert departures.delay(0.0) == 0
+    pacer.change_rate(0.001, now=0.1)
+    assert max(departures.delay(0.1 + 0.001 * k) for k in range(5)) <= LONGEST_WAIT
+    pacer.change_rate(500.0, now=1.0)
+    assert departures.delay(1.0) <= pacer.spacing

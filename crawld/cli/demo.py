@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import signal
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from crawld.errors import InputError
 from crawld.model.slot import format_rate
 
 CRAWLD, ROUND_ROBIN = "crawld-demo", "roundrobin-demo"
+SHORTEST = 5
+"""Seconds below which there is nothing to compare."""
 WARM_UP = 1 / 3
 """Share of the time at the beginning that is not judged: everything has to be crawled once."""
 
@@ -40,7 +43,7 @@ class Samples:
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(5, 3600), help="How long to watch.")
+@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(SHORTEST, 3600), help="How long to watch.")
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
 @click.option("--bandwidth", default="10/s", show_default=True, type=RATE, help="Requests for each crawler.")
 @click.option(
@@ -52,12 +55,15 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
 
     A site on loopback changes by itself; two real daemons crawl it over real HTTP, one choosing by crawl value, one
     round robin. The site knows the truth, and the report says who held more of it. Nothing leaves this machine.
+    Ctrl-C ends it early, with the report of what was seen so far.
     """
     if bandwidth <= 0:
         raise InputError("the demo needs a bandwidth above 0")
     folder = directory or Path(tempfile.mkdtemp(prefix="crawld-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     report = asyncio.run(_Demo(folder, seconds, pages, bandwidth, quiet=as_json).run())
+    if report is None:
+        raise InputError(f"stopped too early to compare the two: let the demo run for {SHORTEST} s or more")
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
@@ -72,8 +78,8 @@ class _Demo:
         self._site = LivingSite(pages, seconds)
         self._samples = Samples()
 
-    async def run(self) -> dict[str, Any]:
-        """Run it and report."""
+    async def run(self) -> dict[str, Any] | None:
+        """Run it, to its end or to the first ctrl-C, and report; None where it was stopped too early for that."""
         from crawld import wiring
 
         async with self._site as site:
@@ -85,8 +91,10 @@ class _Demo:
             uniform.catch_signals = greedy.catch_signals = False
             daemons = [asyncio.create_task(daemon.run()) for daemon in (greedy, uniform)]
             watcher = asyncio.create_task(self._watch(greedy))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, watcher.cancel)
             started = site.elapsed
             await asyncio.wait([watcher, *daemons], return_when=asyncio.FIRST_COMPLETED)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)  # a second ctrl-C does not wait
             ended = site.elapsed
             for daemon in (greedy, uniform):
                 daemon.stop()
@@ -94,6 +102,8 @@ class _Demo:
             with contextlib.suppress(asyncio.CancelledError):
                 await watcher
             await asyncio.gather(*daemons)
+            if ended - started < SHORTEST:
+                return None
             return self._report(started, ended, greedy.crawler.status.requests)
 
     def _settings(self, name: str, policy: str) -> Settings:

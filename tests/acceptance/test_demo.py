@@ -1,11 +1,16 @@
 """The newcomer's first minute."""
 
+import asyncio
 import json
+import signal
 import sqlite3
+import sys
 from pathlib import Path
 
+import pytest
+
 from crawld.cli.demo_report import QUERY
-from tests.process import command
+from tests.process import ENVIRONMENT, command
 
 
 async def test_the_demo_ends_with_a_report_of_what_was_measured(tmp_path: Path) -> None:
@@ -44,3 +49,23 @@ async def test_the_demo_shows_tables_and_where_to_look_further(tmp_path: Path) -
     assert ended.status == 0, ended.err
     for text in ("true freshness", "round robin", "freshest", "sqlite3 -box"):
         assert text in ended.out
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_ctrl_c_ends_the_demo_with_what_was_seen_so_far(tmp_path: Path, late: bool) -> None:
+    """After a few seconds there is a report of them; before, a sentence that says why there is none."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "crawld", "demo", "--seconds", "600", "--database", str(tmp_path), "--json",
+        env=ENVIRONMENT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    while not (tmp_path / "crawld-demo.db").exists():
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(7.0 if late else 0.0)
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    if late:
+        assert process.returncode == 0, err
+        assert 5.0 <= json.loads(out)["seconds"] < 600.0
+    else:
+        assert process.returncode not in {0, None}
+        assert b"too early" in err

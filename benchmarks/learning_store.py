@@ -66,6 +66,6 @@ async def _fill(store: SqlStore, pages: int, now: float) -> None:
             heard = (int(signals[number, crawl]), 0, 0, 0)
             at = start + (crawl + 1) * DAY
             store.record(Record(Crawl(page.id, at, verdict, tau=DAY, signals=heard), PageState.LIVE))
-        if number % 500 == 0:
+        if number % 100 == 0:
             await store.flush()
     await store.flush()

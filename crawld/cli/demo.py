@@ -43,7 +43,9 @@ class Samples:
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(SHORTEST, 3600), help="How long to watch.")
+@click.option(
+    "--seconds", default=60.0, show_default=True, type=click.FloatRange(SHORTEST, 3600), help="How long to watch."
+)
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
 @click.option("--bandwidth", default="10/s", show_default=True, type=RATE, help="Requests for each crawler.")
 @click.option(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from crawld.model.signal import SOURCES
 from crawld.scheduler.estimator import YEAR, Prior
 from crawld.scheduler.tutor import Lesson, Shift, Tutor
 
-BATCH = 500  # pages: with 200 observations of each, a larger one takes more memory and is no faster
+BATCH = 500  # pages; fewer where their histories are long
 SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
 
 
@@ -43,31 +44,34 @@ class Learner:
         self._interval = interval
         self._tutor = Tutor(prior or Prior(), len(SOURCES), half_life=half_life)
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
+        self._behind = False  # whether the last batch left pages waiting
 
     async def run(self) -> None:
-        """Learn until cancelled, one full batch after another while there is more than one to do."""
+        """Learn until cancelled, one batch after another while there is more than one to do."""
         while True:
-            if await self.learn() < BATCH:
+            await self.learn()
+            if not self._behind:
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
 
     async def learn(self) -> int:
         """Fit one batch: pages with new crawls first, then those whose prior moved; how many there were."""
-        dirty = await self._store.dirty_pages(BATCH)
-        again = [page for page, _ in zip(self._again, range(BATCH - len(dirty)))]
-        pages = np.unique(np.append(dirty, np.array(again, np.int64)))
-        if not len(pages):
-            return 0
-        for page in pages.tolist():
-            self._again.pop(page, None)
+        dirty = (await self._store.dirty_pages(BATCH)).tolist()
+        waiting = dict.fromkeys([*dirty, *islice(self._again, BATCH - len(dirty))])
         now = self._clock.now()
-        histories = await self._store.histories(pages)
+        histories = await self._store.histories(np.array([*waiting], np.int64))
+        fitted = len(histories.page_ids)
+        self._behind = fitted < len(waiting) or fitted == BATCH
+        if not fitted:
+            return 0
+        for page in histories.page_ids.tolist():
+            self._again.pop(page, None)
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
         lesson, estimates, shift = await asyncio.to_thread(self._decide, histories, now)
         await self._store.save_estimates(estimates)
         self._student.learn(estimates, lesson.most_shape)
         self._student.shift(shift.page_ids.tolist(), shift.last, shift.since)
         self._again |= dict.fromkeys(lesson.again.tolist())
-        return len(pages)
+        return fitted
 
     def _decide(self, histories: Histories, now: float) -> tuple[Lesson, list[Estimate], Shift]:
         lesson = self._tutor.teach(histories, now)

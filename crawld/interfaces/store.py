@@ -192,8 +192,8 @@ class Store(Protocol):
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
 
-    async def histories(self, page_ids: Ints, *, most_per_page: int = 200) -> Histories:
-        """The latest observations of each page, at most that many."""
+    async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
+        """The latest observations of each page, at most that many; of the first pages only, until `most` are read."""
 
     async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy.exc
 from sqlalchemy import Dialect, Executable, Select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.compiler import SQLCompiler
 
 
 async def run(connection: AsyncConnection, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -43,14 +44,19 @@ async def _run_on_sqlite(connection: AsyncConnection, sql: str, values: list[Any
 async def fetch(
     connection: AsyncConnection, query: Select[Any], parameters: Mapping[str, Any] | None = None
 ) -> Sequence[Sequence[Any]]:
-    """A query's rows as the driver made them."""
-    compiled = query.compile(dialect=connection.dialect)
+    """A query's rows as the driver made them; one that is asked often should be built once."""
+    compiled = _compiled_query(query, connection.dialect)
     given = compiled.construct_params(dict(parameters or {}))
     values = tuple(given[name] for name in compiled.positiontup or ())
     result = await connection.exec_driver_sql(str(compiled), values)
     rows: Sequence[Sequence[Any]] = result.cursor.fetchall()
     result.close()
     return rows
+
+
+@lru_cache(maxsize=16)
+def _compiled_query(query: Select[Any], dialect: Dialect) -> SQLCompiler:
+    return query.compile(dialect=dialect)
 
 
 @lru_cache(maxsize=256)

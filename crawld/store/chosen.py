@@ -10,7 +10,16 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 def among(dialect: str, column: Column[Any], values: Sequence[Any]) -> tuple[ColumnElement[bool], dict[str, Any]]:
     """The condition and its parameter; ids and texts alike."""
+    return chosen(dialect, column), choice(dialect, values)
+
+
+def chosen(dialect: str, column: Column[Any]) -> ColumnElement[bool]:
+    """The condition alone, for a query that is built once."""
     if dialect == "postgresql":
-        return column == func.any(bindparam("chosen", type_=ARRAY(column.type))), {"chosen": list(values)}
-    each = func.json_each(bindparam("chosen")).table_valued("value")
-    return column.in_(select(each.c.value)), {"chosen": json.dumps(values, ensure_ascii=False)}
+        return column == func.any(bindparam("chosen", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("chosen")).table_valued("value").c.value))
+
+
+def choice(dialect: str, values: Sequence[Any]) -> dict[str, Any]:
+    """The condition's parameter."""
+    return {"chosen": list(values) if dialect == "postgresql" else json.dumps(values, ensure_ascii=False)}

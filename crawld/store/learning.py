@@ -1,11 +1,12 @@
 """What the learner reads and writes: pages with news, their histories, their estimates."""
 
 from collections.abc import Sequence
-from itertools import chain
+from functools import cache
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, bindparam, case, or_, select, text, update
+from sqlalchemy import BigInteger, Double, Select, and_, bindparam, case, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Histories, Ints
@@ -16,11 +17,15 @@ from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.batch import CHANGES, known
 from crawld.store.bulk import fetch, run
-from crawld.store.chosen import among
+from crawld.store.chosen import choice, chosen
 from crawld.store.tables import by_source
 from crawld.store.upserts import replacing
 
-READ_AT_ONCE = 500  # pages a query: the driver's thread holds the interpreter while it makes rows
+ROWS_AT_ONCE = (
+    4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
+)
+
+LOOKED_BACK = 2  # crawls for each observation wanted: failures are none
 
 _page, _crawl = tables.pages.c, tables.crawls.c
 
@@ -43,19 +48,25 @@ async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
     return [verdict == Verdict.UNCHANGED.value for (verdict,) in reversed(rows)]
 
 
-async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: int) -> Histories:
-    """The latest observations of the pages, in the order of `page_ids`; unknown pages have none."""
+async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: int, most: int) -> Histories:
+    """The latest observations of the first pages, in the order of `page_ids`; unknown pages have none."""
     ids = np.asarray(page_ids, dtype=np.int64)
-    pages: dict[int, tuple[Any, ...]] = {}
-    tables_read: list[np.ndarray[Any, Any]] = []
     async with reading.connect() as connection:
-        for start in range(0, len(ids), READ_AT_ONCE):
-            chosen = np.sort(ids[start : start + READ_AT_ONCE]).tolist()
-            pages |= await _read_pages(connection, chosen)
-            tables_read.append(await _read_observations(connection, chosen))
+        pages = await _read_pages(connection, ids.tolist())
+        crawls = np.array(
+            [min(pages[page][0], most_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
+        )
+        before = np.cumsum(crawls) - crawls
+        ids = ids[before < most]
+        tables_read = [
+            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LOOKED_BACK * most_per_page)
+            for first, last in pairwise(
+                [*np.unique(before[: len(ids)] // ROWS_AT_ONCE, return_index=True)[1], len(ids)]
+            )
+        ]
     rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))
     rows, offsets = _in_order(rows, ids, most_per_page)
-    unknown = ("", None, *(0,) * len(SOURCES))
+    unknown = (0, "", None, *(0,) * len(SOURCES))
     found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
     return Histories(
         page_ids=ids,
@@ -64,35 +75,53 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: in
         tau=rows[:, 2].copy(),
         changed=rows[:, 3] != 0,
         signals=rows[:, 4:].astype(np.int64),
-        hosts=[page[0] for page in found],
-        first_success=np.array([page[1] for page in found], dtype=np.float64),
-        signal_counts=np.array([page[2:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
+        hosts=[page[1] for page in found],
+        first_success=np.array([page[2] for page in found], dtype=np.float64),
+        signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
     )
 
 
 _WIDTH = 4 + len(SOURCES)
 
 
-async def _read_pages(connection: AsyncConnection, chosen: list[int]) -> dict[int, tuple[Any, ...]]:
-    condition, parameters = among(connection.dialect.name, _page.id, chosen)
+async def _read_pages(connection: AsyncConnection, page_ids: list[int]) -> dict[int, tuple[Any, ...]]:
+    """By page: how often it was crawled, its host, when watching began, and its signals by source."""
+    dialect = connection.dialect.name
+    return {row[0]: tuple(row[1:]) for row in await fetch(connection, _pages(dialect), choice(dialect, page_ids))}
+
+
+@cache
+def _pages(dialect: str) -> Select[Any]:
     host = tables.hosts.c
-    query = select(
-        _page.id, host.name, _page.first_success, *(_page[name] for name in by_source("counted"))
-    ).join_from(tables.pages, tables.hosts, host.id == _page.host_id).where(condition)  # fmt: skip
-    return {row[0]: tuple(row[1:]) for row in await fetch(connection, query, parameters)}
+    return (
+        select(_page.id, _page.crawls, host.name, _page.first_success, *(_page[name] for name in by_source("counted")))
+        .join_from(tables.pages, tables.hosts, host.id == _page.host_id)
+        .where(chosen(dialect, _page.id))
+    )
 
 
-async def _read_observations(connection: AsyncConnection, chosen: list[int]) -> np.ndarray[Any, Any]:
-    """Rows (page, at, tau, changed, signals…), by page and oldest first."""
-    condition, parameters = among(connection.dialect.name, _crawl.page_id, chosen)
-    changed = case((or_(*(_crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
-    query = (
-        select(_crawl.page_id, _crawl.at, _crawl.tau, changed, *(_crawl[name] for name in by_source("signals")))
-        .where(condition, _crawl.tau.is_not(None), _crawl.verdict != Verdict.FAILED.value)
-        .order_by(_crawl.page_id, _crawl.id)
-    )  # fmt: skip
-    rows = await fetch(connection, query, parameters)
+async def _read_observations(connection: AsyncConnection, page_ids: list[int], most: int) -> np.ndarray[Any, Any]:
+    """Rows (page, at, tau, changed, signals…) of each page's latest crawls, by page and oldest first."""
+    dialect = connection.dialect.name
+    rows = await fetch(connection, _observations(dialect), choice(dialect, page_ids) | {"skipped": most})
     return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * _WIDTH).reshape(-1, _WIDTH)
+
+
+@cache
+def _observations(dialect: str) -> Select[Any]:
+    changed = case((or_(*(_crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
+    # More may be kept of a page than is ever read: look no further back than that many crawls, by the index alone.
+    other = tables.crawls.alias()
+    before = (
+        select(other.c.id).where(other.c.page_id == _page.id)
+        .order_by(other.c.id.desc()).offset(bindparam("skipped", type_=BigInteger)).limit(1).scalar_subquery()
+    )  # fmt: skip
+    return (
+        select(_page.id, _crawl.at, _crawl.tau, changed, *(_crawl[name] for name in by_source("signals")))
+        .join_from(tables.pages, tables.crawls, and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0)))
+        .where(chosen(dialect, _page.id), _crawl.tau.is_not(None), _crawl.verdict != Verdict.FAILED.value)
+        .order_by(_page.id, _crawl.id)
+    )
 
 
 def _in_order(rows: np.ndarray[Any, Any], ids: Ints, most: int) -> tuple[np.ndarray[Any, Any], Ints]:

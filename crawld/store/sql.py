@@ -250,9 +250,9 @@ class SqlStore:
         return await learning.dirty_pages(self._reading, limit)
 
     @patiently
-    async def histories(self, page_ids: Ints, *, most_per_page: int = 200) -> Histories:
-        """The latest observations of each page, at most that many; gone counts as a change."""
-        return await learning.read_histories(self._reading, page_ids, most_per_page)
+    async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
+        """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
+        return await learning.read_histories(self._reading, page_ids, most_per_page, most)
 
     @patiently
     async def save_estimates(self, estimates: Sequence[Estimate]) -> None:

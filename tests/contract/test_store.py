@@ -304,6 +304,22 @@ class TestLearning:
         assert histories.hosts == ["example.org"] * 3
         assert np.isnan(histories.first_success).tolist() == [False, True, False]
 
+    async def test_long_histories_are_read_of_a_few_pages_at_a_time(self, store: SqlStore) -> None:
+        """Of the first pages until so many observations are read, of one at least, and none from too far back."""
+        await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+        for page_id in (1, 2, 3):
+            store.record(record(page_id, Verdict.NEW))
+            for i in range(1, 8):
+                verdict = Verdict.FAILED if page_id == 3 and i >= 3 else Verdict.UNCHANGED
+                store.record(record(page_id, verdict, at=NOW + i, tau=1.0))
+        await store.flush()
+        asked = np.array([2, 3, 1])
+        for most, read in ((1, [2]), (2, [2]), (3, [2, 3]), (4, [2, 3]), (5, [2, 3, 1])):
+            histories = await store.histories(asked, most_per_page=2, most=most)
+            assert histories.page_ids.tolist() == read, most
+            assert len(histories.hosts) == len(histories.offsets) - 1 == len(histories.signal_counts) == len(read)
+        assert histories.at.tolist() == [NOW + 6, NOW + 7, NOW + 6, NOW + 7]  # page 3: failures further than looked at
+
     async def test_no_pages_no_histories(self, store: SqlStore) -> None:
         """An empty question has an empty answer of the right shape."""
         histories = await store.histories(np.array([], dtype=np.int64))

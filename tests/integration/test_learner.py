@@ -167,6 +167,19 @@ async def test_it_runs_until_cancelled_and_sleeps_between(tmp_path: Path) -> Non
     await store.close()
 
 
+async def test_long_histories_are_learnt_in_pieces_without_a_pause(tmp_path: Path) -> None:
+    """More observations than are read at once: every page is believed before the learner sleeps."""
+    store = await crawled(tmp_path, {page: [True] * 190 for page in range(1, 121)})
+    pupil, clock = Pupil(), HandClock(NOW + 200 * DAY)
+    running = asyncio.create_task(Learner(store, pupil, clock).run())
+    while not clock.sleeps:
+        await asyncio.sleep(0.001)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert sorted(pupil.believed) == list(range(1, 121))
+    await store.close()
+
+
 async def test_pages_that_keep_to_their_rates_come_to_be_believed(tmp_path: Path) -> None:
     """Caution is taught at first; a host whose crawls were foretold by its pages' rates is freed of it, every page."""
     rng = random.Random(1)

@@ -1,6 +1,7 @@
 """`crawld run`: the daemon."""
 
 import asyncio
+import ctypes
 import importlib
 import logging
 import resource
@@ -16,6 +17,7 @@ from crawld.errors import InputError
 
 log = logging.getLogger("crawld")
 OPEN_FILES = 65536
+HEAPS, M_ARENA_MAX = 2, -8
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
   crawld run --urls urls.txt --bandwidth 2/s
@@ -69,6 +71,7 @@ def command(
 
     wiring.set_up_logging(settings)
     _allow_open_files()
+    _share_heaps()
     read_again = partial(load, config_file, given)
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
@@ -96,6 +99,13 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         except OSError as error:
             log.warning("open files stay limited", extra={"limit": soft, "reason": error.strerror})
+
+
+def _share_heaps() -> None:
+    """Have threads share two heaps: glibc would make one for each, and each keeps what it once held."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's alone
+    if mallopt is not None and not mallopt(M_ARENA_MAX, HEAPS):
+        log.warning("threads keep heaps of their own")
 
 
 def _holds_pages(settings: Settings) -> bool:

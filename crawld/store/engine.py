@@ -13,7 +13,7 @@ from crawld.store.address import Address
 
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
 # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
-WRITER_CACHE_KB, READER_CACHE_KB = 8192, 4096
+WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 

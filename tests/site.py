@@ -88,6 +88,7 @@ class Site:
     versions: dict[str, int] = field(default_factory=dict)  # `/cue/…` pages: how often they changed
     port: int = 0
     began: float = 0.0
+    stall: float = STALL
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when the machine kept the server waiting
     _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -113,15 +114,15 @@ class Site:
     async def _watch_lag(self) -> None:
         while True:
             asleep = time.monotonic()
-            await asyncio.sleep(STALL / 4)
+            await asyncio.sleep(self.stall / 4)
             woke = time.monotonic()
-            if woke - asleep > STALL:
+            if woke - asleep > self.stall:
                 self.stalls.append((asleep, woke))
 
     @property
     def lag(self) -> float:
         """The longest this machine kept the server waiting: so far may a time in the log be off."""
-        return max((end - start for start, end in self.stalls), default=STALL)
+        return max((end - start for start, end in self.stalls), default=self.stall)
 
     def most(self, rate: float, width: float) -> float:
         """The most requests that may be logged in a window where `rate` is promised: both its ends may be off."""

@@ -75,7 +75,8 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
             if match is not None:
                 recorded.remove(match)
                 continue
-            after = min((moment for moment in killed if moment >= visit), default=None)
+            # What was on its way when the kill came is noted a moment after it.
+            after = min((moment for moment in killed if moment >= visit - CLOCKS), default=None)
             lost_ages.append(float("inf") if after is None else after - visit)
         twice += len(recorded)
     return {

@@ -6,7 +6,6 @@ import os
 import random
 import secrets
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,13 +17,13 @@ from crawld.api.public import PublicServer, public_app
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.content.rules import DigestRule, rule_for
-from crawld.content.url_list import UrlList, read_url_list
 from crawld.daemon.audits import AUDITS_KEPT
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.demand import Demand
 from crawld.daemon.discovery import Discoverer
 from crawld.daemon.learner import Learner
+from crawld.daemon.list_file import ListFile
 from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
 from crawld.daemon.pages import Pages
@@ -37,7 +36,6 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult
 from crawld.model.estimate import Estimate
-from crawld.model.page import FROM_LIST
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.estimator import Prior
@@ -77,16 +75,6 @@ class Tempo:
 def user_agent(settings: Settings) -> str:
     """Who we say we are: as set, or our name with the webmaster of this machine as contact."""
     return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{socket.getfqdn() or 'localhost'})"
-
-
-def read_list(source: str) -> UrlList:
-    """The URL list from a file, or from standard input for `-`."""
-    if source == "-":
-        return read_url_list(sys.stdin.buffer.read())
-    try:
-        return read_url_list(Path(source).read_bytes())
-    except OSError as error:
-        raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
 
 
 def digest_rules(settings: Settings) -> Sequence[DigestRule]:
@@ -130,7 +118,8 @@ class Assembly:
         shelf = Shelf(settings.database)
         self.demand = Demand(shelf, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else shelf
-        self.watch = ListWatch(self._list_file, self.load_list)
+        self.list = ListFile(lambda: self.settings.urls, self._reading_list, self.roster, self.store, self.clock)
+        self.watch = ListWatch(self._list_file, self.list.load_changed)
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
         )
@@ -188,7 +177,7 @@ class Assembly:
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
         services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
-        services.append(self.watch.run)
+        services += [self.list.run, self.watch.run]
         self.steering.on_reload = partial(self.reload, read_settings)
         return Daemon(
             store=self.store,
@@ -232,6 +221,7 @@ class Assembly:
 
         A round is not shorter than the time between two visits to a page.
         """
+        await self.list.begun()
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         round_seconds = min(max(all_pages, self.settings.min_interval), LONGEST_GUESS)
         guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
@@ -243,39 +233,16 @@ class Assembly:
             self.crawler.audits.record(fresh=fresh)
         for poll in self.listener.watch_given(self.clock.now()):
             self.store.record_poll(poll)
-        await self.load_list()
         await self.steering.restore(self.settings.bandwidth, insist=self._insist)
         if self.copies is self.demand:
             await self.demand.restore()
+        await self.list.begin()
+
+    def _reading_list(self) -> None:
+        self.watch.loading()
 
     def _list_file(self) -> Path | None:
         return None if self.settings.urls in {None, "-"} else Path(str(self.settings.urls))
-
-    async def load_list(self) -> None:
-        """Take over the URL list of the settings; each bad line is named, nothing usable is an error."""
-        source = self.settings.urls
-        if source is None:
-            return
-        self.watch.loading()
-        listed = read_list(source)
-        for bad in listed.bad:
-            log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})
-        if not listed.wanted:
-            bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
-            raise InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
-        taken = await self.roster.adopt(listed.wanted, origin=FROM_LIST, now=self.clock.now())
-        log.info(
-            "list",
-            extra={
-                "list": source,
-                "pages": len(listed.wanted),
-                "added": len(taken.added) + len(taken.returned),
-                "reweighted": len(taken.reweighted),
-                "retired": len(taken.retired),
-                "bad": len(listed.bad),
-                "duplicates": listed.duplicates,
-            },
-        )
 
     async def reload(self, read_settings: Callable[[], Settings] | None) -> str:
         """Read settings and list again; bad ones change nothing, and the sentence says why."""
@@ -285,7 +252,7 @@ class Assembly:
             changed = {name for name in Settings.model_fields if getattr(new, name) != getattr(self.settings, name)}
             old, self.settings = self.settings, new
             try:
-                await self.load_list()
+                await self.list.load()
             except InputError:
                 self.settings = old
                 raise

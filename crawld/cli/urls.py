@@ -13,10 +13,10 @@ from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.clock import SystemClock
 from crawld.config import load
 from crawld.content.url_list import UrlList, read_url_list
+from crawld.daemon.list_file import read_list
 from crawld.errors import InputError
 from crawld.model.page import BY_HAND, PageState, Wanted
 from crawld.store import SqlStore
-from crawld.wiring import read_list
 
 AT_ONCE = 5000
 
@@ -53,7 +53,7 @@ def import_(file: str, config_file: Path | None, database: str | None) -> None:
 @CONFIG
 @DATABASE
 def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
-    """Retire these pages; their history is kept. A page on the watched list comes back when that is read again."""
+    """Retire these pages; their history is kept. One on the URL list comes back when that has changed, or on reload."""
     listed = read_url_list("\n".join(urls).encode())
     _name_bad_lines(listed)
     wanted = [page.url for page in listed.wanted]

@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from crawld.scheduler.scheduler import Arrivals, Scheduler
 
 INDEXED_AT_ONCE = 1000
 INDEX_PAUSE = 0.01
+MANY_LINES = 10_000
 YOUNG_OBJECTS = 10_000
 """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy daemon."""
 
@@ -120,18 +121,37 @@ class Roster:
             del self._unindexed[-INDEXED_AT_ONCE:]
             await asyncio.sleep(INDEX_PAUSE)
 
-    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
-        """Take over a URL list while running."""
-        adoption = await self._store.adopt(wanted, origin=origin, now=now, complete=complete)
+    async def adopt(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = True,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Adoption:
+        """Take over a URL list while running; `progress` is told after how many lines."""
+        parts: list[Adoption] = []
+        lines = 0
+        async with aclosing(self._store.adopting(wanted, origin=origin, now=now, complete=complete)) as adopting:
+            async for part in adopting:
+                self._follow(part)
+                parts.append(part)
+                lines += part.lines
+                progress(lines)
+        if lines >= MANY_LINES:
+            gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
+        return Adoption.of(parts)
+
+    def _follow(self, adoption: Adoption) -> None:
+        """Bring memory to what the store has done."""
         self._take_in([*adoption.added, *adoption.returned])
         for page in adoption.reweighted:
             self._pages.put(page)
         self._scheduler.reweight(
             [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])
         )
-        gone = [page.id for page in adoption.retired]
-        self._drop(gone)
-        return adoption
+        self._drop([page.id for page in adoption.retired])
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""

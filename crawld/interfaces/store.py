@@ -1,6 +1,6 @@
 """What the drivers need of the store."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,12 +19,24 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What taking over a URL list did."""
+    """What taking over a URL list, or some lines of it, did."""
 
-    added: Sequence[Page]
-    returned: Sequence[Page]  # retired before, wanted again
-    reweighted: Sequence[Page]
-    retired: Sequence[Page]
+    added: Sequence[Page] = ()
+    returned: Sequence[Page] = ()  # retired before, wanted again
+    reweighted: Sequence[Page] = ()
+    retired: Sequence[Page] = ()
+    lines: int = 0
+
+    @classmethod
+    def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
+        """What the parts did together."""
+        return cls(
+            added=[page for part in parts for page in part.added],
+            returned=[page for part in parts for page in part.returned],
+            reweighted=[page for part in parts for page in part.reweighted],
+            retired=[page for part in parts for page in part.retired],
+            lines=sum(part.lines for part in parts),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +153,11 @@ class Store(Protocol):
 
         A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
         """
+
+    def adopting(
+        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True
+    ) -> AsyncGenerator[Adoption, None]:
+        """The same a piece at a time, each committed when it is given; pages no longer listed come last."""
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those unknown or retired already are passed over."""

@@ -1,5 +1,6 @@
 """What a page's URL must look like, and who is asked for it."""
 
+import re
 from functools import lru_cache
 
 from yarl import URL
@@ -8,6 +9,10 @@ from crawld.errors import InputError
 
 LONGEST_URL = 8_000
 DEFAULT_PORTS = {"http": 80, "https": 443}
+_UNWANTED = re.compile(r"[\x00-\x20\x7f]")
+# What most lists and sitemaps are made of is spelt as it should be, and need not be taken apart to see it.
+_NAME, _SEGMENT = r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*", r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*"
+_PLAIN = re.compile(rf"https?://{_NAME}/(?:{_SEGMENT}/)*(?:{_SEGMENT})?(?:\?[A-Za-z0-9_.~=&-]+)?")
 
 
 def normalise(text: str) -> str:
@@ -19,8 +24,14 @@ def normalise(text: str) -> str:
     text = text.strip()
     if len(text) > LONGEST_URL:
         raise InputError(f"URL of {len(text):,} characters (at most {LONGEST_URL:,})")
-    if any(ord(c) <= 0x20 or ord(c) == 0x7F for c in text):
+    if _PLAIN.fullmatch(text):
+        return text
+    if _UNWANTED.search(text):
         raise InputError("URL with a space or a control character inside")
+    return _taken_apart(text)
+
+
+def _taken_apart(text: str) -> str:
     try:
         url = URL(text)
         host, port = url.host, url.port

@@ -146,6 +146,8 @@ class Frontier(Keeper):
 
     def pick(self, now: float) -> int | None:
         """Hold and return the best page that may be asked now."""
+        if not self.pages.waiting:
+            return None
         self._calls += 1
         if now == self._now:
             self._at_once += 1

@@ -2,8 +2,8 @@
 
 Their order does not change with time (longest overdue first, never crawled before all; then importance, then row), so
 each host has its pages sorted, and only the heads of the hosts are compared at a slot. Pages taken in together form one
-sorted run; single ones join a heap. An entry is deleted lazily: it is good while the page is marked as standing in that
-very run, or in the heap with that very key.
+sorted run, which takes in older ones that are no longer than itself; single ones join a heap. An entry is deleted
+lazily: it is good while the page is marked as standing in that very run, or in the heap with that very key.
 """
 
 from heapq import heappop, heappush
@@ -58,14 +58,11 @@ class Overdue:
             for row in rows.tolist():
                 self._push(row)
             return
-        pages = self._pages
-        rank = np.where(pages.due[rows] == -np.inf, pages.mu[rows], 0.0)
-        order = np.lexsort((-rows, rank, -pages.due[rows], pages.host[rows]))
-        rows = rows[order]
-        self._mark[rows] = self._next_run
-        hosts, starts = np.unique(pages.host[rows], return_index=True)
-        for host, run in zip(hosts.tolist(), np.split(rows.astype(np.int32), starts[1:]), strict=True):
-            self._runs.setdefault(host, []).append((self._next_run, run))
+        late = self._sorted(rows.astype(np.int32))
+        self._mark[late] = self._next_run
+        hosts, starts = np.unique(self._pages.host[late], return_index=True)
+        for host, run in zip(hosts.tolist(), np.split(late, starts[1:]), strict=True):
+            self._add_run(host, run)
             self._renew(host)
         self._next_run += 1
 
@@ -99,6 +96,24 @@ class Overdue:
         hosts = np.flatnonzero(due == least)
         rank = self._head_rank[hosts]
         return int(self._head_row[hosts[rank == rank.min()]].min())
+
+    def _add_run(self, host: int, run: NDArray[np.int32]) -> None:
+        """Add a run, joined with those before it that are no longer: a host has few, however often pages come."""
+        runs = self._runs.setdefault(host, [])
+        joined = run
+        while runs and len(runs[-1][1]) <= len(joined):
+            number, other = runs.pop()
+            joined = np.concatenate([joined, other[self._mark[other] == number]])
+        if len(joined) > len(run):
+            joined = self._sorted(joined)
+            self._mark[joined] = self._next_run
+        runs.append((self._next_run, joined))
+
+    def _sorted(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The rows by host, the best of each last."""
+        pages = self._pages
+        rank = np.where(pages.due[rows] == -np.inf, pages.mu[rows], 0.0)
+        return rows[np.lexsort((-rows, rank, -pages.due[rows], pages.host[rows]))]
 
     def _push(self, row: int) -> None:
         host = int(self._pages.host[row])

@@ -1,6 +1,6 @@
 """Pages: taking over a URL list."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Self, TypeVar
@@ -49,7 +49,9 @@ class PageList:
         self._reading = reading
         self._shown = shown
 
-    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool) -> Adoption:
+    async def adopt(
+        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool
+    ) -> AsyncGenerator[Adoption, None]:
         """Add, re-weight, bring back; with `complete`, retire what the origin no longer lists."""
         lines = {line.url: line.importance for line in wanted}  # the last of equal lines counts
         hosts_of_origins: dict[str, str] = {}
@@ -57,17 +59,15 @@ class PageList:
         async def take(connection: AsyncConnection) -> _Chunk:
             return await _Chunk(origin, now, hosts_of_origins).take(connection, chunk)
 
-        parts: list[_Chunk] = []
+        kept: set[int] = set()
         rest = iter(lines.items())
         while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
-            parts.append(await self._write(take))
-        kept = {page_id for part in parts for page_id in part.kept}
-        return Adoption(
-            added=[page for part in parts for page in part.added],
-            returned=[page for part in parts for page in part.returned],
-            reweighted=[page for part in parts for page in part.reweighted],
-            retired=await self._retire_others(origin, kept, now) if complete else [],
-        )
+            part = await self._write(take)
+            kept |= part.kept
+            yield Adoption(part.added, part.returned, part.reweighted, lines=len(chunk))
+        if complete:
+            async for retired in self._retire_others(origin, kept, now):
+                yield Adoption(retired=retired)
 
     async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
         """Retire these pages, whoever listed them; unknown and retired ones are passed over."""
@@ -85,7 +85,7 @@ class PageList:
             retired += await self._write(take)
         return retired
 
-    async def _retire_others(self, origin: str, kept: set[int], now: float) -> list[Page]:
+    async def _retire_others(self, origin: str, kept: set[int], now: float) -> AsyncGenerator[list[Page], None]:
         query = (
             _select_pages().where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
             .order_by(_page.id).limit(ADOPTED_AT_ONCE)
@@ -95,15 +95,13 @@ class PageList:
             async with self._reading.connect() as connection:
                 return (await connection.execute(query, {"last": last})).all()
 
-        retired: list[Page] = []
         last = 0
         while rows := await keep_trying(read, self._shown):
             last = rows[-1].id
             unlisted = [_page_of(row) for row in rows if row.id not in kept]
             if unlisted:
                 await self._write(partial(_retire, pages=unlisted, now=now))
-                retired += unlisted
-        return retired
+                yield unlisted
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:

@@ -1,7 +1,7 @@
 """The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -208,9 +208,16 @@ class SqlStore:
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
-        return await PageList(self._connection, self._reading, self.shown).adopt(
+        parts = self.adopting(wanted, origin=origin, now=now, complete=complete)
+        return Adoption.of([part async for part in parts])
+
+    def adopting(
+        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True
+    ) -> AsyncGenerator[Adoption, None]:
+        """The same a piece at a time."""
+        return PageList(self._connection, self._reading, self.shown).adopt(
             wanted, origin=origin, now=now, complete=complete
-        )  # fmt: skip
+        )
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""

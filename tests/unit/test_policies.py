@@ -54,6 +54,16 @@ def test_every_policy_runs_behind_the_same_verbs(name: str) -> None:
     assert after != {None}
 
 
+@pytest.mark.parametrize("name", policies.POLICIES)
+def test_with_no_page_at_all_nothing_is_picked_until_one_comes(name: str) -> None:
+    """A daemon may begin with an empty list, know no host yet, and be given pages later."""
+    gate = HostGate(Manners(spacing=0.0))
+    chooser = policies.build(name, bandwidth=10.0, gate=gate, intervals=UNBOUND, rng=np.random.default_rng(2))
+    assert [chooser.pick(slot / 10.0) for slot in range(30)] == [None] * 30
+    rows = chooser.add(np.array([gate.host("a.example")]), world(1), np.full(1, np.nan), np.zeros(1))
+    assert chooser.pick(4.0) == rows[0]
+
+
 @pytest.mark.parametrize("name", [name for name, policy in policies.POLICIES.items() if policy.plan])
 def test_policies_of_rates_visit_at_their_rates(name: str) -> None:
     """Over a long run each page in turn gets its allotted rate, and pages with perfect signals theirs upon these."""

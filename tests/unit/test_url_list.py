@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawld.content.url_list import read_url_list
 from crawld.errors import InputError
-from crawld.model.url import host_of, normalise, origin_of
+from crawld.model.url import _PLAIN, _taken_apart, host_of, normalise, origin_of
 
 
 def test_good_lines_are_taken_and_bad_ones_named() -> None:
@@ -87,3 +87,9 @@ def test_host_and_origin_name_who_is_asked() -> None:
     assert host_of("http://a.example:8080/") == "a.example:8080"
     assert host_of("http://[::1]:81/") == "[::1]:81"
     assert origin_of("https://a.example:8443/x?y") == "https://a.example:8443"
+
+
+@given(st.from_regex(_PLAIN, fullmatch=True))
+def test_what_is_plain_is_what_taking_it_apart_gives(text: str) -> None:
+    """The short way for most URLs and the parser's way end at the same spelling."""
+    assert normalise(text) == _taken_apart(text) == text

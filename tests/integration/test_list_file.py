@@ -1,0 +1,127 @@
+"""The URL list over a real store: taken over once, in pieces, and never left half believed."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from crawld.clock import SystemClock
+from crawld.daemon.list_file import TAKEN_OVER, ListFile
+from crawld.daemon.pages import Pages
+from crawld.daemon.roster import Roster
+from crawld.errors import InputError
+from crawld.scheduler import policies
+from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.scheduler import Scheduler
+from crawld.signals.matching import PageIndex
+from crawld.store import SqlStore
+
+
+class Started:
+    """What a daemon has of its list, over the database of a folder."""
+
+    def __init__(self, folder: Path, patience: float) -> None:
+        self.file = folder / "urls.txt"
+        self.reads = 0
+        clock = SystemClock()
+        gate = HostGate(Manners(0.0, 60.0, 1), random.Random(1))
+        self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=gate))
+        self.store = SqlStore(f"sqlite:///{folder / 'x.db'}")
+        self.roster = Roster(self.store, Pages(), self.scheduler, gate, PageIndex())
+        self.list = ListFile(lambda: str(self.file), self._read, self.roster, self.store, clock, patience=patience)
+
+    def _read(self) -> None:
+        self.reads += 1
+
+    def write(self, names: Iterable[object]) -> None:
+        """List these pages."""
+        self.file.write_text("".join(f"https://example.org/{name}\n" for name in names))
+
+
+@asynccontextmanager
+async def started(folder: Path, patience: float = 60.0) -> AsyncIterator[Started]:
+    """A start with the database of the folder, and its end."""
+    parts = Started(folder, patience)
+    await parts.store.start()
+    await parts.roster.restore(0.0)
+    try:
+        yield parts
+    finally:
+        await parts.store.close()
+
+
+async def test_a_restart_with_the_same_list_has_nothing_to_do(tmp_path: Path) -> None:
+    """A page removed by hand stays away until the list has changed, or is read on request."""
+    async with started(tmp_path) as first:
+        first.write("abc")
+        await first.list.begin()
+        assert len(first.scheduler) == 3
+        await first.roster.retire(["https://example.org/a"], now=0.0)
+    async with started(tmp_path) as second:
+        await second.list.begin()
+        await second.list.load_changed()
+        assert (second.reads, len(second.scheduler)) == (2, 2)
+        await second.list.load()
+        assert len(second.scheduler) == 3
+    async with started(tmp_path) as third:
+        third.write("bcdef")
+        await third.list.begin()
+        assert {page.url[-1] for page in third.roster.pages()} == set("bcdef")
+
+
+async def test_a_long_list_is_taken_over_while_the_daemon_serves(tmp_path: Path) -> None:
+    """The start does not wait for it; pages come in piece by piece, and those no longer listed leave."""
+    async with started(tmp_path) as first:
+        first.write(range(100))
+        await first.list.begin()
+    async with started(tmp_path, patience=0.0) as second:
+        second.write(range(50, 10_050))
+        await second.list.begin()
+        sizes = [len(second.scheduler)]
+        running = asyncio.create_task(second.list.run())
+        begun = asyncio.create_task(second.list.begun())
+        while not begun.done():
+            await asyncio.sleep(0)
+            if len(second.scheduler) != sizes[-1]:
+                sizes.append(len(second.scheduler))
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        assert sizes[0] == 100
+        assert len(sizes) >= 5
+        assert sizes[-1] == len(second.scheduler) == 10_000
+
+
+async def test_a_list_that_was_cut_short_is_taken_over_again(tmp_path: Path) -> None:
+    """Whoever dies halfway and is then given the list of before does not take that for what the database holds."""
+    async with started(tmp_path) as first:
+        first.write(range(10))
+        await first.list.begin()
+    async with started(tmp_path, patience=0.0) as second:
+        second.write(range(20_000))
+        await second.list.begin()
+        running = asyncio.create_task(second.list.run())
+        while len(second.scheduler) == 10:
+            await asyncio.sleep(0)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        assert await second.store.setting(TAKEN_OVER) is None
+    async with started(tmp_path) as third:
+        assert 10 < len(third.scheduler) < 20_000
+        third.write(range(10))
+        await third.list.begin()
+        assert len(third.scheduler) == 10
+
+
+async def test_a_list_of_nothing_is_refused_also_where_the_start_did_not_wait(tmp_path: Path) -> None:
+    """The daemon's loop ends with the sentence."""
+    async with started(tmp_path, patience=0.0) as parts:
+        parts.file.write_text("ftp://example.org/\n")
+        with suppress(InputError):  # said at once where it was found out in time
+            await parts.list.begin()
+        with pytest.raises(InputError, match="1 bad"):
+            await parts.list.run()

@@ -78,7 +78,7 @@ class TestAdopt:
         """Adoption is idempotent."""
         await store.adopt(wanted("a", "b"), origin="list", now=NOW)
         adoption = await store.adopt(wanted("a", "b", "b"), origin="list", now=NOW)
-        assert adoption == type(adoption)([], [], [], [])
+        assert adoption == type(adoption)([], [], [], [], lines=2)
 
     async def test_a_new_importance_is_taken_over(self, store: SqlStore) -> None:
         """A line with another weight re-weights its page."""

@@ -17,6 +17,7 @@ from crawld.model.page import FROM_LIST
 
 log = logging.getLogger("crawld")
 
+STANDARD_INPUT = "-"
 TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list
 PATIENCE = 10.0  # seconds for which the first slot waits for the list
 PROGRESS_SECONDS = 10.0
@@ -28,7 +29,7 @@ def read_list(source: str) -> UrlList:
 
 
 def _body(source: str) -> bytes:
-    if source == "-":
+    if source == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
@@ -81,8 +82,9 @@ class ListFile:
         await self._take_over(unless_same=True)
 
     async def load(self) -> None:
-        """Take the list over as it is now: pages removed by hand come back."""
-        await self._take_over(unless_same=False)
+        """Take the list over as it is now: pages removed by hand come back. Standard input was read at the start."""
+        if self._source() != STANDARD_INPUT:
+            await self._take_over(unless_same=False)
 
     async def _take_over(self, *, unless_same: bool) -> None:
         """Each bad line is named, nothing usable is an error."""
@@ -91,7 +93,8 @@ class ListFile:
             if source is None:
                 return
             self._reading()
-            body = await asyncio.to_thread(_body, source)
+            # A thread that waits for somebody to type could not be ended.
+            body = _body(source) if source == STANDARD_INPUT else await asyncio.to_thread(_body, source)
             mark = hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
             if unless_same and await self._store.setting(TAKEN_OVER) == mark:
                 log.info("list", extra={"list": source, "unchanged": True})

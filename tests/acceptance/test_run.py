@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import sqlite3
+import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.process import command, daemon, settings
+from tests.process import ENVIRONMENT, Running, command, daemon, settings
 from tests.site import Site
 
 
@@ -99,3 +100,23 @@ async def test_bad_arguments_get_a_sentence_and_status_2(tmp_path: Path, argumen
     assert said in ended.err
     assert "Traceback" not in ended.err
     assert list(tmp_path.glob("*.db")) == []
+
+
+async def test_a_list_from_standard_input_is_read_once(tmp_path: Path) -> None:
+    """A reload takes over the settings and leaves the pages: there is nothing more to read."""
+    async with Site() as site:
+        file = settings(tmp_path, [], bandwidth="5/s")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "crawld", "run", "--config", str(file), "--urls", "-", cwd=tmp_path, env=ENVIRONMENT,
+            stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        running = Running(process)
+        assert process.stdin is not None
+        process.stdin.write(f"{site.url('/ok/1')}\n{site.url('/ok/2')}\n".encode())
+        process.stdin.close()
+        assert "pages=2" in await running.until_logged("ready")
+        process.send_signal(signal.SIGHUP)
+        assert "took over" in await running.until_logged("reload")
+        assert await running.end() == 0
+    with sqlite3.connect(tmp_path / "x.db") as db:
+        assert db.execute("SELECT count(*) FROM pages WHERE state != 'retired'").fetchone() == (2,)

@@ -3,7 +3,8 @@
     python -m benchmarks.kills [--kills 200] [--json]
 
 After each kill the database must be whole. At the end every crawl must have been seen by the server once, no page
-may be missing, and of what the server saw only the last moments before a kill may be unrecorded.
+may be missing, and of what the server saw only the last moments before a kill may be unrecorded. Time in which the
+machine kept the server itself waiting does not count as such a moment; beside it stands the age with that time.
 """
 
 import argparse
@@ -63,7 +64,8 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
     crawls: dict[str, list[float]] = defaultdict(list)
     for url, at in rows:
         crawls[url].append(at)
-    twice, lost_ages, visits_all = 0, [], 0
+    twice, visits_all = 0, 0
+    lost: list[tuple[float, float]] = []  # when it was seen, when the kill came
     for page in {seen.target: seen for seen in site.visits() if seen.path.startswith("/poisson/")}.values():
         url = f"http://{page.host}{page.target}"
         visits = sorted(seen.wall for seen in site.visits() if seen.target == page.target)
@@ -76,8 +78,7 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
                 recorded.remove(match)
                 continue
             # What was on its way when the kill came is noted a moment after it.
-            after = min((moment for moment in killed if moment >= visit - CLOCKS), default=None)
-            lost_ages.append(float("inf") if after is None else after - visit)
+            lost.append((visit, min((moment for moment in killed if moment >= visit - CLOCKS), default=float("inf"))))
         twice += len(recorded)
     return {
         "pages": pages,
@@ -85,9 +86,18 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
         "requests_seen": visits_all,
         "crawls_recorded": len(rows),
         "recorded_twice_or_never_seen": twice + sum(len(rest) for rest in crawls.values()),
-        "lost": len(lost_ages),
-        "oldest_lost_seconds": max(lost_ages, default=0.0),
+        "lost": len(lost),
+        "oldest_lost_seconds": max((kill - seen - _stood_still(site, seen, kill) for seen, kill in lost), default=0.0),
+        "oldest_lost_seconds_with_stalls": max((kill - seen for seen, kill in lost), default=0.0),
+        "longest_stall_of_the_server_seconds": max((end - start for start, end in site.stalls), default=0.0),
     }
+
+
+def _stood_still(site: Site, start: float, end: float) -> float:
+    """For how much of the time between two moments of the wall clock the machine kept the server waiting."""
+    ahead = time.time() - time.monotonic()
+    overlaps = (min(end, until + ahead) - max(start, since + ahead) for since, until in site.stalls)
+    return sum(overlap for overlap in overlaps if overlap > 0)
 
 
 def main() -> None:

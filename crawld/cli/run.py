@@ -17,7 +17,8 @@ from crawld.errors import InputError
 
 log = logging.getLogger("crawld")
 OPEN_FILES = 65536
-HEAPS, M_ARENA_MAX = 2, -8
+M_ARENA_MAX = -8  # as in malloc.h
+HEAPS = 2
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
   crawld run --urls urls.txt --bandwidth 2/s

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import logging
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,7 +61,12 @@ class ListFile:
     async def begin(self) -> None:
         """Take the list over at a start; what is left of it after a while is for `run`."""
         self._first = asyncio.create_task(self._take_over(unless_same=True))
-        await asyncio.wait([self._first], timeout=self._patience)
+        try:
+            await asyncio.wait([self._first], timeout=self._patience)
+        except asyncio.CancelledError:
+            self._first.cancel()
+            await asyncio.wait([self._first])
+            raise
         if self._first.done():
             await self._first
 
@@ -114,12 +118,12 @@ class ListFile:
             _report(source, listed, taken)
 
     async def _adopt(self, source: str, listed: UrlList) -> Adoption:
-        told = time.monotonic()
+        told = self._clock.monotonic()
 
         def progress(lines: int) -> None:
             nonlocal told
-            if time.monotonic() - told >= PROGRESS_SECONDS:
-                told = time.monotonic()
+            if (now := self._clock.monotonic()) - told >= PROGRESS_SECONDS:
+                told = now
                 log.info("taking over the list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
 
         return await self._roster.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)

@@ -56,12 +56,28 @@ class Daemon:
             try:
                 pages = await self.roster.restore(self.clock.now())
                 log.info("restored", extra={"pages": pages})
-                await self.prepare()
-                await self._serve()
+                if await self._prepared():
+                    await self._serve()
             finally:
                 self.notifier.send("STOPPING=1")
                 await self.fetcher.close()
                 await self.store.close()
+
+    async def _prepared(self) -> bool:
+        """Prepare for the first slot; False where we are to stop before that."""
+        preparing = asyncio.ensure_future(self.prepare())
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait([preparing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            preparing.cancel()  # changes nothing where it is done
+        try:
+            await preparing
+        except asyncio.CancelledError:
+            log.info("stopped before the first request")
+            return False
+        return True
 
     async def _serve(self) -> None:
         loops = [self.crawler.run, self._tick, self._prune, self._feed_watchdog, *self.services]

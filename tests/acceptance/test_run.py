@@ -120,3 +120,15 @@ async def test_a_list_from_standard_input_is_read_once(tmp_path: Path) -> None:
         assert await running.end() == 0
     with sqlite3.connect(tmp_path / "x.db") as db:
         assert db.execute("SELECT count(*) FROM pages WHERE state != 'retired'").fetchone() == (2,)
+
+
+async def test_sigterm_while_a_long_list_is_read_ends_the_start(tmp_path: Path) -> None:
+    """Nobody waits until it is taken over; what was, is whole, and the next start goes on with it."""
+    file = settings(tmp_path, [f"http://127.0.0.1:9/{i}" for i in range(60_000)], bandwidth="1/s")
+    async with daemon("--config", str(file), cwd=tmp_path) as running:
+        await running.until_logged("restored")
+        assert await asyncio.wait_for(running.end(), 60.0) == 0
+        assert "stopped before the first request" in running.log[-1]
+    with sqlite3.connect(tmp_path / "x.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("SELECT count(*) FROM settings WHERE name = 'list taken over'").fetchone() == (0,)

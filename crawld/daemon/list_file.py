@@ -17,7 +17,7 @@ from crawld.model.page import FROM_LIST
 log = logging.getLogger("crawld")
 
 STANDARD_INPUT = "-"
-TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list
+TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list, and how many lines were good and bad
 PATIENCE = 10.0  # seconds for which the first slot waits for the list
 PROGRESS_SECONDS = 10.0
 
@@ -100,8 +100,10 @@ class ListFile:
             # A thread that waits for somebody to type could not be ended.
             body = _body(source) if source == STANDARD_INPUT else await asyncio.to_thread(_body, source)
             mark = hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
-            if unless_same and await self._store.setting(TAKEN_OVER) == mark:
-                log.info("list", extra={"list": source, "unchanged": True})
+            before, pages, bad_before = (await self._store.setting(TAKEN_OVER) or "- 0 0").split()
+            if unless_same and before == mark:
+                told = {"list": source, "pages": int(pages), "bad": int(bad_before), "unchanged": True}
+                log.info("list", extra=told)
                 return
             listed = await asyncio.to_thread(read_url_list, body)
             del body
@@ -114,7 +116,8 @@ class ListFile:
                 )
             await self._store.change_setting(TAKEN_OVER, None, now=self._clock.now())
             taken = await self._adopt(source, listed)
-            await self._store.change_setting(TAKEN_OVER, mark, now=self._clock.now())
+            whole = f"{mark} {len(listed.wanted)} {len(listed.bad)}"
+            await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
             _report(source, listed, taken)
 
     async def _adopt(self, source: str, listed: UrlList) -> Adoption:

@@ -15,7 +15,50 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
+"""The only part of the IPv6 space that is given out for the public internet."""
+# Everything inside the public space that is not public, with the reason shown to the operator; the first that fits
+# counts. Listed here because Python's own tables differ between releases and miss some of them.
+_NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
+    (ipaddress.ip_network(network), reason)
+    for network, reason in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared address space"),
+        ("127.0.0.0/8", "loopback"),
+        ("168.63.129.16/32", "cloud platform"),  # Azure answers here for the virtual machine's own platform
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "protocol assignments"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.31.196.0/24", "AS112"),
+        ("192.52.193.0/24", "AMT"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("192.175.48.0/24", "AS112"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "protocol assignments"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("2620:4f:8000::/48", "AS112"),
+        ("3fff::/20", "documentation"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        (str(_MAPPED), "IPv4-mapped"),
+        (str(_NAT64), "NAT64"),
+        ("64:ff9b:1::/48", "NAT64"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
 
 
 class ForbiddenAddressError(OSError):
@@ -46,21 +89,10 @@ def _embedded(address: Address) -> Address | None:
 
 def _kind(address: Address) -> str | None:
     """Why an address is not one of the public internet; None where it is."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return "IPv4-mapped"
-        if address in _NAT64 or address in _NAT64_LOCAL:
-            return "NAT64"
-        if address.sixtofour is not None:
-            return "6to4"
-        if address.teredo is not None:
-            return "Teredo"
-        if address.is_site_local:
-            return "site-local"
-    for kind in ("unspecified", "loopback", "link_local", "multicast", "private", "reserved"):
-        if getattr(address, f"is_{kind}"):
-            return kind.replace("_", "-")
-    return None if address.is_global else "not global"
+    for network, reason in _NOT_PUBLIC:
+        if address in network:
+            return reason
+    return None if address.version == 4 or address in _PUBLIC_V6 else "reserved"
 
 
 class AddressGuard:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.headers import LONGEST_WAIT, charset, http_date, max_age, media_type, retry_after
+from crawld.content.headers import LONGEST_WAIT, charset, http_date, if_none_match, max_age, media_type, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -52,6 +52,30 @@ def test_retry_after(value: str | None, seconds: float | None) -> None:
 def test_max_age(value: str | None, seconds: float | None) -> None:
     """Cache-Control says how long a copy may be kept."""
     assert max_age(value) == seconds
+
+
+@pytest.mark.parametrize(
+    ("etag", "sent"),
+    [
+        ('"abc"', '"abc"'),
+        ('W/"abc"', 'W/"abc"'),
+        ('"abc-gzip"', '"abc-gzip", "abc"'),
+        ('W/"abc-gzip"', 'W/"abc-gzip", W/"abc"'),
+        ('"a-b-br"', '"a-b-br", "a-b"'),
+        ('"abc--gzip"', '"abc--gzip", "abc"'),
+        ('"abc;gzip"', '"abc;gzip", "abc"'),
+        ('"abc:gzip"', '"abc:gzip", "abc"'),
+        ('"abc-zstd"', '"abc-zstd", "abc"'),
+        ('"-gzip"', '"-gzip"'),
+        ('"abcgzip"', '"abcgzip"'),
+        ("abc-gzip", "abc-gzip"),
+        ('"abc"-gzip', '"abc"-gzip'),
+        ('"a"b-gzip"', '"a"b-gzip"'),
+    ],
+)
+def test_if_none_match(etag: str, sent: str) -> None:
+    """The tag of a compressed answer goes back with and without its mark; any other, and what is no tag, as it came."""
+    assert if_none_match(etag) == sent
 
 
 def test_content_type() -> None:

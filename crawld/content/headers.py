@@ -1,8 +1,8 @@
 """What HTTP header values say: when to come back, how long to keep, which type and charset."""
 
 import re
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+
+from crawld.content.dates import parse_mail_date
 
 LONGEST_WAIT = 30 * 86400.0
 """No server makes us wait longer than this; what it asks beyond is cut."""
@@ -18,11 +18,8 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re
 
 def http_date(text: str) -> float | None:
     """UTC seconds of an HTTP date in any of its three spellings; None where it is not one."""
-    try:
-        parsed = parsedate_to_datetime(text.strip()[:100])
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    found = parse_mail_date(text)
+    return None if found is None else found[0].timestamp()
 
 
 def retry_after(value: str | None, now: float) -> float | None:

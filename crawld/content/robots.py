@@ -130,8 +130,9 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _product_pattern(token: str) -> re.Pattern[str]:
-    """What of a user-agent value names a product: letters, `-` and `_`, and whatever else our own name is made of."""
-    return re.compile(rf"[A-Za-z_{re.escape(token)}-]*")
+    """What of a user-agent value names a product: letters, `-`, `_`, and the digits and marks of our own name."""
+    own = re.escape(re.sub(r"[/\s]", "", token))
+    return re.compile(f"[A-Za-z_{own}-]*")
 
 
 def _sitemap(value: str, robots_url: str) -> str | None:

@@ -13,11 +13,11 @@ from lxml import etree
 
 from crawld.content.listing import Unreadable, UnreadableError, locate
 from crawld.content.unpack import text_pieces
-from crawld.model.url import LONGEST_URL
 
 MOST_TAGS = 100_000  # and attributes, within one entry: what it may hold is held in memory
 MOST_CHARACTERS = 10_000_000  # within one entry
 MOST_BASES = 20  # elements around an entry whose xml:base is looked at
+LONGEST_BASE = 500  # every relative address is as long, and it is written only once
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _NAME = re.compile(r"<(?:[\w.-]+:)?([\w.-]+)")
@@ -64,13 +64,13 @@ def locate_in(element: Element, text: str, url: str) -> str | None:
 def _base_of(element: Element, url: str) -> str:
     """`url`, as the element's `xml:base` and those around it change it."""
     around = chain([element], islice(element.iterancestors(), MOST_BASES))
-    bases = [base for one in around if (base := one.get(_BASE)) and len(base) <= LONGEST_URL]
+    bases = [base for one in around if (base := one.get(_BASE)) and len(base) <= LONGEST_BASE]
     for base in reversed(bases):
         try:
             joined = urljoin(url, base.strip())
         except ValueError:
             continue  # no address: it says nothing
-        if joined.startswith(("http://", "https://")) and len(joined) <= LONGEST_URL:
+        if joined.startswith(("http://", "https://")) and len(joined) <= LONGEST_BASE:
             url = joined
     return url
 

@@ -17,9 +17,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from crawld.content.cookies import ChainCookies
 from crawld.content.dates import read_date
 from crawld.content.feed import links_of_header, read_feed
 from crawld.content.feed_links import feed_links
+from crawld.content.headers import http_date, if_none_match
 from crawld.content.listing import UnreadableError
 from crawld.content.robots import parse_robots, robots_text
 from crawld.content.sitemap import read_sitemap
@@ -60,6 +62,16 @@ SEEDS: tuple[bytes, ...] = (
         b"User-agent: *\nDisallow: /private/*.php$\nAllow: /\nCrawl-delay: 2.5\nSitemap: https://example.org/s.xml\n"
         b"User-agent: crawld\nUser-agent: other # note\nDisallow: /x\n"
     ),
+    (
+        b"\xff\xfe"
+        + "User-agent: crawld/1.0\r\nnoindex: /\r\nDisallow /*a*b$\r\nAllow: /%41?b=%2F#c\r\n".encode("utf-16-le")
+    ),
+    (
+        b'<!DOCTYPE rss PUBLIC "-//x//EN" "x.dtd" [<!ENTITY lol "&#60;"><!-- ]> -->]><rss xml:base="/x/"><channel>'
+        b'<item xml:base="y/"><link>a&nbsp;&lol;</link><pubDate>Tue, 02 Jan 2024 10:00:60 CEST</pubDate></item>'
+        b"</channel></rss>"
+    ),
+    b"a=b; Path=/; Domain=.example.org; Max-Age=60; Expires=Tue, 02 Jan 2024 10:00:60 CET; Secure",
     b'<!DOCTYPE html><html><head><link rel="alternate" type="application/rss+xml" href="/feed"></head></html>',
     b'<https://hub.example.org/>; rel="hub", </me>; rel=self',
 )
@@ -71,6 +83,7 @@ TOKENS: tuple[bytes, ...] = (
     b"\xef\xbb\xbf", b"\xc3", b"\xed\xa0\x80", b"\x1f\x8b", b"\x1f\x8b\x08\0", b"{{", b"NaN", b"null", b"1e999", b"[",
     b"{", b'"', b"\\ud800", b"0000-00-00", b"9999-12-31T23:59:59-23:59", b"99999999999999999999", b"http://", b"https://[::1",
     b"https://a:99999/", b"//", b"javascript:1", b"http://\xc3\xa9.org/", b"*", b"$", b"%", b"%zz", b"Disallow: ", b":",
+    b' xml:base="http://["', b"<!DOCTYPE ", b"<!ENTITY a '", b"&nbsp;", b":60", b" CEST", b"crawld/1.0", b"%2F", b"?",
     b"\r", b"\n", b"\x85", b"\xe2\x80\xa8", b"User-agent: ", b"Crawl-delay: inf", b"Sitemap: ",
 )  # fmt: skip
 
@@ -85,6 +98,11 @@ def _texts(body: bytes) -> None:
     read_date(text, NOW)
     for line in text.splitlines()[:5]:
         read_date(line, NOW)
+        http_date(line)
+    cookies = ChainCookies()
+    cookies.take(URL, text.split("\n"), NOW)
+    cookies.header(URL).encode()
+    if_none_match(text)
     links_of_header(text, URL)
     feed_links(body, URL)
 

@@ -96,6 +96,29 @@ async def never_same(visit: Visit) -> None:
     await visit.reply(page("Quote of the second", "Before.", f"Quote {secrets.token_hex(8)}", "After."))
 
 
+async def mod_deflate(visit: Visit) -> None:
+    """A page behind Apache's mod_deflate: its tag is compared as it is, and sent as DeflateAlterETag `?alter=` says."""
+    version = visit.site.versions.get(visit.seen.path, 0)
+    given = [tag.strip() for tag in visit.seen.headers.get("if-none-match", "").split(",")]
+    suffix = {"AddSuffix": "-gzip", "NoChange": ""}.get(visit.query.get("alter", "AddSuffix"))
+    tag = {} if suffix is None else {"ETag": f'"v{version}{suffix}"'}
+    if f'"v{version}"' in given:
+        await visit.reply(status=304, headers=tag)
+    else:
+        body = gzip.compress(page("Deflated", f"This is version {version}.").encode())
+        await visit.reply(body, headers={**tag, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
+
+
+async def cookie_wall(visit: Visit) -> None:
+    """Sets a cookie and redirects to itself until the cookie comes back."""
+    if "seen=yes" in visit.seen.headers.get("cookie", ""):
+        await ok(visit)
+    else:
+        await visit.reply(
+            status=302, headers={"Location": visit.seen.target, "Set-Cookie": "seen=yes; Path=/; HttpOnly"}
+        )
+
+
 async def always_304(visit: Visit) -> None:
     """304 to everything, asked for or not."""
     await visit.reply(status=304)
@@ -276,13 +299,13 @@ async def bombs(visit: Visit) -> None:
 
 
 async def encoded(visit: Visit) -> None:
-    """`/encoded/br`: a proper page in that encoding."""
-    encoding = visit.seen.path.split("/")[2]
+    """`/encoded/br`, `/encoded/gzip,br`: a proper page in that encoding, or packed by one after the other."""
+    packers = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstd.compress, "deflate": zlib.compress}
+    names = visit.seen.path.split("/")[2].split(",")
     body = page("Encoded", FILLER * 20).encode()
-    packed = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstd.compress, "deflate": zlib.compress}[encoding](
-        body
-    )
-    await visit.reply(packed, headers={"Content-Encoding": encoding})
+    for name in names:
+        body = packers[name](body)
+    await visit.reply(body, headers={"Content-Encoding": ", ".join(names)})
 
 
 async def bad_encoding(visit: Visit) -> None:
@@ -343,6 +366,7 @@ _TURNS = itertools.count()
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "ok": ok, "cue": cue, "poisson": poisson, "nonce": nonce, "never_same": never_same, "flip": flip,
+    "mod_deflate": mod_deflate, "cookie_wall": cookie_wall,
     "always_304": always_304, "lying_304": lying_304, "status": status, "redirect": redirect,
     "redirect_loop": redirect_loop, "redirect_private": redirect_private, "slow": slow, "silent": silent,
     "slow_loris": slow_loris, "slow_headers": slow_headers, "hang_up": hang_up, "reset": reset, "drop": drop,

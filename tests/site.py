@@ -61,8 +61,8 @@ class Visit:
         """Send a proper answer, HTML unless the headers say otherwise."""
         data = body.encode() if isinstance(body, str) else body
         lines = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(data)), **(headers or {})}
-        if status == 304:
-            lines = dict(headers or {})
+        if status in {204, 304}:
+            lines, data = dict(headers or {}), b""
         head = f"HTTP/1.1 {status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         await self.write(head.encode("latin-1") + b"\r\n" + (b"" if self.seen.method == "HEAD" else data))
 

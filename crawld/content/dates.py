@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from crawld.content.zones import EARLIEST, LATEST, named_zone
+
 DAY = 86_400.0
 FUTURE_SLACK = DAY  # a date without a zone may be tomorrow's already where it was written
 WEB_BEGAN = datetime(1991, 1, 1, tzinfo=UTC).timestamp()  # no page is older, so no honest claim is
@@ -16,7 +18,7 @@ LONGEST_DATE = 200
 class Precision(StrEnum):
     """How exactly a time is claimed."""
 
-    DATE = "date"  # a day, a month or a year: `at` is its first moment, `until` the first one after it
+    DATE = "date"  # a day, a month, a year, a time in some zone: `at` is its first moment, `until` the first after it
     SECOND = "second"
 
 
@@ -57,7 +59,7 @@ class Claim:
         return self.reason is None
 
 
-_ZONE = r"(?P<zone>Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+_ZONE = r"(?:(?P<zone>(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{1,5})(?:\s*\([^()]{0,60}\))?)?"
 _CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
 _ISO = re.compile(
     rf"(?P<year>[0-9]{{4}})(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[T ]\s*{_CLOCK}\s*{_ZONE})?)?)?",
@@ -75,7 +77,7 @@ _NUMERIC = re.compile(
 )
 _SCRIPT = re.compile(  # JavaScript's Date.toString, in whatever language the zone is named
     r"[A-Z][a-z]{2} (?P<name>[A-Z][a-z]{2}) (?P<day>[0-9]{1,2}) (?P<year>[0-9]{4}) "
-    rf"{_CLOCK} (?:GMT|UTC){_ZONE}.*"
+    rf"{_CLOCK} (?P<zone>(?:GMT|UTC)(?:[+-][0-9]{{2}}:?[0-9]{{2}})?).*"
 )
 _ENGLISH = re.compile(
     r"(?:[a-z]{3,9},?\s+)?(?:(?P<name>[a-z]{3,9})\.?\s+(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?"
@@ -83,6 +85,10 @@ _ENGLISH = re.compile(
     rf"(?:(?:,| at)?\s+{_CLOCK}\s*(?P<half>[ap]\.?m\.?)?\s*{_ZONE})?",
     re.IGNORECASE,
 )
+_ZONE_NAME = re.compile(  # at the end, or between clock and year as `date` writes it
+    r"(?:(?<=[0-9]\s)(?=[A-Za-z]+(?:\s*\([^()]*\))?$)|(?<=:[0-9]{2}\s)(?=[A-Za-z]+\s[0-9]{4}$))[A-Za-z]{1,5}\b"
+)
+_LEAP_SECOND = re.compile(r"(:[0-9]{2}):60\b")
 _PLACEHOLDER = re.compile(r"(?:invalid\b.*|nan|null|none|undefined|n/?a|unknown|false|true|0|-+)", re.IGNORECASE)
 _MONTHS = {name[:3].lower(): month for month, name in enumerate(calendar.month_name) if month}
 
@@ -90,7 +96,8 @@ _MONTHS = {name[:3].lower(): month for month, name in enumerate(calendar.month_n
 def read_date(text: str, now: float) -> Claim:
     """What a lastmod, updated or pubDate claims, seen at `now`.
 
-    A time without a zone is read as UTC; midnight to the second is a date, as generators without a clock write it.
+    A time without a zone is read as UTC, and one in a zone nobody knows as any moment it could be; midnight to the
+    second is a date, as generators without a clock write it.
     """
     raw = " ".join(text[:LONGEST_DATE].split())
     if not raw:
@@ -185,27 +192,50 @@ def _moment(match: re.Match[str], month: str | None, day: str | None) -> tuple[f
     if half:
         hour = hour % 12 + (12 if half.startswith("p") else 0)
     whole = timedelta(days=1) if hour == 24 else timedelta()  # 24:00 is the end of the day
-    second = min(int(match["second"] or 0), 59)  # a leap second
-    zone = _zone(named.get("zone"))
-    clock = start.replace(hour=hour - 24 * whole.days, minute=int(match["minute"]), second=second, tzinfo=zone)
+    second = int(match["second"] or 0) - (match["second"] == "60")  # a leap second
     fraction = float(f"0.{named['fraction'][:9]}") if named.get("fraction") else 0.0
+    clock = start.replace(hour=hour - 24 * whole.days, minute=int(match["minute"]), second=second) + whole
+    zone = _zone(named.get("zone"))
+    if zone is None:
+        return (clock - LATEST).timestamp() + fraction, (LATEST - EARLIEST).total_seconds()
     midnight = not (hour % 24 or clock.minute or clock.second or fraction)  # a date in the dress of a time
-    return (clock + whole).timestamp() + fraction, DAY if midnight else 0.0
+    return clock.replace(tzinfo=zone).timestamp() + fraction, DAY if midnight else 0.0
 
 
-def _zone(text: str | None) -> timezone:
-    if text is None or text.upper() in {"Z", "UTC", "GMT"}:
+def _zone(text: str | None) -> timezone | None:
+    """The zone a date names, UTC where it names none; None where nobody knows it."""
+    if text is None:
         return UTC
-    digits = text[1:].replace(":", "")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-    return timezone(-offset if text[0] == "-" else offset)
+    if text.isalpha():
+        return named_zone(text)
+    sign, digits = ("-" if "-" in text else "+"), re.sub(r"[^0-9]", "", text)
+    hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "0")
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(-offset if sign == "-" else offset)
 
 
 def _mail_date(raw: str) -> tuple[float, float] | None:
-    if not re.search(r"[A-Za-z]{3}", raw):
+    """A date as in a mail or in HTTP, however loosely written."""
+    found = parse_mail_date(raw)
+    if found is None:
         return None
+    moment, zone_known = found
+    if zone_known:
+        return moment.timestamp(), 0.0
+    return (moment - LATEST).timestamp(), (LATEST - EARLIEST).total_seconds()
+
+
+def parse_mail_date(text: str) -> tuple[datetime, bool] | None:
+    """The moment of a date as in a mail or in HTTP, and whether its zone is known: one that is not is read as UTC."""
+    text = _LEAP_SECOND.sub(r"\1:59", text.strip()[:LONGEST_DATE])
+    if not re.search(r"[A-Za-z]{3}", text):
+        return None
+    name = _ZONE_NAME.search(text)
+    zone = named_zone(name[0]) if name else UTC
+    if name:  # the library knows American names alone
+        text = f"{text[: name.start()]}{datetime.min.replace(tzinfo=zone or UTC):%z}{text[name.end() :]}"
     try:
-        found = parsedate_to_datetime(raw)
+        found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), 0.0
+    return found if found.tzinfo else found.replace(tzinfo=UTC), zone is not None

@@ -17,9 +17,15 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+MOST_LAYERS = 2
+"""A body may be packed that many times over, as behind a proxy that packs what the server has packed already."""
 MOST_MEMBERS = 1_000
 """A body may be that many compressed streams in a row; honest ones are one or a few."""
 _ZSTD_WINDOW_LOG = 23  # 8 MB, the most that RFC 9659 lets a server ask of a client
+
+
+class PackedTooLargeError(ParseError):
+    """A body whose inner packing alone exceeds the limit."""
 
 
 class Unpacker(Protocol):
@@ -114,12 +120,36 @@ class _Brotli:
             raise ParseError("brotli body breaks off")
 
 
+class _Twice:
+    """A body that was packed, and packed again: each layer unpacks to the limit at most."""
+
+    def __init__(self, outer: Unpacker, inner: Unpacker) -> None:
+        self._outer, self._inner = outer, inner
+        self._limit, self._between = 0, 0
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        """What the next bytes unpack to."""
+        self._limit = max(self._limit, most)  # what is left of the limit was most at the first bytes
+        packed = self._outer.feed(data, self._limit - self._between)
+        self._between += len(packed)
+        unpacked = self._inner.feed(packed, most) if packed else b""
+        if len(unpacked) < most and self._between >= self._limit:
+            raise PackedTooLargeError(f"more than {self._limit - 1:,} bytes between two layers of packing")
+        return unpacked
+
+    def finish(self) -> None:
+        """Raise ParseError where either layer breaks off."""
+        self._outer.finish()
+        self._inner.finish()
+
+
 def unpacker(content_encoding: str | None) -> Unpacker:
     """What unpacks a body with that Content-Encoding; an encoding nobody knows is taken for none, as browsers do."""
     names = [name.strip().lower() for name in (content_encoding or "").split(",")]
     known = [name.removeprefix("x-") for name in names if name.removeprefix("x-") in {"gzip", "deflate", "br", "zstd"}]
-    if len(known) > 1:
+    if len(known) > MOST_LAYERS:
         raise ParseError(f"body packed {len(known)} times over")
-    if not known:
-        return Plain()
-    return _Brotli() if known == ["br"] else _Members(known[0])
+    layers: list[Unpacker] = [_Brotli() if name == "br" else _Members(name) for name in known]
+    if len(layers) == MOST_LAYERS:
+        return _Twice(layers[1], layers[0])  # the header names them in the order they were applied
+    return layers[0] if layers else Plain()

@@ -4,10 +4,10 @@ import json
 import re
 from typing import Any
 
-from crawld.content.dates import Claim, read_date
+from crawld.content.dates import SAYS_NOTHING, Claim, read_date
 from crawld.content.listing import MOST_ENTRIES, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
 from crawld.content.unpack import text_pieces
-from crawld.content.xml_stream import Element, begins_at, local_name, read_entries, root_name, text_of
+from crawld.content.xml_stream import Element, begins_at, local_name, locate_in, read_entries, root_name, text_of
 
 MOST_JSON_CHARACTERS = 8_000_000  # JSON is read whole
 FORM_OF_ROOT = {"rss": Form.RSS, "RDF": Form.RSS, "feed": Form.ATOM}
@@ -71,7 +71,7 @@ class _Items:
 
     def _take_link(self, element: Element) -> None:
         relations = (element.get("rel") or "").lower().split()
-        target = locate(element.get("href") or "", self.url)
+        target = locate_in(element, element.get("href") or "", self.url)
         if target and "hub" in relations and len(self.hubs) < 5:
             self.hubs.append(target)
         if target and "self" in relations:
@@ -79,20 +79,20 @@ class _Items:
 
     def _item(self, element: Element) -> Entry | None:
         link = name = ""
-        permanent = False
+        named_by, permanent = element, False
         dates: dict[str, str] = {}
         for child in element:
             tag = local_name(child)
-            if tag == "link":
-                link = link or _address(child)
+            if tag == "link" and not link:
+                link, named_by = _address(child), child
             elif tag in {"guid", "id"}:
                 name = text_of(child).strip()
                 permanent = tag == "guid" and (child.get("isPermaLink") or "true").strip().lower() == "true"
             elif tag in _CHANGED or tag in _PUBLISHED:
-                dates.setdefault(tag, text_of(child))
+                dates[tag] = dates.get(tag) or text_of(child).strip()
         if not link and (permanent or name.startswith(("http://", "https://"))):
-            link = name
-        found = locate(link, self.url)
+            link, named_by = name, element
+        found = locate_in(named_by, link, self.url)
         return Entry(found, Kind.ITEM, _latest(dates, self.now), name[:500]) if found else None
 
 
@@ -104,10 +104,10 @@ def _address(link: Element) -> str:
 
 def _latest(dates: dict[str, str], now: float) -> Claim | None:
     """When the item says it changed; when it was published where it does not say."""
-    for name in (*_CHANGED, *_PUBLISHED):
-        if name in dates and (claim := read_date(dates[name], now)).usable:
-            return claim
-    return next((read_date(text, now) for text in dates.values()), None)
+    claims = [read_date(dates[name], now) for name in (*_CHANGED, *_PUBLISHED) if name in dates]
+    usable = [claim for claim in claims if claim.usable]
+    telling = [claim for claim in claims if claim.reason not in SAYS_NOTHING]
+    return next(iter(usable or telling or claims), None)
 
 
 def read_json_feed(body: bytes, url: str, now: float) -> Listing:

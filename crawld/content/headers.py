@@ -1,8 +1,8 @@
 """What HTTP header values say: when to come back, how long to keep, which type and charset."""
 
 import re
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+
+from crawld.content.dates import parse_mail_date
 
 LONGEST_WAIT = 30 * 86400.0
 """No server makes us wait longer than this; what it asks beyond is cut."""
@@ -10,16 +10,16 @@ LONGEST_WAIT = 30 * 86400.0
 _SECONDS = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,18})", re.IGNORECASE)
 _NO_STORE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
+_PACKED_ETAG = re.compile(  # mod_deflate, mod_brotli, Jetty, LiteSpeed and others mark the tag of a compressed answer
+    r"((?:W/)?\"[\x21\x23-\x7e\x80-\xff]+?)(?:--?|[;:])(?:gzip|gz|br|zstd|deflate|df)\""
+)
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
 
 
 def http_date(text: str) -> float | None:
     """UTC seconds of an HTTP date in any of its three spellings; None where it is not one."""
-    try:
-        parsed = parsedate_to_datetime(text.strip()[:100])
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    found = parse_mail_date(text)
+    return None if found is None else found[0].timestamp()
 
 
 def retry_after(value: str | None, now: float) -> float | None:
@@ -31,6 +31,15 @@ def retry_after(value: str | None, now: float) -> float | None:
         return min(float(value), LONGEST_WAIT)
     moment = http_date(value)
     return None if moment is None else min(max(0.0, moment - now), LONGEST_WAIT)
+
+
+def if_none_match(etag: str) -> str:
+    """The If-None-Match for an ETag: the tag as it came, and without the mark of a compressed answer.
+
+    Apache adds `-gzip` to the tag of an answer it compresses, but compares with the tag before that.
+    """
+    packed = _PACKED_ETAG.fullmatch(etag)
+    return f'{etag}, {packed[1]}"' if packed else etag
 
 
 def max_age(cache_control: str | None) -> float | None:

@@ -1,10 +1,19 @@
 """Sitemaps to entries, streamed: urlset, index, plain text, and feeds used as sitemaps."""
 
-from crawld.content.dates import Claim, read_date
+from crawld.content.dates import SAYS_NOTHING, Claim, read_date
 from crawld.content.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
 from crawld.content.listing import MOST_ENTRIES, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
 from crawld.content.unpack import text_pieces
-from crawld.content.xml_stream import Element, begins_at, children, local_name, read_entries, root_name, text_of
+from crawld.content.xml_stream import (
+    Element,
+    begins_at,
+    children,
+    local_name,
+    locate_in,
+    read_entries,
+    root_name,
+    text_of,
+)
 
 LONGEST_LINE = 10_000  # of a plain text list: longer than any URL that can be asked
 MOST_ALTERNATES = 50_000
@@ -66,27 +75,32 @@ class _Urls:
             if tag == "loc":
                 loc = loc or text_of(child)
             elif tag == "lastmod":
-                lastmod = read_date(text_of(child), self.now)
+                lastmod = _telling(lastmod) or read_date(text_of(child), self.now)
             elif tag == "link":
-                self._take_alternate(child.get("href") or "")
+                self._take_alternate(child)
             elif tag == "news":
                 published = self._published(child)
-        found = locate(loc or element.text or "", self.url)  # some write the URL without its <loc>
+        found = locate_in(element, loc or element.text or "", self.url)  # some write the URL without its <loc>
         if found is None:
             self.skipped += 1
         else:
             kind = Kind.SITEMAP if local_name(element) == "sitemap" else Kind.PAGE
-            self.entries.append(Entry(found, kind, lastmod or published))
+            self.entries.append(Entry(found, kind, _telling(lastmod) or _telling(published) or lastmod))
         return True
 
-    def _take_alternate(self, href: str) -> None:
-        found = locate(href, self.url)
+    def _take_alternate(self, link: Element) -> None:
+        found = locate_in(link, link.get("href") or "", self.url)
         if found and len(self.alternates) < MOST_ALTERNATES:
             self.alternates[found] = None
 
     def _published(self, news: Element) -> Claim | None:
         dates = [text_of(child) for child in news if local_name(child) == "publication_date"]
         return read_date(dates[0], self.now) if dates else None
+
+
+def _telling(claim: Claim | None) -> Claim | None:
+    """The claim, where it says anything: an empty one must not hide another."""
+    return None if claim is None or claim.reason in SAYS_NOTHING else claim
 
 
 def _read_text(body: bytes, url: str) -> Listing:

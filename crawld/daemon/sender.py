@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from crawld.content.cookies import ChainCookies
 from crawld.daemon.listener import Polls
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
@@ -59,11 +60,13 @@ class Sender:
 
     async def follow(self, request: Request) -> Outcome:
         """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt."""
-        outcome = await self.send(request)
+        outcome, cookies = await self.send(request), ChainCookies()
         for _ in range(MOST_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome
-            hop = Request(outcome.location, host_of(outcome.location), request.purpose, max_bytes=request.max_bytes)
+            url = outcome.location
+            cookies.take(outcome.url, outcome.set_cookies, self.clock.now())
+            hop = Request(url, host_of(url), request.purpose, max_bytes=request.max_bytes, cookie=cookies.header(url))
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop)) is not None:
                 return forbidden
             outcome = await self.send_again(hop)

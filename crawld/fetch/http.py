@@ -13,8 +13,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from crawld.content.encodings import unpacker
-from crawld.content.headers import media_type, retry_after
+from crawld.content.encodings import PackedTooLargeError, unpacker
+from crawld.content.headers import if_none_match, media_type, retry_after
 from crawld.content.robots import LONGEST_ROBOTS
 from crawld.errors import InputError, ParseError
 from crawld.fetch.deadlines import Deadlines, expired
@@ -27,6 +27,10 @@ from crawld.model.url import normalise
 
 REDIRECTS = {301, 302, 303, 307, 308}
 GONE = {404, 410}
+NO_CONTENT = {202, 204, 205, 207, 208, 226}
+"""Successes without the page itself: accepted for later, nothing, nothing, WebDAV reports, a difference."""
+COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
+"""Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
 BUSY = {429, 503}
 DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
@@ -95,7 +99,7 @@ class HttpFetcher:
                 "POST" if request.form else "GET",
                 url,
                 data=list(request.form) or None,
-                headers=_validators(request),
+                headers=_own_headers(request),
                 allow_redirects=False,
             ) as response:
                 self._first.end(first)
@@ -167,7 +171,7 @@ class HttpFetcher:
         if status in GONE:
             await _drain(response)
             return self._fetched(request, response, began)
-        if not 200 <= status < 300 or status == 206:
+        if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):
             await _drain(response)
             wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
             scope = Scope.HOST if status in BUSY else Scope.PAGE
@@ -200,7 +204,8 @@ class HttpFetcher:
         except (InputError, ValueError) as error:
             detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
-        return Redirected(request.url, response.status, target, self._clock.monotonic() - began)
+        cookies = tuple(response.headers.getall("Set-Cookie", ()))
+        return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
     def _fetched(
         self, request: Request, response: aiohttp.ClientResponse, began: float, body: bytes = b"", wire: int = 0
@@ -233,11 +238,11 @@ def _checked(url: str) -> URL:
     return URL(normalise(url), encoded=True)
 
 
-def _validators(request: Request) -> dict[str, str]:
-    """The conditions of a request, each exactly as the server sent it."""
-    headers = {}
+def _own_headers(request: Request) -> dict[str, str]:
+    """The conditions of a request, as the server sent them, and the cookies of its redirects."""
+    headers = {"Cookie": request.cookie} if request.cookie else {}
     if request.etag:
-        headers["If-None-Match"] = request.etag
+        headers["If-None-Match"] = if_none_match(request.etag)
     if request.last_modified:
         headers["If-Modified-Since"] = request.last_modified
     return headers
@@ -276,7 +281,10 @@ async def _unpacked(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes
     body, wire = bytearray(), 0
     while chunk := await response.content.readany():
         wire += len(chunk)
-        body += stream.feed(chunk, limit + 1 - len(body))
+        try:
+            body += stream.feed(chunk, limit + 1 - len(body))
+        except PackedTooLargeError:
+            return None, wire
         if len(body) > limit:
             return bytes(body), wire
         if wire > limit:

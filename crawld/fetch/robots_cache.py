@@ -25,11 +25,13 @@ SHORTEST_KEPT = 600.0
 STALE_KEPT = 30 * DAY
 FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0
 MOST_PARSED = 1_000
+MOST_PARSED_CHARACTERS = 10_000_000
+"""Of the rules kept parsed; each character weighs some twenty bytes then."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """What is known of one robots.txt. The text is kept packed: a parsed one weighs some twenty times as much."""
+    """What is known of one robots.txt. Our rules are kept as packed text: parsed, they weigh many times as much."""
 
     fresh_until: float
     packed: bytes | None = None  # None: no rules
@@ -48,6 +50,7 @@ class RobotsCache:
         self._most_sites = most_sites
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self._parsed: OrderedDict[str, RobotsRules] = OrderedDict()
+        self._parsed_characters = 0
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
@@ -76,7 +79,7 @@ class RobotsCache:
         self._sites.move_to_end(origin)
         while len(self._sites) > self._most_sites:
             forgotten, _ = self._sites.popitem(last=False)
-            self._parsed.pop(forgotten, None)
+            self._forget_parsed(forgotten)
 
     def crawl_delay(self, url: str) -> float | None:
         """The Crawl-delay for us at the URL's site, where its robots.txt names one."""
@@ -89,12 +92,11 @@ class RobotsCache:
         return site.sitemaps if site else ()
 
     def _read(self, origin: str, answer: Fetched, now: float) -> _Site:
-        text = robots_text(answer.body)
-        rules = parse_robots(text, f"{origin}/robots.txt", self._token)
+        rules = parse_robots(robots_text(answer.body), f"{origin}/robots.txt", self._token)
         self._keep_parsed(origin, rules)
         stated = max_age(answer.headers.get("cache-control"))
         kept = LONGEST_KEPT if stated is None else min(max(stated, SHORTEST_KEPT), LONGEST_KEPT)
-        packed = zlib.compress(text.encode("utf-8", "replace"))
+        packed = zlib.compress(rules.text.encode("utf-8", "surrogateescape")) if rules.text else None
         return _Site(now + kept, packed, now + STALE_KEPT, rules.crawl_delay, rules.sitemaps)
 
     def _unreachable(self, origin: str, outcome: Outcome, now: float) -> _Site:
@@ -111,16 +113,24 @@ class RobotsCache:
     def _rules(self, origin: str, packed: bytes) -> RobotsRules:
         rules = self._parsed.get(origin)
         if rules is None:
-            text = zlib.decompress(packed).decode("utf-8")
+            text = zlib.decompress(packed).decode("utf-8", "surrogateescape")
             rules = parse_robots(text, f"{origin}/robots.txt", self._token)
             self._keep_parsed(origin, rules)
         self._parsed.move_to_end(origin)
         return rules
 
     def _keep_parsed(self, origin: str, rules: RobotsRules) -> None:
+        self._forget_parsed(origin)
         self._parsed[origin] = rules
-        while len(self._parsed) > MOST_PARSED:
-            self._parsed.popitem(last=False)
+        self._parsed_characters += len(rules.text)
+        while len(self._parsed) > MOST_PARSED or (
+            self._parsed_characters > MOST_PARSED_CHARACTERS and len(self._parsed) > 1
+        ):
+            self._forget_parsed(next(iter(self._parsed)))
+
+    def _forget_parsed(self, origin: str) -> None:
+        if (rules := self._parsed.pop(origin, None)) is not None:
+            self._parsed_characters -= len(rules.text)
 
 
 def _has_none(outcome: Outcome) -> bool:

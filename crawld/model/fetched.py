@@ -52,6 +52,7 @@ class Request:
     last_modified: str | None = None
     max_bytes: int | None = None
     form: tuple[tuple[str, str], ...] = ()  # sent as a POST where there is one
+    cookie: str = ""  # what the redirects that led here have set
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Redirected:
     status: int
     location: str
     duration: float = 0.0
+    set_cookies: tuple[str, ...] = ()  # the Set-Cookie lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,33 @@ async def test_a_redirect_is_followed_with_slots_of_its_own(tmp_path: Path) -> N
     assert rows(tmp_path, "SELECT verdict, status FROM crawls LIMIT 1") == [("new", 200)]
 
 
+async def test_a_redirect_that_needs_its_own_cookie_is_followed(tmp_path: Path) -> None:
+    """A page that sets a cookie and redirects to itself is crawled, and every visit begins without the cookie."""
+    async with Site() as site:
+        async with running(tmp_path, [site.url("/cookie_wall/1")]):
+            await until(lambda: len(site.visits("/cookie_wall/1")) >= 4)
+        cookies = [seen.headers.get("cookie") for seen in site.visits("/cookie_wall/1")[:4]]
+    assert cookies == [None, "seen=yes", None, "seen=yes"]
+    assert rows(tmp_path, "SELECT verdict, status FROM crawls LIMIT 1") == [("new", 200)]
+
+
+@pytest.mark.parametrize("status", [202, 204, 205])
+async def test_an_answer_without_content_keeps_the_copy(tmp_path: Path, status: int) -> None:
+    """A page that answers without content for a while has failed, not changed, and its copy stays."""
+    from tests.behaviours import answer
+
+    async with Site() as site:
+        url = site.url("/cue/1")
+        async with running(tmp_path, [url]) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            site.pages["/cue/1"] = answer("", status)
+            await until(lambda: daemon.crawler.status.verdicts["failed"] >= 1)
+            await daemon.store.flush()
+    assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'changed'") == [(0,)]
+    assert rows(tmp_path, "SELECT trouble, status FROM crawls WHERE verdict = 'failed' LIMIT 1") == [("status", status)]
+    assert rows(tmp_path, "SELECT state FROM pages") == [("failing",)]
+
+
 async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tmp_path: Path) -> None:
     """404 after content is a change to gone; 404 from the start is trouble of the page."""
     async with Site() as site:

@@ -62,7 +62,20 @@ async def test_conditions_are_echoed_exactly(site: Site, fetcher: HttpFetcher) -
     assert (seen.headers["if-none-match"], seen.headers["if-modified-since"]) == ('"1"', date)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate"])
+@pytest.mark.parametrize(("alter", "status"), [("AddSuffix", 304), ("NoChange", 304), ("Remove", 200)])
+async def test_a_page_behind_mod_deflate_answers_304(alter: str, status: int, site: Site, fetcher: HttpFetcher) -> None:
+    """A server that marks the tag of a compressed answer finds its own tag again, and a change is still seen."""
+    url = site.url(f"/mod_deflate/1?alter={alter}")
+    first = await fetcher.fetch(ask(url))
+    assert isinstance(first, Fetched)
+    again = Request(url, host_of(url), etag=first.headers.get("etag"))
+    second = await fetcher.fetch(again)
+    site.change("/mod_deflate/1")
+    third = await fetcher.fetch(again)
+    assert [answer.status for answer in (second, third) if isinstance(answer, Fetched)] == [status, 200]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate", "gzip,gzip", "gzip,br", "zstd,deflate"])
 async def test_compressed_bodies_are_read(encoding: str, site: Site, fetcher: HttpFetcher) -> None:
     """Every encoding we accept is decompressed, and fewer bytes came over the wire than the body has."""
     outcome = await fetcher.fetch(ask(site.url(f"/encoded/{encoding}")))
@@ -93,7 +106,11 @@ FAULTS = [
     ("/status/503", Trouble.STATUS, Scope.HOST),
     ("/status/500", Trouble.STATUS, Scope.PAGE),
     ("/status/403", Trouble.STATUS, Scope.PAGE),
+    ("/status/202", Trouble.STATUS, Scope.PAGE),
+    ("/status/204", Trouble.STATUS, Scope.PAGE),
+    ("/status/205", Trouble.STATUS, Scope.PAGE),
     ("/status/206", Trouble.STATUS, Scope.PAGE),
+    ("/status/226", Trouble.STATUS, Scope.PAGE),
     ("/always_304", Trouble.PROTOCOL, Scope.PAGE),
     ("/redirect", Trouble.BAD_REDIRECT, Scope.PAGE),
     ("/redirect?to=ftp://example.org/", Trouble.BAD_REDIRECT, Scope.PAGE),
@@ -115,6 +132,7 @@ FAULTS = [
     ("/bomb/gzip", Trouble.TOO_LARGE, Scope.PAGE),
     ("/bomb/br", Trouble.TOO_LARGE, Scope.PAGE),
     ("/bomb/zstd", Trouble.TOO_LARGE, Scope.PAGE),
+    ("/encoded/gzip,gzip,gzip", Trouble.ENCODING, Scope.PAGE),
     ("/bad_encoding/gzip", Trouble.ENCODING, Scope.PAGE),
     ("/bad_encoding/br", Trouble.ENCODING, Scope.PAGE),
     ("/bad_encoding/zstd", Trouble.ENCODING, Scope.PAGE),
@@ -155,6 +173,23 @@ async def test_no_behaviour_raises(site: Site, hasty: HttpFetcher) -> None:
     for name in BEHAVIOURS.keys() - skipped:
         outcome = await hasty.fetch(ask(site.url(f"/{name}?text=x&to=/ok")))
         assert isinstance(outcome, Outcome)
+
+
+async def test_203_is_content(site: Site, fetcher: HttpFetcher) -> None:
+    """An answer that a proxy has altered is still the page."""
+    outcome = await fetcher.fetch(ask(site.url("/status/203")))
+    assert isinstance(outcome, Fetched)
+    assert (outcome.status, outcome.body) == (203, b"<p>203</p>")
+
+
+@pytest.mark.parametrize(("purpose", "status"), [(Purpose.ROBOTS, 204), (Purpose.WEBSUB, 202)])
+async def test_no_content_is_an_answer_where_nothing_is_compared(
+    purpose: Purpose, status: int, site: Site, fetcher: HttpFetcher
+) -> None:
+    """A robots.txt without content has no rules, and a hub may accept a subscription for later."""
+    outcome = await fetcher.fetch(Request(site.url(f"/status/{status}"), site.host(), purpose))
+    assert isinstance(outcome, Fetched)
+    assert outcome.status == status
 
 
 async def test_retry_after_is_told(site: Site, fetcher: HttpFetcher) -> None:

@@ -37,6 +37,31 @@ def at(*when: int) -> float:
         ("Jan 5, 2024 10:00 PM", at(2024, 1, 5, 22)),
         ("2024-06-30T23:59:60Z", at(2024, 6, 30, 23, 59, 59)),
         (" \n2024-10-19T11:21:53Z\t", at(2024, 10, 19, 11, 21, 53)),
+        ("Sun, 30 Jun 2024 23:59:60 GMT", at(2024, 6, 30, 23, 59, 59)),
+        ("Sunday, 30-Jun-24 23:59:60 GMT", at(2024, 6, 30, 23, 59, 59)),
+        ("Sun, 30 Jun 2024 23:59:60 CEST", at(2024, 6, 30, 21, 59, 59)),
+        ("Mon, 02 Dec 2024 11:30:00 CET", at(2024, 12, 2, 10, 30)),
+        ("Mon, 02 Dec 24 11:30:00 CET", at(2024, 12, 2, 10, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 CEST", at(2024, 7, 1, 9, 30)),
+        ("Mon, 1 Jul 2024 11:30 BST", at(2024, 7, 1, 10, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 JST", at(2024, 7, 1, 2, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 jst", at(2024, 7, 1, 2, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 MSK", at(2024, 7, 1, 8, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 IST", at(2024, 7, 1, 6)),
+        ("Mon, 1 Jul 2024 11:30:00 EEST", at(2024, 7, 1, 8, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 WEST", at(2024, 7, 1, 10, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 AEST", at(2024, 7, 1, 1, 30)),
+        ("Mon, 1 Jan 2024 11:30:00 NZDT", at(2023, 12, 31, 22, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 CST", at(2024, 7, 1, 17, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 PDT", at(2024, 7, 1, 18, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 A", at(2024, 7, 1, 11, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 GMT+2", at(2024, 7, 1, 9, 30)),
+        ("Mon, 1 Jul 2024 11:30:00 +0200 (CEST)", at(2024, 7, 1, 9, 30)),
+        ("2024-07-01 11:30:00 CEST", at(2024, 7, 1, 9, 30)),
+        ("Mon Jul  1 11:30:00 CEST 2024", at(2024, 7, 1, 9, 30)),
+        ("Mon Jul 1 11:30:00 2024 CEST", at(2024, 7, 1, 9, 30)),
+        ("Mon Jul  1 11:30:00 2024", at(2024, 7, 1, 11, 30)),
+        ("1 July 2024, 11:30 PM CEST", at(2024, 7, 1, 21, 30)),
     ],
 )
 def test_reads_a_moment_however_it_is_spelt(text: str, expected: float) -> None:
@@ -67,6 +92,16 @@ def test_a_date_covers_its_whole_span(text: str, start: float, days: int) -> Non
 
 
 @pytest.mark.parametrize(
+    "text", ["Mon, 1 Jul 2024 11:30:00 XYZT", "2024-07-01 11:30:00 AMT", "Mon, 1 Jul 24 11:30:00 SST"]
+)
+def test_a_time_in_an_unknown_zone_may_be_any_moment_it_could_be(text: str) -> None:
+    """A zone that nobody knows leaves a little more than a day open, from the easternmost to the westernmost zone."""
+    claim = read_date(text, NOW)
+    assert (claim.at, claim.until) == (at(2024, 6, 30, 21, 30), at(2024, 7, 1, 23, 30))
+    assert (claim.precision, claim.usable) == (Precision.DATE, True)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", Unusable.EMPTY),
@@ -82,6 +117,7 @@ def test_a_date_covers_its_whole_span(text: str, start: float, days: int) -> Non
         ("2029-01-01T10:00:00Z", Unusable.FUTURE),
         ("2026-02-30", Unusable.IMPOSSIBLE),
         ("2024-01-01T25:00:00Z", Unusable.IMPOSSIBLE),
+        ("2024-01-01T10:00:61Z", Unusable.IMPOSSIBLE),
         ("03/04/2026", Unusable.AMBIGUOUS),
         ("last tuesday", Unusable.GARBLED),
         ("12:00", Unusable.GARBLED),

@@ -9,7 +9,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.encodings import unpacker
+from crawld.content.encodings import PackedTooLargeError, unpacker
 from crawld.errors import ParseError
 
 PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}
@@ -78,8 +78,29 @@ def test_bare_deflate() -> None:
 
 
 def test_other_encodings() -> None:
-    """An unknown encoding is none, an old name is known, and packing twice over is refused."""
+    """An unknown encoding is none, an old name is known, and packing three times over is refused."""
     assert unpack("utf-8", b"plain") == b"plain"
     assert unpack("x-gzip", gzip.compress(b"old")) == b"old"
-    with pytest.raises(ParseError, match="2 times"):
-        unpacker("gzip, br")
+    with pytest.raises(ParseError, match="3 times"):
+        unpacker("gzip, br, gzip")
+
+
+@given(st.sampled_from(list(PACK)), st.sampled_from(list(PACK)), st.binary(max_size=3000), st.integers(1, 50))
+def test_packed_twice(first: str, second: str, body: bytes, pieces: int) -> None:
+    """A body packed twice comes out as it went in, and half of it is refused, whichever layer it breaks off in."""
+    encoding = f"{first}, {second}"
+    assert unpack(encoding, PACK[second](PACK[first](body)), pieces) == body
+    if len(body) > 100:
+        for half in (PACK[second](PACK[first](body))[:-3], PACK[second](PACK[first](body)[:-3])):
+            with pytest.raises(ParseError, match="breaks off"):
+                unpack(encoding, half, pieces)
+
+
+def test_a_bomb_packed_twice_stops_at_the_limit() -> None:
+    """Neither layer unpacks to more than the limit."""
+    bomb = gzip.compress(gzip.compress(bytes(50_000_000)))
+    assert len(bomb) < 1_000
+    assert len(unpack("gzip, gzip", bomb, most=100_000)) == 100_000
+    wide = gzip.compress(gzip.compress(b"") + bytes(5_000_000))
+    with pytest.raises(PackedTooLargeError):
+        unpack("gzip, gzip", wide, most=100_000)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from crawld.content.dates import read_date
 from crawld.content.feed import links_of_header, read_feed
 from crawld.content.feed_links import feed_links
 from crawld.content.listing import Entry, Form, Kind, Unreadable, UnreadableError
@@ -51,6 +52,52 @@ def test_an_item_gives_its_page_and_its_latest_time(text: str) -> None:
     assert entry.lastmod.at == 1704189600.0
 
 
+def test_a_doctype_is_dropped() -> None:
+    """RSS 0.91 with its DOCTYPE is read, and the HTML names it may use are characters."""
+    text = (
+        '<?xml version="1.0"?>\n<!DOCTYPE rss PUBLIC "-//Netscape Communications//DTD RSS 0.91//EN"\n'
+        ' "http://my.netscape.com/publish/formats/rss-0.91.dtd">\n<rss version="0.91"><channel><title>A&nbsp;B</title>'
+        "<item><title>Caf&eacute;</title><link>https://example.org/caf&eacute;?a=1&copy=2&amp;b=3</link></item>"
+        "</channel></rss>"
+    )
+    assert only(text).loc == "https://example.org/caf%C3%A9?a=1&copy=2&b=3"
+    plain = text.replace("&nbsp;", " ").replace("&eacute;", "e").replace("&copy", "&amp;copy")
+    assert read_feed(plain.encode(), URL, NOW).complete
+
+
+@pytest.mark.parametrize(
+    ("text", "loc"),
+    [
+        ('<feed xml:base="https://example.net/x/"><entry><link href="a"/></entry></feed>', "https://example.net/x/a"),
+        ('<feed xml:base="/x/"><entry xml:base="y/"><link href="a"/></entry></feed>', "https://example.org/x/y/a"),
+        ('<feed xml:base="/x/"><entry><link xml:base="../z/" href="a"/></entry></feed>', "https://example.org/z/a"),
+        ('<feed xml:base="/x/"><entry><link href="https://example.org/a"/></entry></feed>', "https://example.org/a"),
+        ('<feed xml:base="http://["><entry><link href="a"/></entry></feed>', "https://example.org/a"),
+        ('<feed xml:base="mailto:me"><entry><link href="a"/></entry></feed>', "https://example.org/a"),
+        (
+            '<rss xml:base="/x/"><channel xml:base="y/"><item><link>a</link></item></channel></rss>',
+            "https://example.org/x/y/a",
+        ),
+        ('<rss><channel><item xml:base="/x/"><guid>a</guid></item></channel></rss>', "https://example.org/x/a"),
+    ],
+)
+def test_a_base_counts_for_what_is_inside(text: str, loc: str) -> None:
+    """Relative links count from the xml:base of their own element and of those around it, if it is an address."""
+    assert only(text).loc == loc
+
+
+def test_a_base_counts_for_the_links_of_the_feed() -> None:
+    """Hub and topic are relative to the feed's xml:base too."""
+    listing = read_feed(b'<feed xml:base="https://example.net/x/"><link rel="self" href="me"/></feed>', URL, NOW)
+    assert listing.topic == "https://example.net/x/me"
+
+
+def test_an_empty_date_does_not_hide_another() -> None:
+    """Of an item's dates the first that says anything counts."""
+    item = "<link>/a</link><updated/><pubDate/><pubDate>some day</pubDate>"
+    assert only(f"<rss><channel><item>{item}</item></channel></rss>").lastmod == read_date("some day", NOW)
+
+
 def test_hubs_and_topic_are_found() -> None:
     """A feed's hub and its own address are read from Atom, RSS and JSON Feed."""
     links = '<link rel="hub" href="https://hub.example.net/"/><link rel="self" href="https://example.org/me"/>'
@@ -88,7 +135,7 @@ def test_a_broken_feed_gives_what_can_be_made_out() -> None:
         ("", Unreadable.EMPTY),
         ("gone", Unreadable.NOT_XML),
         ("<!DOCTYPE html><p>", Unreadable.HTML),
-        ('<!DOCTYPE rss [<!ENTITY x "y">]><rss/>', Unreadable.DOCTYPE),
+        ('<!DOCTYPE rss [<!ENTITY x "y"><rss/>', Unreadable.DOCTYPE),
         ("<urlset/>", Unreadable.UNKNOWN_ROOT),
         ("<rss><chan", Unreadable.NOT_XML),
         ("{", Unreadable.NOT_JSON_FEED),

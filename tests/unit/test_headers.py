@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.headers import LONGEST_WAIT, charset, http_date, max_age, media_type, retry_after
+from crawld.content.headers import LONGEST_WAIT, charset, http_date, if_none_match, max_age, media_type, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -26,6 +26,10 @@ NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
         ("Tuesday, 14-Nov-23 22:14:20 GMT", 60.0),
         ("Tue Nov 14 22:14:20 2023", 60.0),
         ("Tue, 14 Nov 2023 22:14:20 +0100", 0.0),
+        ("Tue, 14 Nov 2023 22:14:60 GMT", 99.0),
+        ("Tuesday, 14-Nov-23 22:14:60 GMT", 99.0),
+        ("Tue Nov 14 22:14:60 2023", 99.0),
+        ("Tue, 14 Nov 2023 23:14:20 CET", 60.0),
         ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT),
         ("999999999999", LONGEST_WAIT),
@@ -52,6 +56,30 @@ def test_retry_after(value: str | None, seconds: float | None) -> None:
 def test_max_age(value: str | None, seconds: float | None) -> None:
     """Cache-Control says how long a copy may be kept."""
     assert max_age(value) == seconds
+
+
+@pytest.mark.parametrize(
+    ("etag", "sent"),
+    [
+        ('"abc"', '"abc"'),
+        ('W/"abc"', 'W/"abc"'),
+        ('"abc-gzip"', '"abc-gzip", "abc"'),
+        ('W/"abc-gzip"', 'W/"abc-gzip", W/"abc"'),
+        ('"a-b-br"', '"a-b-br", "a-b"'),
+        ('"abc--gzip"', '"abc--gzip", "abc"'),
+        ('"abc;gzip"', '"abc;gzip", "abc"'),
+        ('"abc:gzip"', '"abc:gzip", "abc"'),
+        ('"abc-zstd"', '"abc-zstd", "abc"'),
+        ('"-gzip"', '"-gzip"'),
+        ('"abcgzip"', '"abcgzip"'),
+        ("abc-gzip", "abc-gzip"),
+        ('"abc"-gzip', '"abc"-gzip'),
+        ('"a"b-gzip"', '"a"b-gzip"'),
+    ],
+)
+def test_if_none_match(etag: str, sent: str) -> None:
+    """The tag of a compressed answer goes back with and without its mark; any other, and what is no tag, as it came."""
+    assert if_none_match(etag) == sent
 
 
 def test_content_type() -> None:

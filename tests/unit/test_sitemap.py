@@ -77,6 +77,14 @@ def test_reads_locs_and_lastmods() -> None:
         pytest.param(TWO.replace("https://example.org", ""), id="relative"),
         pytest.param(TWO.replace("https://example", "HTTPS://EXAMPLE"), id="upper case"),
         pytest.param(TWO.removesuffix("</urlset>"), id="not closed"),
+        pytest.param(TWO + "<url><loc>https://example.org/c", id="more behind the end"),
+        pytest.param(TWO.replace("<urlset", "<!DOCTYPE urlset SYSTEM 'file:///etc/passwd'><urlset"), id="a DTD"),
+        pytest.param(
+            TWO.replace("<urlset", '<!DOCTYPE urlset [<!-- ]> --><!ENTITY a "]>">]>\n<urlset'), id="an own DTD"
+        ),
+        pytest.param(
+            TWO.replace("<urlset", "<!DOCTYPE a><!-- x --><!DOCTYPE b [<!ENTITY c 'd'>]><urlset"), id="two DTDs"
+        ),
         pytest.param(TWO.replace("</lastmod>", "</lastmd>"), id="wrong end"),
         pytest.param(TWO.replace("<lastmod>", "<x>&nbsp;\x01</x><lastmod>"), id="not XML inside"),
         pytest.param("\n".join(TWO_LOCS), id="text"),
@@ -98,8 +106,8 @@ def test_reads_whatever_can_be_made_out(body: str | bytes) -> None:
         (gzip.compress(b""), Unreadable.EMPTY),
         ("<!DOCTYPE html><html><body>Not found</body></html>", Unreadable.HTML),
         ("<html><body>Not found</body></html>", Unreadable.HTML),
-        ('<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a "b">]><urlset/>', Unreadable.DOCTYPE),
-        ("<!-- x --><!doctype urlset SYSTEM 'file:///etc/passwd'><urlset/>", Unreadable.DOCTYPE),
+        ('<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a "b"><urlset/>', Unreadable.DOCTYPE),
+        ("<!DOCTYPE urlset [" + '<!ENTITY a "b">' * 10_000 + "]><urlset/>", Unreadable.DOCTYPE),
         ("<kml><url><loc>https://example.org/</loc></url></kml>", Unreadable.UNKNOWN_ROOT),
         ("<urlset><url><loc", Unreadable.NOT_XML),
         ("<" + "!" * 100, Unreadable.NOT_XML),
@@ -197,6 +205,55 @@ def test_extensions_are_told_from_the_page() -> None:
     assert page.lastmod is not None
     assert page.lastmod.raw == "2024-01-02"
     assert (alternate.loc, alternate.kind, alternate.lastmod) == ("https://example.org/de/a", Kind.ALTERNATE, None)
+
+
+def test_an_empty_lastmod_does_not_hide_the_news_date() -> None:
+    """Where a lastmod says nothing, the date of publication stands in for it; one that says something goes first."""
+    news = "<n:news xmlns:n='n'><n:publication_date>2024-01-02</n:publication_date></n:news>"
+    for lastmod in ("<lastmod/>", "<lastmod> </lastmod>", "<lastmod>NaN</lastmod>", "<lastmod/><lastmod/>"):
+        (entry,) = read(f"<urlset><url><loc>/a</loc>{lastmod}{news}</url></urlset>").entries
+        assert entry.lastmod is not None
+        assert entry.lastmod.raw == "2024-01-02"
+    (entry,) = read(f"<urlset><url><loc>/a</loc><lastmod>2024-03-04</lastmod>{news}</url></urlset>").entries
+    assert entry.lastmod is not None
+    assert entry.lastmod.raw == "2024-03-04"
+
+
+@pytest.mark.parametrize("spelling", ["{}", "<![CDATA[{}]]>", "<!-- x -->{}"])
+def test_a_file_cut_anywhere_gives_whole_entries_alone(spelling: str) -> None:
+    """However a file breaks off, no entry has half an address or half a date."""
+    locs = [spelling.format(f"https://example.org/page/{number}?x=1&amp;y=2") for number in (1234, 5678)]
+    whole = f"<urlset {SPACE}>" + "".join(
+        f"<url>\n<loc>{loc}</loc><lastmod>2024-01-02T10:11:12Z</lastmod>\n</url>" for loc in locs
+    )
+    entries = read(whole + "</urlset>").entries
+    assert len(entries) == 2
+    for cut in range(len(f"<urlset {SPACE}>"), len(whole)):
+        try:
+            found = read(whole[:cut])
+        except UnreadableError:
+            continue
+        assert list(found.entries) == list(entries)[: whole[:cut].count("</url>")]
+        assert not found.complete
+
+
+def test_entities_of_a_dtd_are_never_expanded() -> None:
+    """A DTD that would blow up, or read a file, defines nothing: addresses made of it are skipped."""
+    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 20))
+    dtd = f'<!DOCTYPE urlset [<!ENTITY l0 "https://example.org/lol">{laughs}<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    listing = read(
+        f"{dtd}<urlset><url><loc>&l19;</loc></url><url><loc>/a&x;</loc></url><url><loc>/b&c;d</loc></url></urlset>"
+    )
+    assert ([entry.loc for entry in listing.entries], listing.skipped) == (["https://example.org/b&c;d"], 2)
+
+
+def test_a_base_in_the_file_counts() -> None:
+    """A relative address counts from the xml:base of its entry and of the file."""
+    listing = read(
+        '<urlset xml:base="https://cdn.example.org/x/">'
+        '<url xml:base="y/"><loc>a</loc></url><url><loc>b</loc></url></urlset>'
+    )
+    assert [entry.loc for entry in listing.entries] == ["https://cdn.example.org/x/y/a", "https://cdn.example.org/x/b"]
 
 
 def test_junk_locs_are_counted_not_listed() -> None:

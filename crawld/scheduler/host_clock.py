@@ -9,6 +9,8 @@ adds α times its length to their exposure, and the factor is (1 + events)/(1 + 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import STEPS, AgeCurve
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -45,6 +47,14 @@ class HostClocks:
         bin_ = np.minimum(inside.astype(np.int64), BINS - 1)
         bins = run[place, bin_] + (inside - bin_) * factor[place, bin_] + (position - inside)
         return np.asarray(bins * self._width[hosts])
+
+    def curve(self, host: int, now: float) -> AgeCurve:
+        """How much older than plain time says copies of the host's pages are by now, back over half of its bins."""
+        step = float(self._width[host])
+        at = now - step * np.arange(STEPS, -1.0, -1.0)
+        hosts = np.full(STEPS + 1, host)
+        aged = self.reading(hosts, np.full(STEPS + 1, now)) - self.reading(hosts, at)
+        return AgeCurve.of(float(at[0]), step, (aged - (now - at)).tolist())
 
     def observe(self, hosts: Ints, end: Floats, tau: Floats, alpha: Floats, changed: NDArray[np.bool_]) -> None:
         """Take in finished intervals of pages whose rate is about `alpha`."""

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import AgeCurve
 from crawld.scheduler.curvature import Intervals
 from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, signal_rates
 from crawld.scheduler.host_clock import HostClocks
@@ -114,9 +115,20 @@ class Tutor:
         number = self.siblings.numbers(hosts)
         return np.where(self.manners.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
 
+    def curves(self, hosts: Sequence[str], now: float) -> dict[str, AgeCurve | None]:
+        """By which curve the pages of each host age; None where they go by plain time."""
+        names = list(dict.fromkeys(hosts))
+        number = self.siblings.numbers(names)
+        by_clock = self.manners.clocked(number) & self._has_clock(number)
+        told = zip(names, number.tolist(), by_clock.tolist(), strict=True)
+        return {name: self.clocks.curve(at, now) if clocked else None for name, at, clocked in told}
+
+    def _has_clock(self, number: Ints) -> NDArray[np.bool_]:
+        return np.asarray((self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
+
     def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
         age = now - last
-        told = (self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number)
+        told = self._has_clock(number)
         which = number[told]
         age[told] = self.clocks.reading(which, now[told]) - self.clocks.reading(which, last[told])
         return age

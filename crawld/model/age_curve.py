@@ -13,28 +13,20 @@ class AgeCurve:
     """A copy made at `first` + i · `step` is `extra[i]` seconds older than plain time says (younger, where negative).
 
     There are STEPS + 1 values; in between they are linear, outside constant. The last is 0: a copy made since the curve
-    was drawn ages by plain time. The database and the scheduler compute with the same rounded numbers.
+    was drawn ages by plain time. They are packed in WIDTH characters each, so that SQL finds the i-th with substr: the
+    database and the scheduler compute with the same rounded numbers.
     """
 
     first: float
     step: float
-    extra: tuple[float, ...]
+    packed: str
 
     @classmethod
     def of(cls, first: float, step: float, extra: Sequence[float]) -> Self:
-        """A curve of these numbers as they can be packed."""
-        return cls.unpack(first, step, _pack(extra))
-
-    @classmethod
-    def unpack(cls, first: float, step: float, packed: str) -> Self:
-        """The inverse of `packed`."""
-        return cls(first, step, tuple(float(packed[at : at + WIDTH]) for at in range(0, len(packed), WIDTH)))
+        """A curve of these numbers, rounded to seven digits."""
+        return cls(first, step, "".join([f"{seconds:{WIDTH}.6e}" for seconds in extra]))
 
     @property
-    def packed(self) -> str:
-        """The values of `extra`, each WIDTH characters wide, so that SQL finds the i-th with substr."""
-        return _pack(self.extra)
-
-
-def _pack(extra: Sequence[float]) -> str:
-    return "".join(f"{seconds:{WIDTH}.6e}" for seconds in extra)
+    def extra(self) -> tuple[float, ...]:
+        """The numbers."""
+        return tuple(float(self.packed[at : at + WIDTH]) for at in range(0, len(self.packed), WIDTH))

@@ -48,13 +48,15 @@ class HostClocks:
         bins = run[place, bin_] + (inside - bin_) * factor[place, bin_] + (position - inside)
         return np.asarray(bins * self._width[hosts])
 
-    def curve(self, host: int, now: float) -> AgeCurve:
-        """How much older than plain time says copies of the host's pages are by now, back over half of its bins."""
-        step = float(self._width[host])
-        at = now - step * np.arange(STEPS, -1.0, -1.0)
-        hosts = np.full(STEPS + 1, host)
-        aged = self.reading(hosts, np.full(STEPS + 1, now)) - self.reading(hosts, at)
-        return AgeCurve.of(float(at[0]), step, (aged - (now - at)).tolist())
+    def curves(self, hosts: Ints, now: float) -> list[AgeCurve]:
+        """How much older than plain time says copies of each host's pages are by now, back over half of its bins."""
+        step = self._width[hosts]
+        back = step[:, None] * np.arange(STEPS, -1.0, -1.0)
+        each = np.repeat(hosts, STEPS + 1)
+        begun = self.reading(each, (now - back).ravel()).reshape(back.shape)
+        extra = begun[:, -1:] - begun - back
+        first = now - back[:, 0]
+        return [AgeCurve.of(*curve) for curve in zip(first.tolist(), step.tolist(), extra.tolist(), strict=True)]
 
     def observe(self, hosts: Ints, end: Floats, tau: Floats, alpha: Floats, changed: NDArray[np.bool_]) -> None:
         """Take in finished intervals of pages whose rate is about `alpha`."""

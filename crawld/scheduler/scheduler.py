@@ -349,20 +349,9 @@ class Scheduler:
             return
         more = max(size, have + have // 2) - have
         for name in (
-            "_id",
-            "_live",
-            "_last",
-            "_copied",
-            "_gone",
-            "_host",
-            "_mu",
-            "_alpha",
-            "_shape",
-            "_most",
-            "_count",
-            "_kappa",
-            "_gamma",
-        ):
+            "_id", "_live", "_last", "_copied", "_gone", "_host", "_mu", "_alpha", "_shape", "_most", "_count",
+            "_kappa", "_gamma",
+        ):  # fmt: skip
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
 

@@ -116,12 +116,17 @@ class Tutor:
         return np.where(self.manners.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
 
     def curves(self, hosts: Sequence[str], now: float) -> dict[str, AgeCurve | None]:
-        """By which curve the pages of each host age; None where they go by plain time."""
-        names = list(dict.fromkeys(hosts))
-        number = self.siblings.numbers(names)
-        by_clock = self.manners.clocked(number) & self._has_clock(number)
-        told = zip(names, number.tolist(), by_clock.tolist(), strict=True)
-        return {name: self.clocks.curve(at, now) if clocked else None for name, at, clocked in told}
+        """By which curve copies of each host's pages age; None where by plain time.
+
+        Hosts without a clock are left out: after a restart they go on by the curve that was kept.
+        """
+        names = np.array([*dict.fromkeys(hosts)], object)
+        number = self.siblings.numbers(names.tolist())
+        runs = self._has_clock(number)
+        names, number = names[runs], number[runs]
+        clocked = self.manners.clocked(number)
+        curves = self.clocks.curves(number[clocked], now)
+        return dict.fromkeys(names.tolist()) | dict(zip(names[clocked].tolist(), curves, strict=True))
 
     def _has_clock(self, number: Ints) -> NDArray[np.bool_]:
         return np.asarray((self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number))

@@ -208,7 +208,7 @@ async def read_age_curves(reading: AsyncEngine) -> dict[str, AgeCurve]:
     )
     async with reading.connect() as connection:
         rows = await fetch(connection, query)
-    return {name: AgeCurve.unpack(first, step, extra) for name, first, step, extra in rows}
+    return {name: AgeCurve(first, step, extra) for name, first, step, extra in rows}
 
 
 async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, AgeCurve | None]) -> None:

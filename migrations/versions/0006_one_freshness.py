@@ -4,9 +4,8 @@ The views compute what `crawld.scheduler.freshness` does. A page without an esti
 week, as the scheduler assumes.
 """
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from runpy import run_path
 
 import sqlalchemy as sa
 from alembic import op
@@ -146,22 +145,12 @@ def downgrade() -> None:
     op.drop_table("age_curves")
     op.drop_column("pages", "weight")
     op.drop_column("pages", "gone_since")
-    before = _views_before()
-    words = before.WORDS[op.get_bind().dialect.name]
-    for view in (before.PAGE_STATS, before.HOST_STATS):
+    before = run_path(str(Path(__file__).with_name("0002_views.py")))
+    words = before["WORDS"][op.get_bind().dialect.name]
+    for view in (before["PAGE_STATS"], before["HOST_STATS"]):
         op.execute(view.format(**words))
 
 
 def _drop_views() -> None:
     for view in reversed(VIEWS):
         op.execute(f"DROP VIEW {view}")
-
-
-def _views_before() -> Any:
-    """The migration that made the views as they were."""
-    spec = spec_from_file_location("views_before", Path(__file__).with_name("0002_views.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -33,9 +33,9 @@ CLOSE = 1e-6
 class Kept:
     """A scheduler and a store that are told the same, as the daemon tells them."""
 
-    def __init__(self, url: str, now: float) -> None:
+    def __init__(self, url: str, now: float, store: SqlStore | None = None) -> None:
         self.url, self.time = url, now
-        self.store = SqlStore(url)
+        self.store = store or SqlStore(url)
         self.gate = HostGate()
         self.pages = Pages()
         chooser = Scan(GreedyNcis(), intervals=Intervals(longest=1e9, shortest=0.0))
@@ -138,7 +138,7 @@ async def compare(kept: Kept) -> dict[str, float]:
         figures |= {row["host"]: row["freshness"] for row in await reader.host_stats()}
         figures["all"] = (await reader.overall())["freshness"]
     query = "SELECT sum(weight * freshness) / sum(weight) FROM page_stats WHERE state <> 'retired'"
-    ((figures["queried"],),) = await rows(kept.url, query)  # type: ignore[assignment]
+    ((figures["queried"],),) = await rows(kept.url, query)
     high, low = held(kept, before), held(kept, time.time())
     assert figures.keys() == high.keys()
     wrong = {name: seen for name, seen in figures.items() if not low[name] - CLOSE <= seen <= high[name] + CLOSE}
@@ -174,10 +174,15 @@ async def test_the_views_say_what_the_scheduler_believes(kept: Kept, seed: int) 
     curves = await kept.store.age_curves()
     assert any(abs(seconds) > HOUR for curve in curves.values() for seconds in curve.extra)
 
-    again = Kept(kept.url, time.time())
-    again.store = again.roster._store = kept.store  # type: ignore[assignment]
+    again = Kept(kept.url, time.time(), kept.store)
     await again.roster.restore(again.time)
     assert await compare(again) == pytest.approx(fresh, abs=1e-4)
+    again.crawl(1, Verdict.UNCHANGED, PageState.LIVE)
+    again.crawl(30, Verdict.UNCHANGED, PageState.GONE)
+    await again.store.flush()
+    await again.learner.learn()
+    await compare(again)
+    assert await again.store.age_curves() == curves  # too little was learnt again to draw better ones
 
 
 async def test_pages_come_back_as_fresh_as_they_are(kept: Kept) -> None:
@@ -204,7 +209,9 @@ async def test_a_page_that_is_gone_is_current_and_one_never_fetched_is_not(kept:
     kept.signal(3, 0)
     kept.crawl(1, Verdict.FAILED, PageState.FAILING)  # says nothing new
     fresh = await compare(kept)
-    assert [fresh[f"https://a.example/{i}"] for i in range(4)] == pytest.approx([1.0, 1 / 73, math.exp(-1.0), 0.0], rel=1e-3)
+    assert [fresh[f"https://a.example/{i}"] for i in range(4)] == pytest.approx(
+        [1.0, 1 / 73, math.exp(-1.0), 0.0], rel=1e-3
+    )
 
 
 async def test_weights_by_requests_count_in_the_views(kept: Kept) -> None:
@@ -227,8 +234,7 @@ async def test_a_copy_from_the_future_is_of_unknown_age(kept: Kept, caplog: pyte
     for page_id in (1, 2):
         kept.crawl(page_id, Verdict.NEW, PageState.LIVE)
     await kept.store.flush()
-    again = Kept(kept.url, time.time())
-    again.store = again.roster._store = kept.store  # type: ignore[assignment]
+    again = Kept(kept.url, time.time(), kept.store)
     await again.roster.restore(again.time)
     assert len([line for line in caplog.records if "set back" in line.message]) == 1
     assert set((await compare(again)).values()) == {0.0}

@@ -91,7 +91,7 @@ async def test_a_redirect_is_followed_with_slots_of_its_own(tmp_path: Path) -> N
 
 
 async def test_a_page_that_is_not_there_is_gone(tmp_path: Path) -> None:
-    """404 or 410 is gone, after content and at the first visit, and is not asked again at once; only one is a change."""
+    """404 or 410 is gone, after content and at the first visit, and not asked again at once; only one is a change."""
     async with Site() as site:
         from tests.behaviours import answer
 

@@ -34,9 +34,7 @@ def test_a_clock_set_by_days_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     for _ in range(100):
         hands.pass_(1.0)
         clock.now()
-    assert [line.message for line in caplog.records] == [
-        "the wall clock was set back; our time will meet it gradually"
-    ]
+    assert [line.message for line in caplog.records] == ["the wall clock was set back; our time will meet it gradually"]
     hands.pass_(31 * 86400.0)
     clock.now()
     hands.pass_(1.0)

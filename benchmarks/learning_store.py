@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from crawld.clock import SystemClock
 from crawld.daemon.learner import Learner
 from crawld.interfaces import Floats, Record
+from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
@@ -29,6 +30,9 @@ class Nobody:
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Forget them too."""
+
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """And these."""
 
 
 def pages_per_second(pages: int) -> tuple[float, str]:

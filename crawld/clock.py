@@ -1,11 +1,18 @@
 """The only module that reads time. Everything else is told what time it is."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
+log = logging.getLogger("crawld")
+
 SLEW = 0.1
 """How much faster or slower than true our time runs until it has met a wall clock that was set."""
+WORTH_A_WARNING = 3600.0
+"""Seconds between our time and the wall clock from which on the operator is told."""
+MET = 1.0
+"""Seconds within which they are the same again."""
 
 
 class SystemClock:
@@ -19,6 +26,7 @@ class SystemClock:
         self._wall, self._monotonic = wall, monotonic
         self._at = monotonic()
         self._shown = wall()
+        self._warned = False
 
     def now(self) -> float:
         """UTC seconds since the epoch; never less than before."""
@@ -26,7 +34,18 @@ class SystemClock:
         passed, self._at = at - self._at, at
         behind = self._wall() - (self._shown + passed)
         self._shown += passed + min(max(behind, -SLEW * passed), max(SLEW * passed, 0.0))
+        if (abs(behind) > (MET if self._warned else WORTH_A_WARNING)) is not self._warned:
+            self._warn(behind)
         return self._shown
+
+    def _warn(self, behind: float) -> None:
+        """Once when the wall clock was set far, and once when our time has met it again."""
+        self._warned = not self._warned
+        if self._warned:
+            way, far = ("forward" if behind > 0 else "back"), round(abs(behind))
+            log.warning("the wall clock was set %s; our time will meet it gradually", way, extra={"seconds": far})
+        else:
+            log.warning("our time is that of the wall clock again")
 
     def monotonic(self) -> float:
         """Seconds on a clock that is never set."""

@@ -6,7 +6,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from crawld.errors import ConfigError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult
+from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
@@ -172,6 +173,11 @@ class Assembly:
         """Let the scheduler go by the hosts' clocks."""
         self.scheduler.shift(page_ids, last, since)
 
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Let freshness go by the hosts' clocks."""
+        for host, curve in curves.items():
+            self.scheduler.age_by(self.gate.host(host), curve)
+
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
@@ -234,6 +240,7 @@ class Assembly:
         for poll in self.listener.watch_given(self.clock.now()):
             self.store.record_poll(poll)
         await self.steering.restore(self.settings.bandwidth, insist=self._insist)
+        await self.store.forget_weights()
         if self.copies is self.demand:
             await self.demand.restore()
         await self.list.begin()

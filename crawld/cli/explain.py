@@ -69,6 +69,8 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
         ("last crawl", show(page["last_crawl_at"], "last_crawl_at")),
         ("last change", show(page["last_change_at"], "last_change_at")),
     ]  # fmt: skip
+    if page["gone_since"] is not None:
+        lines.append(("gone since", show(page["gone_since"], "gone_at")))
     if estimate:
         lines.append(("unannounced", f"{show(page['alpha'], 'alpha')} ± {estimate['alpha_se']:.2g}/s"))
         worth = [source for source, count in estimate["signals"].items() if count]

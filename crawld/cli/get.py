@@ -2,6 +2,7 @@
 
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -9,24 +10,58 @@ import click
 from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.errors import CrawldError
+from crawld.interfaces import Gone
 from crawld.model.slot import format_duration
 from crawld.model.url import normalise
+from crawld.scheduler.freshness import SKEW
+from crawld.store.reports import Reader, StoredBody
 
 
 @click.command()
 @click.argument("url")
 @click.option("--quiet", is_flag=True, help="Only the copy, not its age and freshness (which go to standard error).")
+@click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
 @CONFIG
 @DATABASE
-def command(url: str, quiet: bool, config_file: Path | None, database: str | None) -> None:
-    """Print the latest copy of a page to standard output, and its age and freshness to standard error."""
+def command(url: str, quiet: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:
+    """Print the latest copy of a page to standard output, and its age and freshness to standard error.
+
+    A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
+    """
     wanted = normalise(url)
-    copy = read(config_file, database, lambda reader: reader.body(wanted))
+    gone, copy = read(config_file, database, lambda reader: _find(reader, wanted))
+    if gone is not None and (copy is None or not even_gone):
+        rest = "no copy is held" if copy is None else "--gone prints the last copy"
+        raise CrawldError(f"{wanted} is {_since(gone)}; {rest}")
     if copy is None:
         raise CrawldError(f"there is no copy of {wanted}: not on the list, not crawled yet, or keep_bodies is none")
     if not quiet:
-        checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
-        fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
-        age, seen = (format_duration(time.time() - moment) for moment in (copy.fetched_at, checked))
-        click.echo(f"{wanted}: fetched {age} ago, last seen unchanged {seen} ago{fresh}", err=True)
+        click.echo(f"{wanted}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
     sys.stdout.buffer.write(copy.body)
+
+
+async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:
+    return await reader.gone(url), await reader.body(url)
+
+
+def _age(copy: StoredBody) -> str:
+    checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
+    fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
+    return f"fetched {_ago(copy.fetched_at)}, last seen unchanged {_ago(checked)}{fresh}"
+
+
+def _last_copy(gone: Gone, copy: StoredBody) -> str:
+    return f"{_since(gone)}; this is the last copy, fetched {_ago(copy.fetched_at)}"
+
+
+def _since(gone: Gone) -> str:
+    moment = datetime.fromtimestamp(gone.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    status = f" ({gone.status})" if gone.status else ""
+    return f"gone since {moment}{status}, {_ago(gone.since)}"
+
+
+def _ago(moment: float) -> str:
+    age = time.time() - moment
+    if age < -SKEW:
+        return f"{format_duration(-age)} in the future (was the clock set back?)"
+    return f"{format_duration(max(age, 0.0))} ago"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from crawld.daemon.pages import Pages
-from crawld.interfaces import Clock, Copies, Floats, Ints, Store, StoredDemand
+from crawld.interfaces import Clock, Copies, Floats, Gone, Ints, Store, StoredDemand
 from crawld.model.page import Page
 from crawld.scheduler.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.scheduler.scheduler import Scheduler
@@ -34,10 +34,10 @@ class Demand:
         self._at: Floats = np.zeros(0)  # as of when; nan: never looked at
         self._kept_at: Floats = np.zeros(0)  # as of when the store has it; nan: not at all
 
-    async def copy(self, url: str) -> tuple[bytes, Mapping[str, str]] | None:
+    async def copy(self, url: str, *, even_gone: bool = False) -> tuple[bytes, Mapping[str, str]] | Gone | None:
         """The latest copy of a page; one that is found counts as a request for the page."""
-        found = await self._copies.copy(url)
-        if found is not None:
+        found = await self._copies.copy(url, even_gone=even_gone)
+        if isinstance(found, tuple):
             self._counts[url] += 1
         return found
 
@@ -94,7 +94,8 @@ class Demand:
         self._scheduler.reweight(ids[news].tolist(), importance[news])
         kept = news | (requests > 0) | (self._kept_at[ids] < now - DAY)
         self._kept_at[ids[kept]] = now
-        return StoredDemand(ids[kept], seen.requests[kept], seen.days[kept], np.full(int(kept.sum()), now))
+        weight = self._scheduler.importance_of(ids[kept].tolist())
+        return StoredDemand(ids[kept], seen.requests[kept], seen.days[kept], np.full(int(kept.sum()), now), weight)
 
     def _fit(self, size: int) -> None:
         more = size - len(self._at)

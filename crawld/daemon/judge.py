@@ -39,7 +39,7 @@ def judge(
         detail = outcome.detail if isinstance(outcome, FetchFailed) else f"last to {outcome.location}"
         return Judgement(Verdict.FAILED, state_if_failed, trouble=trouble, detail=detail)
     if outcome.status in GONE_STATUSES:
-        return _gone(at, outcome, memory)
+        return _gone(page_id, at, memory)
     if outcome.status == 304:
         if memory is None:
             return Judgement(
@@ -50,11 +50,10 @@ def judge(
     return _content(page_id, at, outcome, memory, rule)
 
 
-def _gone(at: float, outcome: Fetched, memory: Memory | None) -> Judgement:
+def _gone(page_id: int, at: float, memory: Memory | None) -> Judgement:
+    """A page that is not there is known as well as any other: gone when first seen so, unchanged while it stays so."""
     if memory is None:
-        return Judgement(
-            Verdict.FAILED, PageState.FAILING, trouble="status", detail=f"{outcome.status} and never seen before"
-        )
+        return Judgement(Verdict.GONE, PageState.GONE, memory=Memory(page_id, at, GONE_DIGEST))
     if memory.digest == GONE_DIGEST:
         return Judgement(Verdict.UNCHANGED, PageState.GONE, magnitude=0.0)
     gone = remember(memory, GONE_DIGEST, Comparison(changed=True), at)

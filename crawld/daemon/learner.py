@@ -1,13 +1,14 @@
 """The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from crawld.interfaces import Clock, Floats, Histories, Store
+from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler.estimator import YEAR, Prior
@@ -24,7 +25,10 @@ class Student(Protocol):
         """Take over new estimates; values are to be taken over shapes of at most `most_shape`."""
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
-        """Take copies made at `last`, where still the latest, to be as old as if made at `since`."""
+        """Value copies made at `last`, where still the latest, as if made at `since`."""
+
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Let copies age by the curves of their hosts; None: by plain time."""
 
 
 class Learner:
@@ -66,16 +70,21 @@ class Learner:
         for page in histories.page_ids.tolist():
             self._again.pop(page, None)
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
-        lesson, estimates, shift = await asyncio.to_thread(self._decide, histories, now)
+        lesson, estimates, shift, curves = await asyncio.to_thread(self._decide, histories, now)
         await self._store.save_estimates(estimates)
+        await self._store.save_age_curves(curves)
         self._student.learn(estimates, lesson.most_shape)
         self._student.shift(shift.page_ids.tolist(), shift.last, shift.since)
+        self._student.age_by(curves)
         self._again |= dict.fromkeys(lesson.again.tolist())
         return fitted
 
-    def _decide(self, histories: Histories, now: float) -> tuple[Lesson, list[Estimate], Shift]:
+    def _decide(
+        self, histories: Histories, now: float
+    ) -> tuple[Lesson, list[Estimate], Shift, dict[str, AgeCurve | None]]:
         lesson = self._tutor.teach(histories, now)
-        return lesson, _estimates(histories, lesson, now), self._tutor.shift(histories.hosts, now)
+        shift, curves = self._tutor.shift(histories.hosts, now), self._tutor.curves(histories.hosts, now)
+        return lesson, _estimates(histories, lesson, now), shift, curves
 
 
 def _estimates(histories: Histories, lesson: Lesson, now: float) -> list[Estimate]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -12,8 +13,12 @@ import numpy as np
 from crawld.daemon.pages import Pages
 from crawld.interfaces import Adoption, Floats, Store, StoredPages
 from crawld.model.page import Page, Wanted
+from crawld.model.slot import format_duration
+from crawld.scheduler.freshness import SKEW
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Arrivals, Scheduler
+
+log = logging.getLogger("crawld")
 
 INDEXED_AT_ONCE = 1000
 INDEX_PAUSE = 0.01
@@ -66,7 +71,8 @@ class Roster:
     async def restore(self, now: float) -> int:
         """Take in everything the store knows; how many pages that are.
 
-        Crawls that claim to be from the future, because the clock was set back meanwhile, count as of now.
+        Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
+        age of their copies is unknown.
         """
         with _collector_at_rest():
             return await self._restore(now)
@@ -75,11 +81,19 @@ class Roster:
         for state in await self._store.hosts():
             self._gate.restore(state)
         stored = await self._store.restore()
+        self._put_back(stored, now)
+        for host, curve in (await self._store.age_curves()).items():
+            self._scheduler.age_by(self._gate.host(host), curve)
+        self._unindexed = list(self._pages)
+        _check_clock(stored, now)
+        return len(stored.ids)
+
+    def _put_back(self, stored: StoredPages, now: float) -> None:
+        """Take pages in as the store knows them."""
         hosts = {name: self._gate.host(name) for name in set(stored.hosts)}
         for i, page_id in enumerate(stored.ids.tolist()):
             page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
             self._pages.put(page, stored.states[i], int(stored.failures[i]))
-        self._unindexed = list(self._pages)
         with np.errstate(invalid="ignore"):
             alpha = stored.shape / stored.rate
         self._scheduler.add(
@@ -94,9 +108,10 @@ class Roster:
                 kappa=stored.kappa,
                 gamma=stored.gamma,
                 not_before=self._waits(stored, now),
+                gone=stored.gone,
+                copied=stored.last_success,
             )
         )
-        return len(stored.ids)
 
     def _waits(self, stored: StoredPages, now: float) -> Floats:
         """When each page may be asked again: a restart forgives no failing page its back-off."""
@@ -135,7 +150,7 @@ class Roster:
         lines = 0
         async with aclosing(self._store.adopting(wanted, origin=origin, now=now, complete=complete)) as adopting:
             async for part in adopting:
-                self._follow(part)
+                await self._follow(part, now)
                 parts.append(part)
                 lines += part.lines
                 progress(lines)
@@ -143,9 +158,13 @@ class Roster:
             gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
         return Adoption.of(parts)
 
-    def _follow(self, adoption: Adoption) -> None:
-        """Bring memory to what the store has done."""
-        self._take_in([*adoption.added, *adoption.returned])
+    async def _follow(self, adoption: Adoption, now: float) -> None:
+        """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
+        returned = [page for page in adoption.returned if page.id not in self._scheduler]
+        if returned:
+            self._put_back(await self._store.restore([page.id for page in returned]), now)
+            self._index.put(returned)
+        self._take_in(adoption.added)
         for page in adoption.reweighted:
             self._pages.put(page)
         self._scheduler.reweight(
@@ -177,4 +196,15 @@ class Roster:
                 importance=np.array([page.importance for page in new]),
                 last=np.full(len(new), np.nan),
             )
+        )
+
+
+def _check_clock(stored: StoredPages, now: float) -> None:
+    """Warn where the newest crawl is from the future: the clock was set back."""
+    newest = float(np.fmax.reduce(stored.last_attempt, initial=-math.inf))
+    if newest > now + SKEW:
+        log.warning(
+            "the clock was set back: the newest crawl in the database is from the future; "
+            "the age of such copies is unknown until their pages are crawled again",
+            extra={"ahead": format_duration(newest - now)},
         )

@@ -18,7 +18,7 @@ from crawld.daemon.sender import Sender
 from crawld.interfaces import Clock, Record, Store
 from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope
-from crawld.model.page import Page
+from crawld.model.page import Page, PageState
 from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -127,7 +127,9 @@ class Visits:
         """Record the crawl and give the page back, in one synchronous step."""
         last, succeeded = self.scheduler.last_success(page.id), judgement.verdict.succeeded
         seen_before = not math.isnan(last)
-        counted = seen_before and succeeded
+        dated = seen_before and self.scheduler.dated(page.id, at)
+        counted = dated and succeeded
+        back = judgement.verdict is Verdict.CHANGED and self.pages.state(page.id) is PageState.GONE
         crawl = Crawl(
             page_id=page.id,
             at=at,
@@ -136,11 +138,11 @@ class Visits:
             trouble=judgement.trouble,
             detail=judgement.detail,
             tau=at - last if counted else None,
-            signals=self.scheduler.heard(page.id) if counted else (),
+            signals=self.scheduler.heard(page.id) if succeeded else (),
             bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
             duration=self.clock.now() - at,
             magnitude=judgement.magnitude,
-            predicted=self.scheduler.freshness_of(page.id, at) if seen_before else None,
+            predicted=self.scheduler.freshness_of(page.id, at) if dated else None,
             conditional=request.etag is not None or request.last_modified is not None,
             audit=audit,
             reverted=judgement.reverted,
@@ -152,16 +154,17 @@ class Visits:
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
-            self.scheduler.settle(page.id, at, wait)
+            self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self.scheduler.release(page.id, wait)
-        self._look_for_feeds(page, outcome, judgement)
+        if judgement.verdict is Verdict.NEW or back:
+            self._look_for_feeds(page, outcome)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
 
-    def _look_for_feeds(self, page: Page, outcome: Outcome, judgement: Judgement) -> None:
-        """Feeds that a page links to are looked for once, when it is first seen."""
-        if self.sender.polls is not None and isinstance(outcome, Fetched) and judgement.verdict is Verdict.NEW:
+    def _look_for_feeds(self, page: Page, outcome: Outcome) -> None:
+        """Feeds that a page links to are looked for when it is first seen, and when it comes back."""
+        if self.sender.polls is not None and isinstance(outcome, Fetched):
             self.sender.polls.found_feeds(page.url, feed_links(outcome.body, page.url), self.clock.now())
 
 

@@ -1,6 +1,6 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
-from crawld.interfaces.control import Control, Copies, Inbox
+from crawld.interfaces.control import Control, Copies, Gone, Inbox
 from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources
 from crawld.interfaces.store import (
     Adoption,
@@ -28,6 +28,7 @@ __all__ = [
     "Fetcher",
     "Floats",
     "FreshnessPoint",
+    "Gone",
     "Histories",
     "Hubs",
     "Inbox",

@@ -1,6 +1,7 @@
 """What the API needs of the daemon."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from crawld.interfaces.store import Adoption
@@ -55,8 +56,19 @@ class Inbox(Protocol):
         """A WebSub hub delivers a feed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A page answered 404 or 410 when it was last asked for: the first time at `since`, the last time with `status`."""
+
+    since: float
+    status: int | None = None  # None where the history no longer has that crawl
+
+
 class Copies(Protocol):
     """The copies that are kept, for whoever reads them."""
 
-    async def copy(self, url: str) -> tuple[bytes, Mapping[str, str]] | None:
-        """The latest copy of a page with its headers (type, age, freshness); None where there is none."""
+    async def copy(self, url: str, *, even_gone: bool = False) -> tuple[bytes, Mapping[str, str]] | Gone | None:
+        """The latest copy of a page with its headers (type, age, freshness); None where there is none.
+
+        Of a page that is gone there is a copy only with `even_gone`: the last one held.
+        """

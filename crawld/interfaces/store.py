@@ -1,12 +1,13 @@
 """What the drivers need of the store."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import HostState
@@ -41,7 +42,7 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True)
 class StoredPages:
-    """Every page that is not retired, as columns of equal length: what a restart needs."""
+    """Pages that are not retired, as columns of equal length: what a restart needs."""
 
     ids: Ints
     urls: Sequence[str]
@@ -56,6 +57,7 @@ class StoredPages:
     rate: Floats
     kappa: Floats  # (pages, sources)
     gamma: Floats  # (pages, sources)
+    gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class StoredDemand:
     requests: Floats
     days: Floats
     at: Floats
+    weight: Floats | None = None  # what the pages weigh because of that; None where it was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +165,14 @@ class Store(Protocol):
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those unknown or retired already are passed over."""
 
-    async def restore(self) -> StoredPages:
-        """Everything a start needs to know of the pages."""
+    async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
+        """Everything a start needs to know of the pages, or of these."""
+
+    async def age_curves(self) -> Mapping[str, AgeCurve]:
+        """By host, how its copies age; hosts that go by plain time are left out."""
+
+    async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Keep how the copies of these hosts age; None: by plain time."""
 
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host."""
@@ -219,7 +228,10 @@ class Store(Protocol):
         """How often copies were asked for."""
 
     async def save_demand(self, news: StoredDemand) -> None:
-        """Write over what was kept of these pages' demand."""
+        """Write over what was kept of these pages' demand, and what they weigh by it."""
+
+    async def forget_weights(self) -> None:
+        """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""

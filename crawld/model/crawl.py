@@ -10,7 +10,7 @@ class Verdict(StrEnum):
     NEW = "new"  # first copy: nothing to compare with
     CHANGED = "changed"
     UNCHANGED = "unchanged"
-    GONE = "gone"  # 404 or 410 where there was content
+    GONE = "gone"  # 404 or 410 where there was content, or at the first visit
     FAILED = "failed"  # says nothing about change
 
     @property

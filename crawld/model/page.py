@@ -14,7 +14,7 @@ class PageState(StrEnum):
     LIVE = "live"  # we hold a copy
     FAILING = "failing"  # the last attempts failed; the copy, if any, is kept
     DISALLOWED = "disallowed"  # robots.txt forbids it
-    GONE = "gone"  # 404 or 410 after content; asked again now and then
+    GONE = "gone"  # 404 or 410; asked again now and then
     RETIRED = "retired"  # taken off the list; its history is kept
 
 

@@ -9,6 +9,8 @@ adds α times its length to their exposure, and the factor is (1 + events)/(1 + 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import STEPS, AgeCurve
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -45,6 +47,16 @@ class HostClocks:
         bin_ = np.minimum(inside.astype(np.int64), BINS - 1)
         bins = run[place, bin_] + (inside - bin_) * factor[place, bin_] + (position - inside)
         return np.asarray(bins * self._width[hosts])
+
+    def curves(self, hosts: Ints, now: float) -> list[AgeCurve]:
+        """How much older than plain time says copies of each host's pages are by now, back over half of its bins."""
+        step = self._width[hosts]
+        back = step[:, None] * np.arange(STEPS, -1.0, -1.0)
+        each = np.repeat(hosts, STEPS + 1)
+        begun = self.reading(each, (now - back).ravel()).reshape(back.shape)
+        extra = begun[:, -1:] - begun - back
+        first = now - back[:, 0]
+        return [AgeCurve.of(*curve) for curve in zip(first.tolist(), step.tolist(), extra.tolist(), strict=True)]
 
     def observe(self, hosts: Ints, end: Floats, tau: Floats, alpha: Floats, changed: NDArray[np.bool_]) -> None:
         """Take in finished intervals of pages whose rate is about `alpha`."""

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler.chooser import Chooser
+from crawld.scheduler.freshness import SKEW, Ages, survival, survival_of_one
 from crawld.scheduler.valuation import Beliefs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 NEVER = float("nan")
 _S = len(SOURCES)
 LARGEST_KAPPA = 50.0  # beyond it a signal is certain to 1e-21
@@ -31,13 +34,15 @@ class Arrivals:
     ids: Ints
     hosts: Ints
     importance: Floats
-    last: Floats  # time of the last successful crawl, nan: never
+    last: Floats  # time of the last successful crawl, nan: never; values take none to be in the future
     signals: Ints | None = None  # (pages, sources), counted since then
     alpha: Floats | None = None  # mean of the posterior of α
     shape: Floats | None = None  # its shape; inf: α is known
     kappa: Floats | None = None  # (pages, sources)
     gamma: Floats | None = None  # (pages, sources)
     not_before: Floats | None = None
+    gone: Bools | None = None  # whether that crawl found the page gone
+    copied: Floats | None = None  # that time as it was recorded, even if our clock has been set back behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,9 @@ class Scheduler:
         self._id = np.empty(0, dtype=np.int64)
         self._live = np.empty(0, dtype=bool)
         self._last = np.empty(0)
-        self._since = np.empty(0)  # when the value takes the copy to be from: by the host's clock
+        self._copied = np.empty(0)  # the same as recorded, which may lie in the future
+        self._gone = np.empty(0, dtype=bool)
+        self._host = np.empty(0, dtype=np.int64)
         self._mu = np.empty(0)
         self._alpha = np.empty(0)
         self._shape = np.empty(0)
@@ -83,6 +90,7 @@ class Scheduler:
         self._count = np.empty((0, _S), dtype=np.int64)
         self._kappa = np.empty((0, _S))
         self._gamma = np.empty((0, _S))
+        self._ages = Ages()
         self._held: dict[int, tuple[int, ...]] = {}  # row -> signals counted when it was picked
         self._leaving: dict[int, int] = {}  # pages retired while held, with their rows
 
@@ -111,7 +119,9 @@ class Scheduler:
         rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
         self._grow(int(rows.max()) + 1)
         self._id[rows], self._live[rows], self._last[rows], self._mu[rows] = new.ids, True, new.last, new.importance
-        self._since[rows] = new.last
+        self._copied[rows] = new.last if new.copied is None else new.copied
+        self._gone[rows] = False if new.gone is None else new.gone
+        self._host[rows] = new.hosts
         self._alpha[rows], self._shape[rows], self._most[rows] = alpha, shape, self._most_shape
         self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
         self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
@@ -149,15 +159,16 @@ class Scheduler:
         self._held[row] = tuple(self._count[row].tolist())
         return True
 
-    def settle(self, page_id: int, at: float, not_before: float = -np.inf) -> None:
-        """Give back a page whose content as of `at` is known. Signals seen since it was picked still count."""
+    def settle(self, page_id: int, at: float, not_before: float = -np.inf, *, gone: bool = False) -> None:
+        """Give back a page of which we know what it is as of `at`. Signals seen since it was picked still count."""
         row = self._row_of.get(page_id)
         if row is None:
             self.chooser.settle(self._leaving.pop(page_id), at)
             return
         if any(known := self._held.pop(row)):
             self._count[row] -= np.array(known, dtype=np.int64)
-        self._last[row] = self._since[row] = at
+        self._last[row] = self._copied[row] = at
+        self._gone[row] = gone
         self.chooser.settle(row, at)
         if (boost := self._boost_of(row)) > 0:
             self.chooser.notice(row, boost)
@@ -206,18 +217,21 @@ class Scheduler:
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
-        """Take copies made at `last` to be as old as if made at `since`, where no later crawl has come in between."""
+        """Value copies made at `last` as if made at `since`, where no later crawl has come in between."""
         here = [at for at, page_id in enumerate(page_ids) if page_id in self._row_of]
         rows = self._rows([page_ids[at] for at in here])
         still = self._last[rows] <= last[here] + 1.0
         rows, shifted = rows[still], since[here][still]
         if len(rows) == 0:
             return
-        self._since[rows] = shifted
         kappa = self._kappa[rows]
         shape = _cautious(self._shape[rows], self._most[rows])
         beliefs = _beliefs(self._mu[rows], self._alpha[rows], shape, kappa, self._gamma[rows])
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa), shifted)
+
+    def age_by(self, host: int, curve: AgeCurve | None) -> None:
+        """Let the copies of a host's pages age by this curve; None: by plain time."""
+        self._ages.put(host, curve)
 
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
@@ -243,14 +257,20 @@ class Scheduler:
         )
 
     def freshness_of(self, page_id: int, now: float) -> float:
-        """The probability that our copy of the page is what the page is now; 0 without a copy."""
+        """The probability that our copy of the page is what the page is now (`crawld.scheduler.freshness`)."""
         row = self._row_of[page_id]
-        last, alpha, shape = float(self._since[row]), float(self._alpha[row]), float(self._shape[row])
-        if math.isnan(last):
+        copied = float(self._copied[row])
+        if not copied <= now + SKEW:
             return 0.0
-        x = alpha * max(now - last, 0.0)
-        x = x if math.isinf(shape) else shape * math.log1p(x / shape)
-        return math.exp(-x - self._boost_of(row))
+        doubt = math.exp(-self._boost_of(row))
+        if self._gone[row]:
+            return doubt
+        age = self._ages.of_one(int(self._host[row]), copied, now)
+        return doubt * survival_of_one(age, float(self._alpha[row]), float(self._shape[row]))
+
+    def dated(self, page_id: int, now: float) -> bool:
+        """Whether we know how old the copy is; not where there is none, or one from after the clock was set back."""
+        return bool(self._copied[self._row_of[page_id]] <= now + SKEW)
 
     def heard(self, page_id: int) -> tuple[int, ...]:
         """The signals counted since the last success, by source; while the page is out, those known when it left."""
@@ -284,12 +304,11 @@ class Scheduler:
         return float(self.chooser.value_of(self._rows([page_id]), now)[0])
 
     def predicted_freshness(self, now: float) -> float | None:
-        """The importance-weighted mean freshness of all pages now; None without pages."""
+        """The importance-weighted mean freshness of all pages now; None without pages that weigh anything."""
         rows = np.flatnonzero(self._live)
-        if len(rows) == 0:
-            return None
         weights = self._mu[rows]
-        return float(np.sum(weights * self._freshness(rows, now)) / np.sum(weights))
+        total = float(np.sum(weights))
+        return float(np.sum(weights * self._freshness(rows, now))) / total if total > 0 else None
 
     def draw(self, uniform: float) -> int | None:
         """A page that has a copy, drawn by importance with a uniform number: for audits."""
@@ -316,13 +335,13 @@ class Scheduler:
         return np.fromiter((self._row_of[i] for i in page_ids), dtype=np.int64, count=len(page_ids))
 
     def _freshness(self, rows: Ints, now: float) -> Floats:
-        last, alpha, shape = self._since[rows], self._alpha[rows], self._shape[rows]
-        tau = np.maximum(now - np.where(np.isnan(last), now, last), 0.0)
-        known = np.isinf(shape)
-        spread = np.where(known, 1.0, shape)
-        quiet = np.where(known, np.exp(-alpha * tau), np.exp(-spread * np.log1p(alpha * tau / spread)))
-        fresh = quiet * np.exp(-_boost(self._count[rows], self._kappa[rows]))
-        return np.asarray(np.where(np.isnan(last), 0.0, fresh), dtype=np.float64)
+        fresh = np.zeros(len(rows))
+        known = np.flatnonzero(self._copied[rows] <= now + SKEW)
+        rows = rows[known]
+        age = self._ages.of(self._host[rows], self._copied[rows], now)
+        alive = np.where(self._gone[rows], 1.0, survival(age, self._alpha[rows], self._shape[rows]))
+        fresh[known] = alive * np.exp(-_boost(self._count[rows], self._kappa[rows]))
+        return fresh
 
     def _grow(self, size: int) -> None:
         have = len(self._id)
@@ -330,18 +349,9 @@ class Scheduler:
             return
         more = max(size, have + have // 2) - have
         for name in (
-            "_id",
-            "_live",
-            "_last",
-            "_since",
-            "_mu",
-            "_alpha",
-            "_shape",
-            "_most",
-            "_count",
-            "_kappa",
-            "_gamma",
-        ):
+            "_id", "_live", "_last", "_copied", "_gone", "_host", "_mu", "_alpha", "_shape", "_most", "_count",
+            "_kappa", "_gamma",
+        ):  # fmt: skip
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
 

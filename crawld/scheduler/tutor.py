@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.age_curve import AgeCurve
 from crawld.scheduler.curvature import Intervals
 from crawld.scheduler.estimator import YEAR, Posterior, Prior, age_weights, signal_rates
 from crawld.scheduler.host_clock import HostClocks
@@ -114,9 +115,25 @@ class Tutor:
         number = self.siblings.numbers(hosts)
         return np.where(self.manners.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
 
+    def curves(self, hosts: Sequence[str], now: float) -> dict[str, AgeCurve | None]:
+        """By which curve copies of each host's pages age; None where by plain time.
+
+        Hosts without a clock are left out: after a restart they go on by the curve that was kept.
+        """
+        names = np.array([*dict.fromkeys(hosts)], object)
+        number = self.siblings.numbers(names.tolist())
+        runs = self._has_clock(number)
+        names, number = names[runs], number[runs]
+        clocked = self.manners.clocked(number)
+        curves = self.clocks.curves(number[clocked], now)
+        return dict.fromkeys(names.tolist()) | dict(zip(names[clocked].tolist(), curves, strict=True))
+
+    def _has_clock(self, number: Ints) -> NDArray[np.bool_]:
+        return np.asarray((self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
+
     def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
         age = now - last
-        told = (self.siblings.sizes[number] >= FEW_PAGES) & self.clocks.running(number)
+        told = self._has_clock(number)
         which = number[told]
         age[told] = self.clocks.reading(which, now[told]) - self.clocks.reading(which, last[told])
         return age

@@ -42,6 +42,8 @@ class PageChange:
     success: float | None = None
     first_success: float | None = None
     change: float | None = None
+    still: bool = True  # no crawl found the page newly gone or there: `gone_since` stays as it is
+    gone_since: float | None = None
     failures: int = 0
     crawls: int = 0
     changes: int = 0
@@ -70,7 +72,11 @@ class PageChange:
             self.quiet = False
             self.shift = [shift - n for shift, n in zip(self.shift, known, strict=True)]
             self.floor = [max(0, floor - n) for floor, n in zip(self.floor, known, strict=True)]
-        if crawl.verdict in CHANGES:
+        if crawl.verdict is Verdict.GONE:
+            self.still, self.gone_since = False, crawl.at
+        elif record.state is not PageState.GONE:
+            self.still, self.gone_since = False, None
+        if crawl.verdict is Verdict.CHANGED or (crawl.verdict is Verdict.GONE and crawl.tau is not None):
             self.changes += 1
             self.change = crawl.at
 

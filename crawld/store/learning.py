@@ -1,15 +1,30 @@
 """What the learner reads and writes: pages with news, their histories, their estimates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, Select, and_, bindparam, case, func, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Double,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Histories, Ints
+from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState
@@ -19,7 +34,7 @@ from crawld.store.batch import CHANGES, known
 from crawld.store.bulk import fetch, run
 from crawld.store.chosen import choice, chosen
 from crawld.store.tables import by_source
-from crawld.store.upserts import replacing
+from crawld.store.upserts import put_age_curve, replacing
 
 ROWS_AT_ONCE = (
     4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
@@ -177,3 +192,31 @@ async def write_estimates(connection: AsyncConnection, estimates: Sequence[Estim
     """Write estimates over the old ones; a page crawled since its estimate was made stays dirty."""
     await run(connection, replacing(connection.dialect.name, tables.estimates), [*map(estimate_row, estimates)])
     await run(connection, _KEEP_DIRTY, [{"b_id": e.page_id, "b_at": e.at, "b_now": now} for e in estimates])
+
+
+_FORGET_AGE_CURVE = delete(tables.age_curves).where(
+    tables.age_curves.c.host_id
+    == select(tables.hosts.c.id).where(tables.hosts.c.name == bindparam("b_host", type_=Text)).scalar_subquery()
+)
+
+
+async def read_age_curves(reading: AsyncEngine) -> dict[str, AgeCurve]:
+    """By host, how its copies age."""
+    host, curve = tables.hosts.c, tables.age_curves.c
+    query = select(host.name, curve.first, curve.step, curve.extra).join_from(
+        tables.age_curves, tables.hosts, host.id == curve.host_id
+    )
+    async with reading.connect() as connection:
+        rows = await fetch(connection, query)
+    return {name: AgeCurve(first, step, extra) for name, first, step, extra in rows}
+
+
+async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, AgeCurve | None]) -> None:
+    """Write age curves over the old ones; a host without one goes by plain time."""
+    rows = [
+        {"b_host": host, "b_first": curve.first, "b_step": curve.step, "b_extra": curve.packed}
+        for host, curve in curves.items()
+        if curve is not None
+    ]
+    await run(connection, put_age_curve(connection.dialect.name), rows)
+    await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])

@@ -24,7 +24,7 @@ RETIRED = PageState.RETIRED.value
 
 _page = tables.pages.c
 _TAKE_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    importance=bindparam("b_importance", type_=Double), origin=bindparam("b_origin", type_=Text)
+    importance=bindparam("b_importance", type_=Double), origin=bindparam("b_origin", type_=Text), weight=None
 )  # fmt: skip
 _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     importance=bindparam("b_importance", type_=Double),
@@ -32,6 +32,7 @@ _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=Big
     origin=bindparam("b_origin", type_=Text),
     retired_at=None,
     failures=0,
+    weight=None,
 )  # fmt: skip
 _RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     state=RETIRED, retired_at=bindparam("b_now", type_=Double)
@@ -126,7 +127,7 @@ class _Chunk:
     async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> Self:
         """Take over the lines in the connection's transaction."""
         among_urls, parameters = among(connection.dialect.name, _page.url, list(lines))
-        query = _select_pages(_page.state, _page.origin, _page.last_success).where(among_urls)
+        query = _select_pages(_page.state, _page.origin, _page.last_success, _page.gone_since).where(among_urls)
         known = {row.url: row for row in await connection.execute(query, parameters)}
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
@@ -139,7 +140,7 @@ class _Chunk:
             if row is None:
                 new.append(Page(next_id + len(new), url, hosts[url], importance))
             elif row.state == RETIRED:
-                state = PageState.WAITING if row.last_success is None else PageState.LIVE
+                state = _state_of_copy(row)
                 self.returned.append(Page(row.id, url, row.host, importance))
                 returned.append(
                     {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
@@ -198,6 +199,13 @@ def _select_pages(*more: Any) -> Any:
     host = tables.hosts
     columns = (_page.id, _page.url, host.c.name.label("host"), _page.importance, *more)
     return select(*columns).join_from(tables.pages, host, host.c.id == _page.host_id)
+
+
+def _state_of_copy(row: Any) -> PageState:
+    """Where a page stands by what its last successful crawl found."""
+    if row.last_success is None:
+        return PageState.WAITING
+    return PageState.LIVE if row.gone_since is None else PageState.GONE
 
 
 def _page_of(row: Any) -> Page:

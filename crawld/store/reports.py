@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.errors import StoreError
+from crawld.interfaces import Gone
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
@@ -20,10 +21,11 @@ from crawld.store.memories import memory_of
 from crawld.store.schema import check_readable
 
 Row = dict[str, Any]
+GONE_STATUSES = (404, 410)
 PAGE_COLUMNS = (
     "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
     "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
-    "staleness", "freshness",
+    "staleness", "freshness", "weight", "gone_since",
 )  # fmt: skip
 HOST_COLUMNS = (
     "host", "pages", "copies", "crawls", "changes", "failures", "signals", "last_crawl_at", "last_change_at",
@@ -85,16 +87,15 @@ class Reader:
             for row in await self._rows(select(page.state, func.count().label("pages")).group_by(page.state))
         }
         wanted = page_stats.c.state != PageState.RETIRED.value
-        weight, fresh = page_stats.c.importance, page_stats.c.freshness
+        weight, fresh = page_stats.c.weight, page_stats.c.freshness
         totals = select(
             func.coalesce(func.sum(page.crawls), 0).label("crawls"),
             func.coalesce(func.sum(page.changes), 0).label("changes"),
             func.coalesce(func.sum(page.failed), 0).label("failures"),
             func.max(page.last_success).label("last_crawl_at"),
         )
-        freshness = select((func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)).label("freshness")).where(
-            wanted, fresh.is_not(None)
-        )
+        mean = func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)
+        freshness = select(mean.label("freshness")).where(wanted)
         answer = {
             "pages": sum(count for state, count in states.items() if state != PageState.RETIRED.value),
             "states": {state.value: int(states.get(state.value, 0)) for state in PageState},
@@ -115,8 +116,8 @@ class Reader:
         return int(size)
 
     async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
-        """Rows of the view, most stale first; those never crawled lead, those of which nothing is known follow."""
-        query = select(page_stats).order_by(page_stats.c.freshness.is_(None), page_stats.c.freshness, page_stats.c.url)
+        """Rows of the view, most stale first; those never crawled lead."""
+        query = select(page_stats).order_by(page_stats.c.freshness, page_stats.c.url)
         if host is not None:
             query = query.where(page_stats.c.host == host)
         return await self._rows(query.limit(limit))
@@ -179,6 +180,17 @@ class Reader:
         row = rows[0]
         copy = decompress(row["zstd"])
         return StoredBody(url, copy, row["content_type"], row["at"], row["last_success"], row["freshness"])
+
+    async def gone(self, url: str) -> Gone | None:
+        """Since when a page has been gone; None where it is not, or is unknown."""
+        page, crawl = tables.pages.c, tables.crawls.c
+        status = (
+            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(GONE_STATUSES))
+            .order_by(crawl.id.desc()).limit(1).scalar_subquery()
+        )  # fmt: skip
+        query = select(page.gone_since, status.label("status")).where(page.url == url, page.gone_since.is_not(None))
+        rows = await self._rows(query)
+        return Gone(rows[0]["gone_since"], rows[0]["status"]) if rows else None
 
     async def _estimate(self, page_id: int) -> Row | None:
         found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))

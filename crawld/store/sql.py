@@ -1,7 +1,7 @@
 """The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -24,6 +24,7 @@ from crawld.interfaces import (
     StoredDemand,
     StoredPages,
 )
+from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import HostState
@@ -224,9 +225,20 @@ class SqlStore:
         return await PageList(self._connection, self._reading, self.shown).retire(urls, now=now)
 
     @patiently
-    async def restore(self) -> StoredPages:
-        """Everything a start needs to know of the pages."""
-        return await restore_pages(self._reading)
+    async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
+        """Everything a start needs to know of the pages, or of these."""
+        return await restore_pages(self._reading, page_ids)
+
+    @patiently
+    async def age_curves(self) -> Mapping[str, AgeCurve]:
+        """By host, how its copies age; hosts that go by plain time are left out."""
+        return await learning.read_age_curves(self._reading)
+
+    @patiently
+    async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Keep how the copies of these hosts age; None: by plain time."""
+        async with self._connection.transaction() as connection:
+            await learning.write_age_curves(connection, curves)
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:
@@ -277,9 +289,15 @@ class SqlStore:
 
     @patiently
     async def save_demand(self, news: StoredDemand) -> None:
-        """Write over what was kept of these pages' demand."""
+        """Write over what was kept of these pages' demand, and what they weigh by it."""
         async with self._connection.transaction() as connection:
             await demand.write_demand(connection, news)
+
+    @patiently
+    async def forget_weights(self) -> None:
+        """Let every page weigh what the list says."""
+        async with self._connection.transaction() as connection:
+            await demand.forget_weights(connection)
 
     @patiently
     async def setting(self, name: str) -> str | None:

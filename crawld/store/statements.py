@@ -42,6 +42,9 @@ def _update_page(*, quiet: bool) -> Update:
         "last_success": func.coalesce(success, page.last_success),
         "first_success": func.coalesce(page.first_success, bindparam("b_first", type_=Double)),
         "last_change_at": func.coalesce(bindparam("b_change", type_=Double), page.last_change_at),
+        "gone_since": case(
+            (bindparam("b_still", type_=Boolean), page.gone_since), else_=bindparam("b_gone", type_=Double)
+        ),
         "dirty_since": case((succeeded, func.coalesce(page.dirty_since, success)), else_=page.dirty_since),
         "failures": bindparam("b_failures", type_=BigInteger),
         "crawls": page.crawls + bindparam("b_crawls", type_=BigInteger),
@@ -83,6 +86,8 @@ def _crawl_parameters(page_id: int, change: PageChange) -> dict[str, Any]:
         "b_succeeded": change.success is not None,
         "b_first": change.first_success,
         "b_change": change.change,
+        "b_still": change.still,
+        "b_gone": change.gone_since,
         "b_failures": change.failures,
         "b_crawls": change.crawls,
         "b_changes": change.changes,

@@ -67,6 +67,8 @@ pages = Table(
     Column("last_success", Double),
     Column("last_attempt", Double),
     Column("last_change_at", Double),
+    Column("gone_since", Double),  # set where the last successful crawl found the page gone
+    Column("weight", Double),  # what it weighs where that is not the list's importance
     Column("dirty_since", Double),  # the oldest successful crawl that the estimate does not know of
     _count("failures"),  # successive, of the page's own
     _count("crawls"),
@@ -129,6 +131,15 @@ estimates = Table(
     _count("crawls"),
     _count("changes"),
     *(_count(name) for name in by_source("signals")),
+)
+
+age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.age_curve
+    "age_curves",
+    metadata,
+    Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
+    Column("first", Double, nullable=False),
+    Column("step", Double, nullable=False),
+    Column("extra", Text, nullable=False),
 )
 
 versions = Table(  # what is remembered of each page's latest copy

@@ -79,6 +79,18 @@ def _next_host(dialect: str, fields: list[Column[Any]]) -> Any:
 
 
 @lru_cache
+def put_age_curve(dialect: str) -> Insert:
+    """INSERT or overwrite the age curve of a host, by its name."""
+    host, (keys, fields) = tables.hosts.c, _split(tables.age_curves)
+    given = (bindparam(f"b_{name}", type_=tables.age_curves.c[name].type) for name in fields)
+    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
+    statement: Any = _insert(dialect, tables.age_curves).from_select([*keys, *fields], origin)
+    changes = {name: statement.excluded[name] for name in fields}
+    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
+    return finished
+
+
+@lru_cache
 def know_host(dialect: str) -> Insert:
     """INSERT a host by its name where there is none."""
     statement: Insert = _next_host(dialect, [tables.hosts.c.name]).on_conflict_do_nothing(index_elements=["name"])

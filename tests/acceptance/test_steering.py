@@ -6,6 +6,7 @@ import signal
 from bisect import bisect_right
 from pathlib import Path
 
+from tests.behaviours import answer
 from tests.process import command, daemon, settings
 from tests.site import Site
 
@@ -151,6 +152,31 @@ async def test_stats_explain_and_get_work_with_and_without_the_daemon(tmp_path: 
         assert "fetched" in copy.err
         assert (await command("get", site.url("/absent"), *given, cwd=tmp_path)).status == 2
         assert (await command("explain", site.url("/unknown"), *given, cwd=tmp_path)).status == 2
+
+
+async def test_get_says_that_a_page_is_gone(tmp_path: Path) -> None:
+    """It says since when and prints nothing; with --gone the last copy comes with a note, where there is one."""
+    async with Site() as site:
+        url, absent = site.url("/cue/1"), site.url("/absent")
+        file = settings(tmp_path, [url, absent], bandwidth="10/s", min_interval=0.2, max_interval=0.4)
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("verdict=new")
+            site.pages["/cue/1"] = answer("not here", 410)
+            await running.until_logged("/cue/1 verdict=gone")
+            assert await running.end() == 0
+        said = await command("get", url, *given, cwd=tmp_path)
+        assert (said.status, said.out) == (2, "")
+        assert "is gone since 20" in said.err
+        assert "(410)" in said.err
+        assert "--gone" in said.err
+        last = await command("get", url, "--gone", *given, cwd=tmp_path)
+        assert (last.status, "Page /cue/1" in last.out) == (0, True)
+        assert "this is the last copy, fetched" in last.err
+        never = await command("get", absent, "--gone", *given, cwd=tmp_path)
+        assert (never.status, never.out) == (2, "")
+        assert "no copy is held" in never.err
+        assert "gone since" in (await command("explain", url, *given, cwd=tmp_path)).out
 
 
 async def test_explain_says_when_a_page_is_expected(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ async def test_page_stats_are_what_the_estimate_means(store: SqlStore, store_url
 
 
 async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url: str) -> None:
-    """Never crawled, no estimate, infinite and huge κ, a rate beyond measure: every row can be read."""
+    """Never crawled, no estimate yet, infinite and huge κ, a rate beyond measure: every row can be read."""
     await store.adopt(wanted("a", "b", "c", "d"), origin="list", now=NOW)
     for page_id in (2, 3, 4):
         store.record(record(page_id, Verdict.NEW, at=NOW - HOUR))
@@ -68,12 +68,13 @@ async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url
         rows = {row["url"][-1]: row for row in await reader.page_stats()}
         (host,) = await reader.host_stats()
     assert rows["a"]["freshness"] == 0.0
-    assert rows["b"]["freshness"] is None
+    assert rows["b"]["freshness"] == pytest.approx(1 / (1 + 1 / 168), rel=1e-2)  # once a week is assumed
+    assert rows["b"]["alpha"] is None
     assert (rows["c"]["kappa"], rows["c"]["precision"]) == (math.inf, 1.0)
     assert rows["c"]["freshness"] < 1e-300
     assert rows["d"]["freshness"] < 1e-300
     assert rows["d"]["precision"] is None
-    assert host["freshness"] == pytest.approx(0.0)
+    assert host["freshness"] == pytest.approx(rows["b"]["freshness"] / 4, rel=1e-3)
 
 
 async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) -> None:
@@ -155,7 +156,7 @@ async def test_the_latest_body_comes_back_as_it_was(store: SqlStore, store_url: 
     assert copy is not None
     assert copy.body == body
     assert (copy.content_type, copy.fetched_at, copy.checked_at) == ("text/html", NOW - 9, NOW - 1)
-    assert copy.freshness is None
+    assert copy.freshness == pytest.approx(1.0, abs=1e-3)
 
 
 async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, store_url: str) -> None:
@@ -174,7 +175,7 @@ async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, st
         assert [row["at"] for row in await reader.freshness_history(since=NOW - 1)] == [NOW]
     assert (overall["pages"], overall["hosts"], overall["crawls"]) == (2, 1, 1)
     assert overall["states"]["retired"] == 1
-    assert overall["freshness"] == 0.0
+    assert overall["freshness"] == pytest.approx(0.5, abs=1e-3)
     assert overall["latest"]["predicted"] == 0.5
     assert overall["database_bytes"] > 10_000
 

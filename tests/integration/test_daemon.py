@@ -12,6 +12,7 @@ import pytest
 from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
+from crawld.store import Reader
 from tests.site import Site
 
 
@@ -116,21 +117,64 @@ async def test_an_answer_without_content_keeps_the_copy(tmp_path: Path, status: 
     assert rows(tmp_path, "SELECT state FROM pages") == [("failing",)]
 
 
-async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tmp_path: Path) -> None:
-    """404 after content is a change to gone; 404 from the start is trouble of the page."""
+async def test_a_page_that_is_not_there_is_gone(tmp_path: Path) -> None:
+    """404 or 410 is gone, after content and at the first visit, and not asked again at once; only one is a change."""
     async with Site() as site:
         from tests.behaviours import answer
 
-        async with running(tmp_path, [site.url("/cue/1"), site.url("/absent")]):
+        async with running(tmp_path, [site.url("/cue/1"), site.url("/absent")]) as daemon:
             await until(lambda: len(site.visits("/cue/1")) >= 1)
             site.pages["/cue/1"] = answer("gone", 410)
-            seen = len(site.visits("/cue/1"))
-            await until(lambda: len(site.visits("/cue/1")) >= seen + 1)
+            await until(lambda: daemon.crawler.status.verdicts["gone"] == 2)
             await asyncio.sleep(0.6)
         assert len(site.visits("/absent")) == 1
-    states = dict(rows(tmp_path, "SELECT url, state FROM pages"))
-    assert states == {site.url("/cue/1"): "gone", site.url("/absent"): "failing"}
-    assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'gone'") == [(1,)]
+    found = rows(tmp_path, "SELECT url, state, changes, failed, gone_since FROM pages ORDER BY id")
+    assert [row[:4] for row in found] == [(site.url("/cue/1"), "gone", 1, 0), (site.url("/absent"), "gone", 0, 0)]
+    since = rows(tmp_path, "SELECT at FROM crawls WHERE verdict = 'gone' ORDER BY page_id")
+    assert [(row[4],) for row in found] == since
+
+
+async def test_a_page_that_comes_is_a_change(tmp_path: Path) -> None:
+    """What was gone at the first visit and is there at the next has changed, and is no longer gone."""
+    async with Site() as site:
+        from tests.behaviours import answer
+
+        url = site.url("/later")
+        async with running(tmp_path, [url]) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["gone"] == 1)
+            site.pages["/later"] = answer("<p>here")
+        with sqlite3.connect(tmp_path / "x.db") as db:
+            db.execute("UPDATE pages SET failures = 0")  # a start waits for nothing
+        async with running(tmp_path, [url]) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["changed"] == 1)
+    assert rows(tmp_path, "SELECT state, gone_since, changes FROM pages") == [("live", None, 1)]
+
+
+async def test_the_daemon_and_the_database_say_the_same_freshness(tmp_path: Path) -> None:
+    """Status, the view, the sum and the history agree; what is gone is current, what cannot be fetched is not."""
+    async with Site(robots={"127.0.0.1": "User-agent: *\nDisallow: /ok/secret\n"}) as site:
+        paths = [*(f"/ok/{i}" for i in range(12)), "/cue/1", "/absent", "/ok/secret", "/status/500"]
+        async with running(tmp_path, [site.url(path) for path in paths], max_interval=7200) as daemon:
+            site.change("/cue/1")
+            await until(lambda: daemon.crawler.status.verdicts["unchanged"] >= 40)
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM pages WHERE state = 'disallowed'")))
+            daemon.crawler.change_bandwidth(0.0)
+            await until(lambda: daemon.crawler.status.in_flight == 0)
+            await daemon.store.flush()
+            await until(lambda: not rows(tmp_path, "SELECT 1 FROM pages WHERE dirty_since IS NOT NULL"))
+            await asyncio.sleep(0.5)  # the learner has told the scheduler what it wrote
+            high = daemon.scheduler.predicted_freshness(daemon.clock.now())
+            async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
+                overall = (await reader.overall())["freshness"]
+                by_url = {row["url"]: row["freshness"] for row in await reader.page_stats()}
+            low = daemon.scheduler.predicted_freshness(daemon.clock.now())
+            assert low is not None
+            assert high is not None
+            assert low - 1e-6 <= overall <= high + 1e-6
+        last = rows(tmp_path, "SELECT predicted FROM freshness_history ORDER BY at DESC LIMIT 1")
+    assert last[0][0] == pytest.approx(low, abs=0.05)
+    assert by_url[site.url("/absent")] == 1.0
+    assert (by_url[site.url("/ok/secret")], by_url[site.url("/status/500")]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/silent/1"])

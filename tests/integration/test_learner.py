@@ -10,6 +10,7 @@ import pytest
 
 from crawld.daemon.learner import Learner
 from crawld.interfaces import Floats
+from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.store import SqlStore
@@ -25,6 +26,7 @@ class Pupil:
         self.believed: dict[int, Estimate] = {}
         self.since: dict[int, float] = {}
         self.most_shape: dict[int, float] = {}
+        self.curves: dict[str, AgeCurve | None] = {}
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Take them over."""
@@ -34,6 +36,10 @@ class Pupil:
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Take them over too."""
         self.since |= zip(page_ids, since.tolist())
+
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """And these."""
+        self.curves = dict(curves)
 
 
 class HandClock:

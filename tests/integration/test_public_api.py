@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.behaviours import answer
 from tests.integration.test_daemon import rows, running, until
@@ -45,6 +46,31 @@ async def test_a_ping_becomes_a_signal_and_a_copy_can_be_read(tmp_path: Path) ->
             assert standing is not None
             assert standing.signals == (0, 0, 1, 0)
     assert rows(tmp_path, "SELECT source, stale FROM signals") == [("ping", 0)]
+
+
+async def test_a_page_that_is_gone_answers_410(tmp_path: Path) -> None:
+    """It says since when; the last copy comes where a header asks for it, and never where none was held."""
+    api = f"http://127.0.0.1:{(port := free_port())}/copy"
+    wanting = {"X-Include-Gone": "1"}
+    async with Site() as site, aiohttp.ClientSession() as session:
+        urls = [site.url("/cue/1"), site.url("/absent")]
+        async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            site.pages["/cue/1"] = answer("not here", 404)
+            await until(lambda: daemon.crawler.status.verdicts["gone"] == 2)
+            await daemon.store.flush()
+            for headers, url in ((None, urls[0]), (None, urls[1]), (wanting, urls[1])):
+                async with session.get(api, params={"url": url}, headers=headers) as answered:
+                    assert answered.status == 410
+                    said = await answered.json()
+                    assert said["status"] == 404
+                    assert said["gone_since"] == pytest.approx(daemon.clock.now(), abs=600)
+                    assert f"gone since {answered.headers['X-Gone-Since']} (404)" in said["error"]
+            async with session.get(api, params={"url": urls[0]}, headers=wanting) as answered:
+                assert answered.status == 200
+                assert "Page /cue/1" in await answered.text()
+                assert "X-Gone-Since" in answered.headers
+                assert "X-Freshness" not in answered.headers
 
 
 async def test_indexnow_counts_once_the_host_vouches_for_the_key(tmp_path: Path) -> None:

@@ -26,6 +26,22 @@ def test_without_steps_it_is_the_wall_clock() -> None:
         assert clock.now() == pytest.approx(hands.wall, abs=1e-6)
 
 
+def test_a_clock_set_by_days_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning when the wall clock was set, none while the two are apart, one more when they have met."""
+    hands = Hands()
+    clock = SystemClock(lambda: hands.wall, lambda: hands.monotonic)
+    hands.wall -= 3 * 86400.0
+    for _ in range(100):
+        hands.pass_(1.0)
+        clock.now()
+    assert [line.message for line in caplog.records] == ["the wall clock was set back; our time will meet it gradually"]
+    hands.pass_(31 * 86400.0)
+    clock.now()
+    hands.pass_(1.0)
+    clock.now()
+    assert [line.message for line in caplog.records][1:] == ["our time is that of the wall clock again"]
+
+
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
 def test_a_step_of_the_wall_clock_is_met_gradually(step: float) -> None:
     """Our time goes on forward, a tenth faster or slower, until it meets the wall clock again."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crawld.scheduler.freshness import Ages
 from crawld.scheduler.host_clock import BINS, HostClocks
 
 DAY = 86400.0
@@ -58,3 +59,16 @@ def test_old_bins_are_forgotten_and_the_rest_keeps_its_place() -> None:
     days = 2 * BINS
     clocks = lived(np.random.default_rng(3), [days - 20.0], days)
     assert run(clocks, days - 22.0, days - 18.0) > 3.0 * run(clocks, days - 12.0, days - 8.0)
+
+
+def test_an_age_curve_says_how_old_copies_are_by_the_clock() -> None:
+    """Copies as far back as eight visits are as old by the curve as by the clock, within one bin of it."""
+    clocks = lived(np.random.default_rng(1), [50.0])
+    now = 60.0 * DAY
+    (curve,), ages = clocks.curves(np.zeros(1, np.int64), now), Ages()
+    ages.put(0, curve)
+    for day in np.arange(20.0, 60.0, 0.7):
+        by_clock = run(clocks, float(day), 60.0)
+        assert ages.of_one(0, float(day) * DAY, now) / DAY == pytest.approx(by_clock, rel=0.02, abs=0.5)
+    assert ages.of_one(0, 45.0 * DAY, now) > 3 * ages.of_one(0, 52.0 * DAY, now)
+    assert curve.extra[-1] == 0.0

@@ -94,6 +94,36 @@ async def test_a_failed_migration_leaves_nothing_behind(
     await engine.dispose()
 
 
+async def test_pages_found_gone_before_keep_the_time(store_url: str) -> None:
+    """A database of the first release: a page remembered as gone is gone since its last change; others are not."""
+    engine = writing_engine(parse_address(store_url))
+    async with engine.begin() as connection:
+        await connection.run_sync(lambda sync: command.upgrade(alembic_config(sync), "0003"))
+        await connection.execute(text("INSERT INTO hosts (id, name) VALUES (1, 'example.org')"))
+        for page, raw in ((1, "676f6e65"), (2, "00")):
+            await connection.execute(
+                text(
+                    "INSERT INTO pages (id, url, host_id, importance, state, origin, added_at, last_success,"
+                    f" last_change_at) VALUES ({page}, 'https://example.org/{page}', 1, 1, 'failing', 'list', 1, 9, 5)"
+                )
+            )
+            blob = f"X'{raw}'" if store_url.startswith("sqlite") else f"decode('{raw}', 'hex')"
+            empty = blob.replace(raw, "")
+            await connection.execute(
+                text(
+                    "INSERT INTO versions (page_id, fetched_at, raw, blocks, volatile, seen)"
+                    f" VALUES ({page}, 1, {blob}, {empty}, {empty}, {empty})"
+                )
+            )
+    async with engine.begin() as connection:
+        await connection.run_sync(migrate, "it")
+        found = await connection.execute(text("SELECT gone_since, freshness FROM page_stats ORDER BY url"))
+        (first, current), (second, old) = [tuple(row) for row in found]
+    await engine.dispose()
+    assert (first, current, second) == (5.0, 1.0, None)
+    assert old < 0.01
+
+
 def test_the_latest_revision_is_the_last_file() -> None:
     """Files are numbered, and the chain ends with the last of them."""
     files = sorted(file.name for file in (migrations_directory() / "versions").glob("0*.py"))

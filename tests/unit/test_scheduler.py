@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler.columns import Intervals
@@ -119,11 +120,23 @@ def test_one_page_and_all_pages_are_as_fresh_by_either_way() -> None:
     """The freshness of a page is the same asked alone and in the mean over all."""
     made = scheduler(3, last=0.0, kappa=0.3)
     made.notice(101)
-    made.shift([100], np.array([0.0]), np.array([-50.0]))
     weights = np.array([1.0, 2.0, 3.0])
-    alone = np.array([made.freshness_of(page, 12.0) for page in (100, 101, 102)])
-    assert made.predicted_freshness(12.0) == pytest.approx(float((weights * alone).sum() / weights.sum()), rel=1e-12)
-    assert alone[0] < alone[2]
+    slow = AgeCurve.of(-100.0, 10.0, [-8.0] * 15 + [0.0] * 50)
+    for curve in (None, slow):
+        made.age_by(0, curve)
+        alone = np.array([made.freshness_of(page, 12.0) for page in (100, 101, 102)])
+        mean = float((weights * alone).sum() / weights.sum())
+        assert made.predicted_freshness(12.0) == pytest.approx(mean, rel=1e-12)
+        assert alone[2] == pytest.approx(1 / (1 + 0.1 * (12.0 if curve is None else 4.0)))
+
+
+def test_what_was_learnt_of_ages_moves_values_and_not_the_copy() -> None:
+    """A shift makes a page worth more; how fresh its copy is goes by the age curve of its host alone."""
+    made = scheduler(1, last=0.0)
+    before = made.freshness_of(100, 12.0), made.value_of(100, 12.0)
+    made.shift([100], np.array([0.0]), np.array([-50.0]))
+    assert made.freshness_of(100, 12.0) == before[0]
+    assert made.value_of(100, 12.0) > before[1]
 
 
 def test_values_go_by_the_caution_last_taught() -> None:

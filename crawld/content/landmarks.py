@@ -26,19 +26,19 @@ LONGEST_STYLE = 2_000
 
 KIND_OF_ROLE = {
     "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
-    "toolbar": "menu", "search": "search", "banner": "header", "contentinfo": "footer", "complementary": "aside",
+    "toolbar": "menu", "search": "search", "banner": "banner", "contentinfo": "contentinfo", "complementary": "aside",
 }  # fmt: skip
 KIND_OF_NAME = {
     **dict.fromkeys(
         ("breadcrumb", "breadcrumbs", "main-nav", "main-navigation", "mw-navigation", "navbar", "site-nav",
          "site-navigation", "topnav", "wy-nav-side"), "nav"),
-    **dict.fromkeys(("site-header",), "header"),
-    **dict.fromkeys(("site-footer",), "footer"),
+    **dict.fromkeys(("site-header",), "banner"),
+    **dict.fromkeys(("site-footer",), "contentinfo"),
     **dict.fromkeys(("sidebar", "sphinxsidebar", "widget-area"), "aside"),
 }  # fmt: skip
 """Ids and classes that say what an element is."""
 KIND_OF_ID = KIND_OF_NAME | {
-    "header": "header", "masthead": "header", "footer": "footer", "colophon": "footer", "nav": "nav",
+    "header": "banner", "masthead": "banner", "footer": "contentinfo", "colophon": "contentinfo", "nav": "nav",
     "navigation": "nav", "mw-head": "nav", "mw-panel": "nav", "left-sidebar": "aside", "right-sidebar": "aside",
 }  # fmt: skip
 """Ids, which a page gives to one element only, may be plainer."""
@@ -132,7 +132,7 @@ def mark_frame(root: Any) -> None:
             element = value.getparent()
             has_main = has_main or kind == "main"
             mark(element, kind)
-            if kind == "header":
+            if kind == "banner":
                 headers.append(element)
     if not has_main:
         headers += _mark_named(root)
@@ -157,7 +157,7 @@ def _mark_named(root: Any) -> list[Any]:
         if kind is None or any(above.tag == "article" for above in element.iterancestors()):
             continue
         mark(element, kind)
-        if kind == "header":
+        if kind == "banner":
             headers.append(element)
         found += 1
         if found == MOST_NAMED:

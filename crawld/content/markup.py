@@ -57,7 +57,8 @@ def _templates() -> str:
         f'<xsl:template match="{name}"><xsl:text>{before}</xsl:text>{inside}<xsl:text>{after}</xsl:text></xsl:template>'
         for name, (before, after) in blocks.items()
     ]
-    return "".join(written) + f'<xsl:template match="{"|".join(UNSEEN)}"/>'
+    shadow = f'<xsl:template match="template[@shadowrootmode]">{inside}</xsl:template>'  # which browsers do show
+    return "".join(written) + f'<xsl:template match="{"|".join(UNSEEN)}"/>' + shadow
 
 
 # A style sheet walks the tree several times faster than Python does.

@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass
 
 KINDS = (
-    "main", "article", "nav", "menu", "search", "header", "footer", "aside", "callout", "h1", "title", "caption",
-    "hidden", "section", "pre", "svg",
+    "main", "article", "nav", "menu", "search", "header", "banner", "footer", "contentinfo", "aside", "callout", "h1",
+    "title", "caption", "hidden", "section", "pre", "svg",
 )  # fmt: skip
-"""What a part can be. `callout`: an aside that belongs to the text; `caption`: text in SVG that is not drawn."""
+"""What a part can be. `banner` and `contentinfo`: a header and a footer that say they are the page's; `callout`: an
+aside that belongs to the text; `caption`: text in SVG that is not drawn."""
 _MARK = "\ufdd0"  # followed by what it marks
 OPEN = {kind: f"{_MARK}{chr(0xFDD1 + number)}" for number, kind in enumerate(KINDS)}
 CLOSE = dict.fromkeys(KINDS, f"{_MARK}\ufdeb")
@@ -40,7 +41,7 @@ MAIN, UNFRAMED, SEEN = range(3)
 """How much is compared, from the narrowest selection to the widest; each holds those before it."""
 HIDDEN, OUTSIDE = "hidden", "outside main"
 _ALWAYS = frozenset({"nav", "menu", "search"})
-_PAGE_FRAME = frozenset({"header", "footer", "aside"})
+_PAGE_FRAME = {"header": "header", "banner": "header", "footer": "footer", "contentinfo": "footer", "aside": "aside"}
 _IN_SVG = frozenset({"title", "caption"})
 _BESIDE = frozenset({"aside", "nav", "hidden"})
 _STAYS = frozenset({"main", "title"})
@@ -55,6 +56,8 @@ class Region:
     """Of a main: whether an article says where in it the content is."""
     pardoned = False
     """Of a header or h1: whether it stays because the only heading of the page is in it."""
+    of_article = False
+    """Of a header or footer: whether others are before or after it, and are the page's."""
     inside = False
     """Whether it stays where nothing but main does."""
     fate: str | None = None
@@ -70,7 +73,8 @@ class Region:
         self.undrawn = in_svg and kind in _IN_SVG
         self.in_aside = kind in _BESIDE
         self.main: Region | None = None  # the outermost one around it
-        self.header: Region | None = None  # the page's own header around it
+        self.header: Region | None = None  # the nearest header around it that may be the page's
+        self.outer_header: Region | None = None
         if parent is not None:
             self._inherit(parent)
 
@@ -86,14 +90,27 @@ class Region:
         elif self.kind == "article":
             if self.main is not None and not self.in_aside:
                 self.main.has_article = True
-        elif self.kind == "header" and self.main is None and not self.in_section:
-            self.header = self
+        elif _PAGE_FRAME.get(self.kind) == "header" and self.main is None and not self.in_section:
+            self.outer_header, self.header = self.header, self
+
+    @property
+    def may_be_of_page(self) -> bool:
+        """Whether nothing around it says that it belongs to a part of the page."""
+        return self.main is None and not self.in_section and not self.in_aside and not self.hidden
 
     def call_out(self) -> None:
         """Take this part, if it is an aside, for a part of the text around it."""
         if self.kind == "aside":
             self.kind = "callout"
             self.in_aside = self.parent is not None and self.parent.in_aside
+
+    def pardon(self) -> None:
+        """Let this heading stay, with the headers around it."""
+        header = self.header
+        self.pardoned = header is None
+        while header is not None and not header.pardoned:
+            header.pardoned = True
+            header = header.outer_header
 
     def decide(self) -> None:
         """Set why the text of this part is left out, once its parent's is known."""
@@ -104,16 +121,14 @@ class Region:
         self.inside = self.pardoned or parent.inside or self.kind in _STAYS
 
     def _reason(self) -> str | None:
-        kind = self.kind
-        if kind in _ALWAYS:
-            return kind
-        if kind in _PAGE_FRAME:
-            if self.in_section or self.pardoned:
-                return None
-            if self.main is None:
-                return kind
-            return kind if kind != "header" and self.main.has_article else None
-        return None
+        if self.kind in _ALWAYS:
+            return self.kind
+        frame = _PAGE_FRAME.get(self.kind)
+        if frame is None or self.in_section or self.of_article or self.pardoned:
+            return None
+        if self.main is not None and (frame == "header" or not self.main.has_article):
+            return None
+        return frame
 
     def set_level(self, *, only_main: bool) -> None:
         """Set the narrowest selection this part belongs to; `only_main`: whether the page has a main part."""
@@ -186,14 +201,22 @@ def _keep_spaces(text: str) -> str:
 
 
 def _decide(regions: list[Region]) -> None:
-    """Decide on every part. Where no h1 would be left, the page's title is in its own header, and that header stays."""
+    """Decide on every part. Where no h1 would be left, the page's title is in its own header, and that header stays.
+
+    Of several headers the first is the page's, and of several footers the last: those between belong to parts of the
+    page that are not marked as articles.
+    """
+    for kind, position in (("header", 0), ("footer", -1)):
+        alike = [region for region in regions if region.kind == kind and region.may_be_of_page]
+        for region in alike:
+            region.of_article = region is not alike[position]
     _set_levels(regions)
     headings = [
         region for region in regions if region.kind == "h1" and region.fate in {None, "header"} and not region.hidden
     ]
     if headings and not any(region.level == MAIN for region in headings):
         for region in headings:
-            (region.header or region).pardoned = True
+            region.pardon()
         _set_levels(regions)
 
 

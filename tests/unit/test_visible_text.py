@@ -62,6 +62,7 @@ SEEN = [
     "<details><summary>s</summary>{}</details>",
     "<dialog open>{}</dialog>",
     "<svg><text>{}</text></svg>",
+    "<my-card><template shadowrootmode=open><p>{}</p></template></my-card>",
     "<select><option>{}</select>",
     "<textarea>{}</textarea>",
     "<button>{}</button>",

@@ -133,7 +133,7 @@ class DigestRule(_Section):
     """What counts as a change on the pages whose URL the pattern matches."""
 
     pattern: str = "*"
-    mode: Literal["text", "raw"] = "text"
+    mode: Literal["main", "text", "raw"] = "main"
     only: str | None = None
     ignore: list[str] = []
     ignore_text: list[Pattern] = []

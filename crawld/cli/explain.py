@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from crawld.cli.compared import compared_figures, compared_sentence
 from crawld.cli.reading import print_rows, read, show
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.errors import CrawldError
@@ -30,6 +31,7 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     if page is None:
         raise CrawldError(f"{wanted} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
     page["now"] = _now(config_file, database, page["id"])
+    page["compared"] = compared_figures(read(config_file, database, lambda reader: reader.body(wanted)), config_file)
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))
     else:
@@ -78,6 +80,8 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
     memory = page["memory"]
     if memory and memory["volatile_blocks"]:
         lines.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
+    if page["compared"]:
+        lines.append(("compared", compared_sentence(page["compared"])))
     if now is None:
         lines.append(("just now", "no daemon is running on this database, or it does not hold the page"))
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from crawld.cli.compared import compared
 from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.errors import CrawldError
@@ -20,10 +21,13 @@ from crawld.store.reports import Reader, StoredBody
 @click.command()
 @click.argument("url")
 @click.option("--quiet", is_flag=True, help="Only the copy, not its age and freshness (which go to standard error).")
+@click.option("--text", is_flag=True, help="The text that is compared, block by block, in place of the copy.")
 @click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
 @CONFIG
 @DATABASE
-def command(url: str, quiet: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:
+def command(
+    url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None
+) -> None:
     """Print the latest copy of a page to standard output, and its age and freshness to standard error.
 
     A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
@@ -37,7 +41,15 @@ def command(url: str, quiet: bool, even_gone: bool, config_file: Path | None, da
         raise CrawldError(f"there is no copy of {wanted}: not on the list, not crawled yet, or keep_bodies is none")
     if not quiet:
         click.echo(f"{wanted}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
-    sys.stdout.buffer.write(copy.body)
+    sys.stdout.buffer.write(_text(copy, config_file) if text else copy.body)
+
+
+def _text(copy: StoredBody, config_file: Path | None) -> bytes:
+    """The text that is compared: one block a line, but where the page itself breaks lines."""
+    _, found = compared(copy, config_file)
+    if found is None:
+        raise CrawldError(f"{copy.url} is compared by its bytes: without --text they are printed")
+    return "".join(f"{block}\n" for block in found.blocks).encode("utf-8", "replace")
 
 
 async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:

@@ -1,7 +1,10 @@
-"""HTML to the blocks of text a reader sees, in bounded time whatever the markup."""
+"""HTML to the blocks of text that are compared, in bounded time whatever the markup."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from lxml import etree
@@ -9,18 +12,31 @@ from lxml.html import HTMLParser
 
 from crawld.content.charset import encoding_of
 from crawld.content.headers import media_type
+from crawld.content.landmarks import mark_frame, mark_styles
 from crawld.content.patterns import erase
+from crawld.content.regions import CLOSE, CUT, KEPT_SPACES, OPEN, select
 from crawld.content.rules import DigestRule
 
 BLOCKS = (
-    "address", "article", "aside", "blockquote", "body", "br", "button", "caption", "dd", "details", "dialog", "div",
-    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
-    "hr", "legend", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "summary", "table", "tbody",
-    "td", "textarea", "tfoot", "th", "thead", "title", "tr", "ul",
+    "address", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div", "dl",
+    "dt", "fieldset", "figcaption", "figure", "form", "h2", "h3", "h4", "h5", "h6", "hgroup", "hr", "legend", "li",
+    "menu", "ol", "optgroup", "option", "p", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
+    "ul",
 )  # fmt: skip
 """Elements that begin and end a block of text."""
-UNSEEN = ("script", "style", "template", "iframe")
-"""Elements whose text no reader sees."""
+PARTS = {
+    **{name: name for name in ("main", "article", "section", "nav", "search", "header", "footer", "aside", "h1")},
+    **dict.fromkeys(("pre", "textarea", "listing", "xmp", "plaintext"), "pre"),
+    "dialog[not(@open)]": "hidden",
+}
+"""Elements that begin and end a block and say what kind of text is inside."""
+INLINE_PARTS = {"title": "title", "svg": "svg", **dict.fromkeys(("desc", "metadata", "defs", "symbol"), "caption")}
+"""Elements that say what kind of text is inside, and of which those in SVG are in the middle of a line."""
+UNSEEN = (
+    "script", "style", "template", "noscript", "iframe", "audio", "video", "canvas", "object", "applet", "noembed",
+    "noframes", "datalist", "rp", "annotation", "annotation-xml",
+)  # fmt: skip
+"""Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
 MOST_TAGS = 300_000
 MOST_TAGS_SELECTED = 50_000
 """Selectors take time by tags times depth, so fewer tags and fewer levels are read for them."""
@@ -28,21 +44,32 @@ MOST_SIBLINGS = 2_000
 """Selectors that count siblings take time by the square of their number."""
 MOST_CUTS = 20_000
 """What follows after so many blocks is one more block."""
-_CUT = "\ue000"  # private use: marks where blocks meet; inside a text it would only cut a block in two
 _WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
-_HIDDEN = etree.XPath("//*[@hidden]")
+
+
+def _templates() -> str:
+    """What the style sheet writes for each element; elements without a template give the text inside them."""
+    inside = "<xsl:apply-templates/>"
+    blocks = {"|".join(BLOCKS): (CUT, CUT), "title": (OPEN["title"] + CUT, CUT + CLOSE["title"])}
+    blocks |= {name: (CUT + OPEN[kind], CLOSE[kind] + CUT) for name, kind in PARTS.items()}
+    blocks |= {name: (OPEN[kind], CLOSE[kind]) for name, kind in INLINE_PARTS.items() if name != "title"}
+    written = [
+        f'<xsl:template match="{name}"><xsl:text>{before}</xsl:text>{inside}<xsl:text>{after}</xsl:text></xsl:template>'
+        for name, (before, after) in blocks.items()
+    ]
+    shadow = f'<xsl:template match="template[@shadowrootmode]">{inside}</xsl:template>'  # which browsers do show
+    return "".join(written) + f'<xsl:template match="{"|".join(UNSEEN)}"/>' + shadow
+
+
 # A style sheet walks the tree several times faster than Python does.
 _TEXT = etree.XSLT(
     etree.XML(
         f"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
-        <xsl:output method="text" encoding="utf-8"/>
-        <xsl:template match="{"|".join(BLOCKS)}">
-            <xsl:text>{_CUT}</xsl:text><xsl:apply-templates/><xsl:text>{_CUT}</xsl:text>
-        </xsl:template>
-        <xsl:template match="{"|".join(UNSEEN)}"/>
-        </xsl:stylesheet>"""
+        <xsl:output method="text" encoding="utf-8"/>{_templates()}</xsl:stylesheet>"""
     )
 )
+_NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
+_KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _LOOKS_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -55,32 +82,59 @@ def is_html(body: bytes, content_type: str | None) -> bool:
     return kind in _HTML_TYPES if kind else _LOOKS_HTML.match(body) is not None
 
 
-def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
-    """The visible text, block by block, white space evened out; None where it cannot be had.
+@dataclass(frozen=True)
+class PageText:
+    """What of a page is compared."""
 
-    It cannot be had where there is none (an empty body, a page drawn by scripts), where there are more tags than can be
-    read in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth the parser
-    drops text without a word, and the page would seem unchanged for ever.
+    blocks: list[str]
+    whole: bool = False
+    """Whether the mode is main and the whole visible text is compared all the same, there being no other content."""
+    only: bool = False
+    """Whether it is what the rule's `only` found."""
+    _pieces: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def left_out(self) -> dict[str, int]:
+        """How many blocks of text were left out, by the kind of element they are in."""
+        counts: Counter[str] = Counter()
+        for kind, piece in self._pieces:
+            counts[kind] += sum(1 for block in piece.split(CUT, MOST_CUTS) if block.strip())
+        return {kind: count for kind, count in counts.most_common() if count}
+
+
+def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
+    """The blocks of text that are compared, as `page_text` has them."""
+    text = page_text(body, content_type, rule)
+    return None if text is None else text.blocks
+
+
+def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
+    """The text that is compared, block by block, white space evened out; None where only bytes can be compared.
+
+    That is where there is no text (an empty body, a page drawn by scripts), where there are more tags than can be read
+    in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth the parser drops
+    text silently, and the page would seem unchanged for ever.
     """
     if body.count(b"<") > (MOST_TAGS_SELECTED if rule.selectors else MOST_TAGS):
         return None
     root = _parse(body, content_type, deep=not rule.selectors)
     if root is None or (any(one.counts_siblings for one in rule.selectors) and _WIDE(root)):
         return None
-    unseen = _HIDDEN(root)
     for selector in rule._selectors:
-        unseen += selector.find(root)
-    for element in unseen:
-        element.clear(keep_tail=True)
+        for element in selector.find(root):
+            element.clear(keep_tail=True)
     chosen = rule._only.find(root) if rule._only is not None else []
-    parts = _outermost(root, chosen) if chosen else [root]
+    main = rule.mode == "main" and not chosen  # what the operator chose is compared as it is
+    mark_styles(root)
+    if main:
+        mark_frame(root)
     try:
-        blocks = [block for part in parts for block in _blocks(part)]
+        texts = [bytes(_TEXT(part)).decode("utf-8", "replace") for part in (_outermost(root, chosen) or [root])]
     except etree.XSLTError:
         return None
-    if rule._texts:
-        blocks = [" ".join(erase(rule._texts, block).split()) for block in blocks]
-    return [block for block in blocks if block] or None
+    selection = select(CUT.join(texts), main=main)
+    blocks = list(_blocks(selection.text, rule))
+    return PageText(blocks, selection.whole, bool(chosen), selection.left_out) if blocks else None
 
 
 def _parse(body: bytes, content_type: str | None, *, deep: bool) -> Any | None:
@@ -88,6 +142,8 @@ def _parse(body: bytes, content_type: str | None, *, deep: bool) -> Any | None:
     encoding = encoding_of(body, content_type)
     if encoding != "utf-8":
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
+    if b"\xef\xb7" in body:
+        body = _NONCHARACTERS.sub("\ufffd".encode(), body)  # they are our marks
     parser = HTMLParser(encoding="utf-8", huge_tree=deep, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(body, parser)
@@ -100,17 +156,37 @@ def _parse(body: bytes, content_type: str | None, *, deep: bool) -> Any | None:
 
 def _outermost(root: Any, elements: list[Any]) -> list[Any]:
     """The elements that lie in none of the others, in the order of the page."""
+    if not elements:
+        return []
     chosen = set(elements)
     outer = {element for element in chosen if not any(above in chosen for above in element.iterancestors())}
     return [element for element in root.iter() if element in outer]
 
 
-def _blocks(root: Any) -> Iterator[str]:
-    """The text below an element, cut wherever a block begins or ends."""
-    pieces = bytes(_TEXT(root)).decode("utf-8", "replace").split(_CUT, MOST_CUTS)
-    pieces[-1] = pieces[-1].replace(_CUT, " ")
+def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
+    """The text cut wherever a block begins or ends."""
+    pieces = text.split(CUT, MOST_CUTS)
+    pieces[-1] = pieces[-1].replace(CUT, " ")
+    texts = rule._texts
     for piece in pieces:
-        if text := piece.strip():
-            # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
-            even = text.isprintable() and "  " not in text
-            yield text if even else " ".join(text.split())
+        if not (block := piece.strip()):
+            continue
+        # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
+        formatted = False
+        if not block.isprintable() or "  " in block:
+            block = " ".join(block.split())
+            if formatted := _KEPT.search(block) is not None:
+                block = _with_spaces(block)
+        if texts:
+            block = erase(texts, block)
+            block = block if formatted else " ".join(block.split())
+        if block and not (formatted and block.isspace()):
+            yield block
+
+
+def _with_spaces(block: str) -> str:
+    """The block with the white space that counts."""
+    for space, kept in KEPT_SPACES.items():
+        block = block.replace(kept, space)
+    # As a browser shows it: a line break right after the start or right before the end is not seen.
+    return block.removeprefix("\n").removesuffix("\n")

@@ -9,21 +9,22 @@ from crawld.content.patterns import compile_linear
 from crawld.content.selectors import Selector
 from crawld.errors import InputError
 
-Mode = Literal["text", "raw"]
+Mode = Literal["main", "text", "raw"]
 
 
 @dataclass(frozen=True)
 class DigestRule:
-    """What of a page counts: all bytes, or its visible text with parts left out.
+    """What of a page counts: its main text, all of its visible text, or its bytes.
 
     `pattern` is a URL in which `*` stands for anything; without `://` it fits both schemes.
-    `only` keeps what a CSS selector finds (the whole page where it finds nothing, lest a redesign freeze the page),
+    `only` keeps what a CSS selector finds, in place of the main text (where it finds nothing, the rule is as if without
+    it, lest a redesign freeze the page),
     `ignore` leaves elements out, `ignore_text` leaves out what regular expressions find inside a block of text,
     and changes smaller than `min_change` (0–1) do not count.
     """
 
     pattern: str = "*"
-    mode: Mode = "text"
+    mode: Mode = "main"
     only: str | None = None
     ignore: Sequence[str] = ()
     ignore_text: Sequence[str] = ()
@@ -36,7 +37,7 @@ class DigestRule:
         if not 0.0 <= self.min_change <= 1.0:
             raise InputError(f"rule {self.pattern!r}: min_change {self.min_change} is not between 0 and 1")
         if self.mode == "raw" and (self.only or self.ignore or self.ignore_text):
-            raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode text")
+            raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode main or text")
         object.__setattr__(self, "_only", None if self.only is None else self._selector(self.only))
         object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
         object.__setattr__(self, "_texts", tuple(compile_linear(text) for text in self.ignore_text))
@@ -79,5 +80,5 @@ DEFAULT_RULE = DigestRule()
 
 
 def rule_for(rules: Sequence[DigestRule], url: str) -> DigestRule:
-    """The first rule that fits a URL; visible text where none does."""
+    """The first rule that fits a URL; the main text counts where none does."""
     return next((rule for rule in rules if rule.fits(url)), DEFAULT_RULE)

@@ -1,10 +1,10 @@
-"""Bytes to text in small pieces: gzip at any layer, any usual encoding, never more than a file may hold."""
+"""Bytes to text in small pieces: gzip at any layer, any encoding of the web, never more than a file may hold."""
 
 import codecs
-import re
 import zlib
 from collections.abc import Iterator
 
+from crawld.content.charset import declared_in_xml
 from crawld.content.listing import MOST_BYTES, Unreadable, UnreadableError
 
 PIECE = 64 * 1024
@@ -12,12 +12,6 @@ GZIP_MAGIC = b"\x1f\x8b"
 MOST_LAYERS = 2  # a .gz file that the server compressed once more
 MOST_MEMBERS = 1000
 
-_DECLARED = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})[\"']")
-_USUAL = re.compile(
-    r"utf-?8|(?:us-)?ascii|iso[-_]?8859-?[0-9]{1,2}|latin-?1|windows-?[0-9]{3,4}|cp[0-9]{3,4}|koi8-[ru]"
-    r"|euc-?(?:jp|kr)|shift[-_]?jis|gbk|gb2312|gb18030|big5",
-    re.IGNORECASE,
-)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -98,13 +92,5 @@ def _encoding(head: bytes) -> str:
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name
-    declared = _DECLARED.search(head[:1024])
-    if declared is None:
-        return "utf-8"
-    name = declared[1].decode("ascii")
-    if not _USUAL.fullmatch(name):  # UTF-16 declared in plain bytes, or a codec that is none of text
-        return "utf-8"
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return "utf-8"
+    start = max(0, head.find(b"<?xml", 0, 1024))  # some put a warning before it
+    return declared_in_xml(head[start : start + 1024]) or "utf-8"

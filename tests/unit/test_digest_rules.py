@@ -50,7 +50,7 @@ def test_the_first_rule_that_fits() -> None:
         ({"ignore_text": ["(?<!a)b"]}, "not a regular expression"),
         ({"ignore_text": ["a{1,999999}"]}, "not a regular expression"),
         ({"min_change": 1.5}, "between 0 and 1"),
-        ({"mode": "raw", "only": "main"}, "need mode text"),
+        ({"mode": "raw", "only": "main"}, "need mode main or text"),
     ],
 )
 def test_bad_rules(settings: dict[str, object], words: str) -> None:

@@ -272,7 +272,7 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
     given: Any = {}
     if path is not None:
         path = path.absolute()
-        given = _read_yaml(path)
+        given = read_yaml(path)
         _place_list(given, path.parent if path.is_file() else Path.cwd())  # a pipe has no directory of its own
     overrides = {name: value for name, value in (overrides or {}).items() if value is not None}
     _place_list(overrides, Path.cwd())
@@ -328,7 +328,8 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """What a settings file says, before it is checked; ConfigError where it is not YAML."""
     try:
         given = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:

@@ -9,9 +9,11 @@ import ipaddress
 import os
 import re
 import tempfile
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import re2
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -26,6 +28,9 @@ POLICIES = (
 )  # fmt: skip
 
 LONGEST_SOCKET = 100
+STANDARD_INPUT = "-"
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 
 
 def _rate(value: object) -> object:
@@ -59,11 +64,38 @@ def _database(value: str) -> str:
 
 
 def _pattern(value: str) -> str:
+    """Check with RE2, which is what matches the pattern later: it knows other things than Python's engine."""
     try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+        re2.compile(value, _QUIET)
+    except (re2.error, UnicodeError) as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"{value!r} is not a regular expression RE2 can match: {reason}") from None
     return value
+
+
+def _word(off: str, choices: str, *known: str) -> Callable[[object], object]:
+    """Read one of a few words in any case; false and `no` mean `off`, because other YAML readers take it for them."""
+
+    def read(value: object) -> object:
+        if isinstance(value, list):
+            return value
+        word = str(value).lower() if isinstance(value, str | bool) else None
+        word = off if word in {"false", "no", "off"} else word
+        if word not in known:
+            raise ValueError(f"write {choices}")
+        return word
+
+    return read
+
+
+def _one_or_many(value: object) -> object:
+    """A single text where a list is meant is a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _files(value: object) -> object:
+    return _one_or_many(value) if isinstance(value, str) and "://" in value else value
 
 
 def _url(value: str) -> str:
@@ -87,6 +119,16 @@ Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
 Count = Annotated[int, Field(ge=1)]
+SourceFiles = Annotated[
+    Literal["auto", "off"] | list[Url],
+    BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
+    BeforeValidator(_files),  # runs first
+]
+KeepBodies = Annotated[
+    Literal["latest", "changes", "none"],
+    BeforeValidator(_word("none", "latest, changes or none", "latest", "changes", "none")),
+]
+Texts = BeforeValidator(_one_or_many)
 
 
 class _Section(BaseModel):
@@ -118,8 +160,8 @@ class Signals(_Section):
 
     share: Share = 0.05
     delay: Duration = 0.0
-    sitemaps: Literal["auto", "off"] | list[Url] = "auto"
-    feeds: Literal["auto", "off"] | list[Url] = "auto"
+    sitemaps: SourceFiles = "auto"
+    feeds: SourceFiles = "auto"
 
 
 class Discover(_Section):
@@ -135,8 +177,8 @@ class DigestRule(_Section):
     pattern: str = "*"
     mode: Literal["main", "text", "raw"] = "main"
     only: str | None = None
-    ignore: list[str] = []
-    ignore_text: list[Pattern] = []
+    ignore: Annotated[list[str], Texts] = []
+    ignore_text: Annotated[list[Pattern], Texts] = []
     min_change: Share = 0.0
 
 
@@ -180,7 +222,7 @@ class Settings(_Section):
     database: Annotated[str, AfterValidator(_database)] = "sqlite:///crawld.db"
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
-    allow_private: list[Network] = []
+    allow_private: Annotated[list[Network], Texts] = []
     politeness: Politeness = Politeness()
     min_interval: Duration = 60.0
     max_interval: Duration = 30 * 86400.0
@@ -188,7 +230,7 @@ class Settings(_Section):
     signals: Signals = Signals()
     discover: list[Discover] = []
     digest: list[DigestRule] = []
-    keep_bodies: Literal["latest", "changes", "none"] = "latest"
+    keep_bodies: KeepBodies = "latest"
     retention: Retention = Retention()
     audit: Audit = Audit()
     api: Api = Api()
@@ -223,28 +265,81 @@ class Settings(_Section):
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
-    """Settings from a YAML file, then from the command line, which wins; every error at once with its path."""
+    """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
+
+    A relative `urls` belongs to whoever names it: the file's directory, or the working directory for the command line.
+    """
     given: Any = {}
     if path is not None:
-        given = _read_yaml(path)
-    given = given | {name: value for name, value in (overrides or {}).items() if value is not None}
+        path = path.absolute()
+        given = read_yaml(path)
+        _place_list(given, path.parent if path.is_file() else Path.cwd())  # a pipe has no directory of its own
+    overrides = {name: value for name, value in (overrides or {}).items() if value is not None}
+    _place_list(overrides, Path.cwd())
     try:
-        return Settings.model_validate(given)
+        return Settings.model_validate(given | overrides)
     except ValidationError as error:
         where = f"{path}: " if path else ""
         lines = [f"  {_place(e['loc'])}{_sentence(e)}" for e in error.errors(include_url=False)]
         raise ConfigError(f"{where}{len(lines)} setting(s) cannot be used:\n" + "\n".join(lines)) from None
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _place_list(given: dict[str, Any], directory: Path) -> None:
+    """Make the path of the URL list absolute."""
+    urls = given.get("urls")
+    if isinstance(urls, str) and urls != STANDARD_INPUT:
+        try:
+            given["urls"] = str(directory / Path(urls).expanduser())
+        except RuntimeError as error:  # ~nobody
+            raise ConfigError(f"urls: {urls!r}: {error}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which `off`, `no` and `1:30` are text, as they look, and a name stands once in a section.
+
+    YAML 1.1 takes them for false, false and ninety.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuse a name that is given twice: the first value would be lost without a word."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<" and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+# Of what YAML 1.1 does not read as text only null keeps its meaning; the rest follows below.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """What a settings file says, before it is checked; ConfigError where it is not YAML."""
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        given = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        hint = " (put quotes around a value that begins with *)" if "alias" in str(error) else ""
+        said = str(error).replace('in "<unicode string>", ', "")
+        raise ConfigError(f"{path}: not YAML: {said}{hint}") from None
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -267,3 +362,18 @@ def _sentence(error: Any) -> str:
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__
     return f"{message} (given: {shown})" if shown not in message else message
+
+
+def changes(old: Settings, new: Settings) -> dict[str, Any]:
+    """The settings in which `new` differs from `old`, as `section.name`, with their new values."""
+    found: dict[str, Any] = {}
+    for name in Settings.model_fields:
+        before, after = getattr(old, name), getattr(new, name)
+        if isinstance(after, _Section):
+            pairs = {
+                f"{name}.{part}": (getattr(before, part), getattr(after, part)) for part in type(after).model_fields
+            }
+        else:
+            pairs = {name: (before, after)}
+        found |= {place: value for place, (was, value) in pairs.items() if was != value}
+    return found

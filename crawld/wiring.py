@@ -15,7 +15,7 @@ from crawld import __version__
 from crawld.api.app import ControlServer
 from crawld.api.public import PublicServer, public_app
 from crawld.clock import SystemClock
-from crawld.config import Settings
+from crawld.config import Settings, changes
 from crawld.content.rules import DigestRule, rule_for
 from crawld.daemon.audits import AUDITS_KEPT
 from crawld.daemon.control import Steering
@@ -23,7 +23,7 @@ from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.demand import Demand
 from crawld.daemon.discovery import Discoverer
 from crawld.daemon.learner import Learner
-from crawld.daemon.list_file import ListFile
+from crawld.daemon.list_file import ListFile, read_once
 from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
 from crawld.daemon.pages import Pages
@@ -31,10 +31,11 @@ from crawld.daemon.pushes import Pushes
 from crawld.daemon.roster import Roster
 from crawld.daemon.supervisor import Daemon
 from crawld.daemon.watch import ListWatch
-from crawld.errors import ConfigError, InputError
+from crawld.errors import ConfigError, CrawldError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.interfaces import Copies, Floats, PollResult
+from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.scheduler import policies
@@ -49,6 +50,7 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.watcher import Known
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
+from crawld.store.address import parse_address
 from crawld.store.retention import Retention
 from crawld.store.shelf import Shelf
 
@@ -58,7 +60,7 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
-LIVE = frozenset({"bandwidth", "urls", "digest", "audit", "signals", "log"})
+LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
 
 
@@ -79,8 +81,32 @@ def user_agent(settings: Settings) -> str:
 
 
 def digest_rules(settings: Settings) -> Sequence[DigestRule]:
-    """The rules for what counts as a change."""
-    return [DigestRule(**rule.model_dump()) for rule in settings.digest]
+    """The rules for what counts as a change; ConfigError that names every one that cannot be used."""
+    rules, bad = [], []
+    for at, rule in enumerate(settings.digest):
+        try:
+            rules.append(DigestRule(**rule.model_dump()))
+        except InputError as error:
+            bad.append(f"  digest[{at}]: {error}")
+    if bad:
+        raise ConfigError(f"{len(bad)} setting(s) cannot be used:\n" + "\n".join(bad))
+    return rules
+
+
+def check(settings: Settings) -> Sequence[CrawldError]:
+    """Everything that would keep a daemon from being built from these settings."""
+    questions: list[Callable[[], object]] = [
+        partial(digest_rules, settings),
+        lambda: check_user_agent(user_agent(settings)),
+        lambda: parse_address(settings.database),
+    ]
+    found: list[CrawldError] = []
+    for question in questions:
+        try:
+            question()
+        except CrawldError as error:
+            found.append(error)
+    return found
 
 
 def set_up_logging(settings: Settings) -> None:
@@ -92,7 +118,7 @@ class Assembly:
     """The parts of one daemon, made from settings, and what is done with them when settings are read again."""
 
     def __init__(self, settings: Settings, *, tempo: Tempo | None = None, insist_on_bandwidth: bool = False) -> None:
-        self.settings = settings
+        self.settings = self._started_with = settings
         self._tempo = tempo or Tempo()
         self._insist = insist_on_bandwidth
         self.clock = SystemClock()
@@ -160,6 +186,7 @@ class Assembly:
             given_feeds=given.feeds if isinstance(given.feeds, list) else (),
             delay=given.delay,
             discovery=_discovery(self.settings),
+            sites=[site.site for site in self.settings.discover],
             first_wait=4 * self._tempo.poll,
             shortest_wait=self._tempo.poll,
         )
@@ -184,8 +211,7 @@ class Assembly:
         services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
         services += [self.list.run, self.watch.run]
-        self.steering.on_reload = partial(self.reload, read_settings)
-        return Daemon(
+        daemon = Daemon(
             store=self.store,
             fetcher=self.fetcher,
             scheduler=self.scheduler,
@@ -194,9 +220,11 @@ class Assembly:
             clock=self.clock,
             prepare=self._prepare,
             services=services,
-            reload=self.steering.on_reload,
+            read_again=partial(self.read_again, read_settings),
             tick_seconds=self._tempo.tick,
         )
+        self.steering.on_reload = daemon.reload
+        return daemon
 
     def _public(self) -> list[Callable[[], Awaitable[None]]]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""
@@ -249,29 +277,29 @@ class Assembly:
         self.watch.loading()
 
     def _list_file(self) -> Path | None:
-        return None if self.settings.urls in {None, "-"} else Path(str(self.settings.urls))
+        """The file to watch, where there is one that can be read again."""
+        urls = self.settings.urls
+        return None if urls is None or read_once(urls) else Path(urls)
 
-    async def reload(self, read_settings: Callable[[], Settings] | None) -> str:
-        """Read settings and list again; bad ones change nothing, and the sentence says why."""
+    async def read_again(self, read_settings: Callable[[], Settings] | None) -> Reload:
+        """Take over settings and list as they are now; bad ones change nothing, and the answer says why."""
+        old = self.settings
         try:
-            new = self.settings if read_settings is None else read_settings()
-            rules = digest_rules(new)
-            changed = {name for name in Settings.model_fields if getattr(new, name) != getattr(self.settings, name)}
-            old, self.settings = self.settings, new
-            try:
-                await self.list.load()
-            except InputError:
-                self.settings = old
-                raise
-        except (ConfigError, InputError) as error:
-            return f"kept the old settings: {error}"
-        self.crawler.change_rules(partial(rule_for, rules))
+            new = old if read_settings is None else read_settings()
+            if bad := check(new):
+                raise ConfigError("\n".join(str(error) for error in bad))
+            self.settings = new
+            await self.list.load()
+        except CrawldError as error:
+            self.settings = old
+            return Reload(refused=str(error))
+        applied = [name for name in changes(old, new) if name in LIVE]
+        self.crawler.change_rules(partial(rule_for, digest_rules(new)))
         self.crawler.poll_share.share, self.crawler.audit_share.share = new.signals.share, new.audit.share
         set_up_logging(new)
-        if "bandwidth" in changed:
+        if "bandwidth" in applied:
             await self.steering.change_bandwidth(new.bandwidth)
-        waiting = sorted(changed - LIVE)
-        return "took over the settings" + (f"; after a restart: {', '.join(waiting)}" if waiting else "")
+        return Reload(applied, [name for name in changes(self._started_with, new) if name not in LIVE])
 
 
 def _discovery(settings: Settings) -> Discovery | None:

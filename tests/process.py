@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,15 +80,20 @@ class Running:
 @asynccontextmanager
 async def daemon(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
     """`crawld run ARGUMENTS` while the block runs; killed at its end if it still lives."""
+    async with program([sys.executable, "-m", "crawld", "run", *arguments], cwd=cwd, env=env) as running:
+        yield running
+
+
+def daemon_by_shell(script: str, cwd: Path) -> AbstractAsyncContextManager[Running]:
+    """A daemon that a script of bash becomes; {} in it stands for Python."""
+    return program(["bash", "-c", script.format(sys.executable)], cwd=cwd)
+
+
+@asynccontextmanager
+async def program(words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
+    """A program that logs as the daemon does, while the block runs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "crawld",
-        "run",
-        *arguments,
-        cwd=cwd,
-        env=ENVIRONMENT | dict(env or {}),
-        stderr=asyncio.subprocess.PIPE,
+        *words, cwd=cwd, env=ENVIRONMENT | dict(env or {}), stderr=asyncio.subprocess.PIPE
     )
     running = Running(process)
     try:
@@ -97,7 +102,7 @@ async def daemon(*arguments: str, cwd: Path, env: Mapping[str, str] | None = Non
         await running.end(signal.SIGKILL)
 
 
-def settings(folder: Path, urls: Sequence[str], **more: object) -> Path:
+def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
     """A settings file for pages on loopback, polite enough for tests; returns its path."""
     import yaml
 

@@ -1,6 +1,7 @@
 """The control interface: HTTP with JSON on a Unix socket that only the daemon's own user may open."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ from aiohttp import web
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control
+from crawld.model.host import host_name
 from crawld.model.page import Wanted
 from crawld.model.slot import parse_duration, parse_rate
 from crawld.model.url import normalise
@@ -44,10 +46,11 @@ async def _host(request: web.Request) -> web.Response:
     blocked, delay = given.get("blocked"), given.get("delay")
     if blocked is not None and not isinstance(blocked, bool):
         raise InputError("`blocked` must be true or false")
-    if delay is not None and not isinstance(delay, str | int | float):
-        raise InputError("`delay` must be a duration like 5s")
+    if isinstance(delay, bool) or not isinstance(delay, str | int | float | None):
+        raise InputError("`delay` must be a duration like 5s, or null to drop it")
     seconds = None if delay is None else parse_duration(delay)
-    state = await request.app[CONTROL].steer_host(request.match_info["name"], blocked=blocked, delay=seconds)
+    name, drop = host_name(request.match_info["name"]), "delay" in given and delay is None
+    state = await request.app[CONTROL].steer_host(name, blocked=blocked, delay=seconds, drop_delay=drop)
     return web.json_response(
         {"host": state.name, "blocked": state.blocked, "delay": state.delay, "blocked_until": state.blocked_until}
     )
@@ -86,7 +89,12 @@ async def _explain(request: web.Request) -> web.Response:
 
 
 async def _reload(request: web.Request) -> web.Response:
-    return web.json_response({"reloaded": await request.app[CONTROL].reload()})
+    result = await request.app[CONTROL].reload()
+    if result.refused is not None:
+        return web.json_response({"error": result.sentence}, status=409)
+    return web.json_response(
+        {"reloaded": result.sentence, "applied": list(result.applied), "waiting": list(result.waiting)}
+    )
 
 
 def control_app(control: Control) -> web.Application:
@@ -118,9 +126,9 @@ def _unix_socket(path: Path) -> socket.socket:
         sock.bind(str(path))
     except OSError as error:
         sock.close()
-        raise StoreError(
-            f"control socket {path}: {error.strerror or error}. Set `api.socket` to a short path."
-        ) from None
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        what = "Free some space" if full else "Set `api.socket` to a short path in a directory that can be written"
+        raise StoreError(f"control socket {path}: {error.strerror or error}. {what}.") from None
     finally:
         os.umask(old)
     return sock

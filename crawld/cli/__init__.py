@@ -11,6 +11,7 @@ from crawld.errors import CrawldError
 
 COMMANDS = {
     "run": "Crawl for ever: keep the pages of a URL list fresh.",
+    "check-config": "Check settings and URL list without starting anything.",
     "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
     "stats": "How fresh the copy is, and what was learnt.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
@@ -19,7 +20,8 @@ COMMANDS = {
     "bandwidth": "Show or change the running daemon's request rate.",
     "pause": "Let the running daemon stand still.",
     "resume": "Let a paused daemon go on.",
-    "host": "Block, unblock or slow down one host.",
+    "host": "List hosts; block, unblock or slow down one.",
+    "reload": "Have the running daemon read its settings and URL list again.",
     "install-service": "Print or install the systemd unit.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }

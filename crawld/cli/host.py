@@ -1,33 +1,172 @@
-"""`crawld host`: steer how one host is asked."""
+"""`crawld host`: see and steer how hosts are asked, with or without a running daemon."""
 
+import asyncio
+import difflib
 import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, ask, quoted
+from crawld.cli.reading import read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted
+from crawld.config import load
 from crawld.errors import InputError
-from crawld.model.slot import parse_duration
+from crawld.model.host import HostState, host_name
+from crawld.model.slot import format_duration, parse_duration
+
+LIST = "list"
+WIDEST_NAME = 50
+USAGE = """write one of
+
+  crawld host list                  every host, those blocked, slowed down or in trouble first
+  crawld host HOST                  one host
+  crawld host HOST delay 10s        at least 10 s between two requests
+  crawld host HOST delay default    as the settings and its robots.txt say
+  crawld host HOST block            ask it nothing
+  crawld host HOST unblock          ask it again, and end its back-off"""
+DROPPED = frozenset({"default", "none", "off"})
+MOST_COMPARED = 5_000
 
 
 @click.command()
-@click.argument("name", metavar="HOST")
-@click.argument("action", type=click.Choice(["block", "unblock", "delay"]))
+@click.argument("name", metavar="HOST|list")
+@click.argument("action", type=click.Choice(["block", "unblock", "delay"]), required=False)
 @click.argument("value", required=False)
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Rows at the most; 0 shows all.")
 @CONFIG
 @DATABASE
 @AS_JSON
 def command(
-    name: str, action: str, value: str | None, config_file: Path | None, database: str | None, as_json: bool
+    name: str,
+    action: str | None,
+    value: str | None,
+    limit: int,
+    config_file: Path | None,
+    database: str | None,
+    as_json: bool,
 ) -> None:
-    """Block a HOST, unblock it (which also ends its back-off), or give it a delay of its own between requests.
+    """List hosts, show one, block or unblock it (which also ends its back-off), or give it a delay of its own.
 
-    HOST is its name as in the statistics, with the port where it is not the usual one. All of it is kept over restarts.
+    HOST is a name, with the port where it is not the usual one, or a URL. `delay default` drops the delay. All of it is
+    kept over restarts. A running daemon takes it over at once; without one the database is changed.
     """
     if (action == "delay") != (value is not None):
-        raise InputError("write `crawld host HOST delay 5s`, `crawld host HOST block` or `crawld host HOST unblock`")
-    body: dict[str, object] = {"delay": parse_duration(value)} if value is not None else {"blocked": action == "block"}
-    state = ask(config_file, database, "PUT", f"/hosts/{quoted(name)}", body)
+        raise InputError(USAGE)
+    hosts = [_with_backoff(row) for row in read(config_file, database, lambda reader: reader.hosts())]
+    if name == LIST and action is None:
+        ordered = sorted(hosts, key=_trouble_first)
+        _list(ordered[: limit or None], len(ordered), as_json=as_json)
+        return
+    host = host_name(name)
+    found = next((row for row in hosts if row["host"] == host), None)
+    if found is None:
+        _refuse(host, [str(row["host"]) for row in hosts])
+    elif action is None:
+        click.echo(json.dumps(found, indent=2) if as_json else _line(found))
+    else:
+        state = _steer(host, _wanted(action, value), config_file, database)
+        _tell(state, as_json=as_json)
+
+
+def _with_backoff(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with the rest of its back-off, None where there is none."""
+    rest = float(row["blocked_until"] or 0.0) - time.time()
+    return {**row, "backoff_seconds": rest if rest > 0 else None}
+
+
+def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = min(max((len(row["host"]) for row in rows), default=0), WIDEST_NAME)
+    for row in rows:
+        click.echo(_line(row, width))
+    if not rows:
+        click.echo("no hosts yet")
+    if of > len(rows):
+        click.echo(f"… and {of - len(rows)} more: --limit 0 shows all")
+
+
+def _line(row: Mapping[str, Any], width: int = 0) -> str:
+    """One host: its pages, and everything that keeps it from being asked at the usual pace."""
+    notes = ["blocked"] if row["blocked"] else []
+    if row["backoff_seconds"] is not None:
+        notes.append(f"back-off for {format_duration(row['backoff_seconds'])}")
+    if row["successive_failures"]:
+        notes.append(f"failed {row['successive_failures']} times in a row")
+    if row["delay_seconds"] is not None:
+        notes.append(f"delay {format_duration(row['delay_seconds'])}")
+    if row["crawl_delay_seconds"] is not None:
+        notes.append(f"Crawl-delay {format_duration(row['crawl_delay_seconds'])}")
+    return f"{row['host']:<{width}}  {row['pages']:>7} pages  {', '.join(notes)}".rstrip()
+
+
+def _trouble_first(row: Mapping[str, Any]) -> tuple[bool, ...]:
+    """Blocked, backing off, slowed down, failing; the order of the statistics among equals."""
+    return (
+        not row["blocked"],
+        row["backoff_seconds"] is None,
+        row["delay_seconds"] is None,
+        not row["successive_failures"],
+    )
+
+
+def _refuse(host: str, known: Sequence[str]) -> None:
+    """Say that the host is unknown and which one may be meant; status 1."""
+    close = difflib.get_close_matches(host, list(islice(known, MOST_COMPARED)), n=3)
+    twin = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+    meant = [twin] if twin in known else close
+    hint = f" Did you mean {' or '.join(meant)}?" if meant else " `crawld host list` shows those there are."
+    click.echo(f"crawld: {host}: no page is on this host.{hint}", err=True)
+    sys.exit(1)
+
+
+def _wanted(action: str, value: str | None) -> dict[str, Any]:
+    """What is to be changed, as the control interface takes it."""
+    if value is None:
+        return {"blocked": action == "block"}
+    return {"delay": None if value.lower() in DROPPED else parse_duration(value)}
+
+
+def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database: str | None) -> dict[str, Any]:
+    try:
+        return ask(config_file, database, "PUT", f"/hosts/{quoted(host)}", wanted)
+    except NotRunningError:
+        state = asyncio.run(_steer_in_store(load(config_file, {"database": database}).database, host, wanted))
+        return {
+            "host": state.name,
+            "blocked": state.blocked,
+            "delay": state.delay,
+            "blocked_until": state.blocked_until,
+        }
+
+
+async def _steer_in_store(database: str, host: str, wanted: Mapping[str, Any]) -> HostState:
+    """The same on the database of a stopped daemon, whose lock we take meanwhile."""
+    from crawld.daemon.control import steer
+    from crawld.scheduler.politeness import HostGate
+    from crawld.store import SqlStore
+
+    store, gate = SqlStore(database), HostGate()
+    await store.start()
+    try:
+        for state in await store.hosts():
+            if state.name == host:
+                gate.restore(state)
+        drop = "delay" in wanted and wanted["delay"] is None
+        new = steer(gate, host, blocked=wanted.get("blocked"), delay=wanted.get("delay"), drop_delay=drop)
+        store.record_host(new)
+    finally:
+        await store.close()
+    return new
+
+
+def _tell(state: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(state))
         return

@@ -12,10 +12,12 @@ from crawld.errors import CrawldError
 SHIPPED_COMMAND = "/usr/local/bin/crawld"
 NEXT_STEPS = """installed {unit}
 
-  1. put your URL list and settings in place: /etc/crawld/config.yaml (an example is beside it if there was none)
-  2. systemctl daemon-reload && systemctl enable --now crawld
-  3. systemctl status crawld; journalctl -fu crawld
-  4. cd /var/lib/crawld && {command} stats"""
+  1. say what to crawl in /etc/crawld/config.yaml: set `urls: urls.txt` and write /etc/crawld/urls.txt, one URL a line,
+     or name a site under `discover:`. Without either the service does not start.
+  2. cd /var/lib && {command} check-config /etc/crawld/config.yaml
+  3. systemctl daemon-reload && systemctl enable --now crawld
+  4. systemctl status crawld; journalctl -fu crawld
+  5. cd /var/lib/crawld && {command} stats"""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 
 

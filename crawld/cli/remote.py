@@ -33,15 +33,22 @@ def ask(
     config_file: Path | None, database: str | None, method: str, path: str, body: dict[str, object] | None = None
 ) -> dict[str, Any]:
     """One question to the daemon of these settings, or NotRunningError; a refusal is raised in its own words."""
-    socket = load(config_file, {"database": database}).control_socket()
-    return asyncio.run(_ask(socket, method, path, body))
+    return ask_at(load(config_file, {"database": database}).control_socket(), method, path, body)
 
 
-async def _ask(socket: Path, method: str, path: str, body: dict[str, object] | None) -> dict[str, Any]:
+def ask_at(
+    socket: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = 300.0
+) -> dict[str, Any]:
+    """The same of the daemon at a socket, which may take so long to answer."""
+    return asyncio.run(_ask(socket, method, path, body, seconds))
+
+
+async def _ask(socket: Path, method: str, path: str, body: dict[str, object] | None, seconds: float) -> dict[str, Any]:
     connector = aiohttp.UnixConnector(path=str(socket))
+    timeout = aiohttp.ClientTimeout(total=seconds)
     try:
         async with (
-            aiohttp.ClientSession(connector=connector) as session,
+            aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
             session.request(method, f"http://crawld{path}", json=body) as response,
         ):
             answer = json.loads(await response.text())

@@ -4,27 +4,35 @@ import asyncio
 import ctypes
 import importlib
 import logging
+import os
 import resource
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from crawld.config import Settings, load
-from crawld.errors import InputError
+from crawld.config import STANDARD_INPUT, Settings, load
+from crawld.errors import CrawldError, InputError, StoreError
 
 log = logging.getLogger("crawld")
 OPEN_FILES = 65536
 M_ARENA_MAX = -8  # as in malloc.h
 HEAPS = 2
+TRY_AGAIN = 75  # EX_TEMPFAIL in sysexits.h
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
   crawld run --urls urls.txt --bandwidth 2/s
 
-where urls.txt holds one URL a line, optionally followed by its importance; or `urls: urls.txt` in a file given with
---config. `crawld demo` shows crawld at work without any."""
+where urls.txt holds one URL a line, optionally followed by its importance; or set `urls:` or `discover:` in a file
+given with --config. `crawld demo` shows crawld at work without any."""
+NOTHING_CONFIGURED = """nothing to crawl: {file} names no URL list and no site.
+Set `urls:` (a file with one URL a line) or `discover:` in it, run `crawld check-config {file}`, and start again."""
+NOTHING_TO_DISCOVER = """nothing to crawl: `discover:` finds pages in sitemaps and feeds, and `signals:` names none.
+Set `signals.sitemaps: auto`, list sitemaps or feeds there, or give a URL list."""
 
 
 @click.command()
@@ -35,7 +43,7 @@ where urls.txt holds one URL a line, optionally followed by its importance; or `
     "--urls",
     metavar="FILE",
     envvar="CRAWLD_URLS",
-    help="The pages to keep fresh, one URL a line; - reads standard input.",
+    help="The pages to keep fresh, one URL a line; a file, - for standard input, or a pipe such as <(COMMAND).",
 )
 @click.option("--bandwidth", metavar="RATE", envvar="CRAWLD_BANDWIDTH", help="Requests in all: 2/s, 90/min, 5000/day.")
 @click.option(
@@ -56,29 +64,76 @@ def command(
     database: str | None,
     allow_private: tuple[str, ...],
 ) -> None:
-    """Crawl for ever: keep the pages of a URL list fresh within the bandwidth.
+    """Crawl for ever: keep the pages of a URL list, or of discovered sites, fresh within the bandwidth.
 
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
+
+    The exit status is 2 where settings, list or database keep it from starting; under a service manager it is 75 where
+    the database does, because another start may succeed.
     """
     networks = list(allow_private) or None
     given = {"urls": urls, "bandwidth": bandwidth, "database": database, "allow_private": networks}
+    # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
+    insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
+    try:
+        _crawl(config_file, given, insist_on_bandwidth=insist)
+    except CrawldError as error:
+        if "NOTIFY_SOCKET" not in os.environ:
+            raise
+        _fail_as_service(error)
+
+
+def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool) -> None:
     settings = load(config_file, given)
-    if settings.urls is None and not _holds_pages(settings):
-        raise InputError(NOTHING_GIVEN)
-    if settings.urls not in {None, "-"} and not Path(str(settings.urls)).is_file():
-        raise InputError(f"URL list {settings.urls}: there is no such file")  # before a database is made for nothing
+    check_pages(settings, config_file)  # before a database is made for nothing
     from crawld import wiring
 
     wiring.set_up_logging(settings)
     _allow_open_files()
     _share_heaps()
-    read_again = partial(load, config_file, given)
-    # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
-    insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
-    daemon = wiring.build(settings, insist_on_bandwidth=insist, read_settings=read_again)
+    # Settings from a pipe, as in --config <(COMMAND), cannot be read again: a reload keeps them.
+    from_pipe = config_file is not None and not config_file.is_file()
+    read_again = (lambda: settings) if from_pipe else partial(load, config_file, given)
+    daemon = wiring.build(settings, insist_on_bandwidth=insist_on_bandwidth, read_settings=read_again)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(daemon.run())
+
+
+def check_pages(settings: Settings, config_file: Path | None) -> None:
+    """InputError where there is nothing to crawl, or where the URL list is missing."""
+    if settings.urls is not None:
+        list_file = Path(settings.urls)
+        if settings.urls != STANDARD_INPUT and not list_file.exists():
+            raise InputError(f"URL list {list_file}: there is no such file")
+        if list_file.is_dir():
+            raise InputError(f"URL list {list_file}: this is a directory")
+    elif _holds_pages(settings):
+        return
+    elif settings.discover:
+        if settings.signals.sitemaps != "auto" and not _given_files(settings):
+            raise InputError(NOTHING_TO_DISCOVER)
+    elif config_file is None:
+        raise InputError(NOTHING_GIVEN)
+    else:
+        raise InputError(NOTHING_CONFIGURED.format(file=config_file.absolute()))
+
+
+def _given_files(settings: Settings) -> bool:
+    """Whether the settings name a sitemap or feed themselves."""
+    return any(isinstance(given, list) and given for given in (settings.signals.sitemaps, settings.signals.feeds))
+
+
+def _fail_as_service(error: CrawldError) -> None:
+    """Show the reason in `systemctl status`, and say by the exit status whether another start may succeed.
+
+    A person mends settings and lists; a full disk, or a database that is locked or away, may mend itself.
+    """
+    from crawld.daemon.systemd import Notifier, one_line
+
+    click.echo(f"crawld: {error}", err=True)
+    Notifier().send(f"STATUS=failed: {one_line(str(error))}")
+    sys.exit(TRY_AGAIN if isinstance(error, StoreError) else 2)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,6 +1,7 @@
 """`crawld stats`: how fresh the copy is, and what was learnt."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,24 @@ VIEWS = {
 
 
 @click.command()
-@click.option("--hosts", "view", flag_value="hosts", help="A row a host.")
-@click.option("--pages", "view", flag_value="pages", help="A row a page, the stalest first.")
-@click.option("--signals", "view", flag_value="signals", help="What each host's sitemaps, feeds and pings were worth.")
-@click.option("--calibration", "view", flag_value="calibration", help="Predicted against seen freshness.")
+@click.option("--hosts", "views", flag_value="hosts", multiple=True, help="A row a host.")
+@click.option("--pages", "views", flag_value="pages", multiple=True, help="A row a page, the stalest first.")
+@click.option(
+    "--signals", "views", flag_value="signals", multiple=True, help="What each host's signals were worth, by source."
+)
+@click.option(
+    "--calibration", "views", flag_value="calibration", multiple=True, help="Predicted against seen freshness."
+)
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Rows at the most; 0 shows all.")
 @CONFIG
 @DATABASE
 @AS_JSON
-def command(view: str | None, limit: int, config_file: Path | None, database: str | None, as_json: bool) -> None:
-    """Show how fresh the copy is, from the database: with the daemon running or stopped."""
-    if view is None:
+def command(views: tuple[str, ...], limit: int, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Show how fresh the copy is, from the database: with the daemon running or stopped.
+
+    Several tables can be asked for at once; as JSON they are then the parts of one object.
+    """
+    if not views:
         overall = read(config_file, database, lambda reader: reader.overall())
         overall["daemon"] = _daemon(config_file, database)
         if as_json:
@@ -40,13 +48,15 @@ def command(view: str | None, limit: int, config_file: Path | None, database: st
         else:
             _print_overall(overall)
         return
-    rows = read(config_file, database, lambda reader: _rows(reader, view))
-    shown = rows if limit == 0 else rows[:limit]
+    tables = {view: read(config_file, database, partial(_rows, view=view)) for view in dict.fromkeys(views)}
     if as_json:
-        click.echo(json.dumps(shown, indent=2))
-    else:
+        shown = {view: rows[: limit or None] for view, rows in tables.items()}
+        click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))
+        return
+    for view, rows in tables.items():
         columns = [name for name in VIEWS[view] if not rows or name in rows[0]]
-        print_rows(view.capitalize(), shown, columns, len(rows) - len(shown))
+        few = rows[: limit or None]
+        print_rows(view.capitalize(), few, columns, len(rows) - len(few))
 
 
 async def _rows(reader: Reader, view: str) -> list[dict[str, Any]]:

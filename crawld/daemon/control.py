@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from crawld.daemon.crawler import Crawler
 from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
-from crawld.interfaces import Adoption, Clock, Store
+from crawld.errors import InputError
+from crawld.interfaces import Adoption, Clock, Reload, Store
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Wanted
 from crawld.model.signal import SOURCES
@@ -34,7 +35,7 @@ class Steering:
         self._pages, self._roster, self._store, self._clock = pages, roster, store, clock
         self._rate = crawler.status.bandwidth
         self._paused = False
-        self.on_reload: Callable[[], Awaitable[str]] | None = None
+        self.on_reload: Callable[[], Awaitable[Reload]] | None = None
 
     async def restore(self, configured: float, *, insist: bool) -> None:
         """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
@@ -71,6 +72,7 @@ class Steering:
             "active_pages": chooser.active,
             "evaluations": chooser.evaluations,
             "picks": chooser.picks,
+            "reload_refused": status.reload_refused,
         }
 
     async def change_bandwidth(self, rate: float) -> None:
@@ -88,15 +90,16 @@ class Steering:
     def _apply(self) -> None:
         self._crawler.change_bandwidth(0.0 if self._paused else self._rate)
 
-    async def steer_host(self, name: str, *, blocked: bool | None = None, delay: float | None = None) -> HostState:
-        """Block or unblock a host, or give it a spacing of its own."""
-        host = self._gate.host(name)
-        if delay is not None:
-            self._gate.set_delay(host, delay)
-        if blocked is not None:
-            (self._gate.block if blocked else self._gate.unblock)(host)
-        state = self._gate.export(host)
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> HostState:
+        """Block or unblock a known host, give it a delay of its own or drop that."""
+        if not self._gate.knows(name):
+            raise InputError(f"{name}: no page is on this host")
+        state = steer(self._gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay)
         self._store.record_host(state)
+        if self._store.healthy:  # an answer means that it is kept
+            await self._store.flush()
         return state
 
     async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
@@ -160,9 +163,21 @@ class Steering:
             return "it is about to be: its turn comes with one of the next slots"
         return f"its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
 
-    async def reload(self) -> str:
+    async def reload(self) -> Reload:
         """Read the settings and the URL list again."""
-        return "nothing to reload" if self.on_reload is None else await self.on_reload()
+        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload()
+
+
+def steer(
+    gate: HostGate, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+) -> HostState:
+    """Change what the operator said of a host; what is to be remembered of it now."""
+    host = gate.host(name)
+    if delay is not None or drop_delay:
+        gate.set_delay(host, None if drop_delay else delay)
+    if blocked is not None:
+        (gate.block if blocked else gate.unblock)(host)
+    return gate.export(host)
 
 
 def _finite(seconds: float) -> float | None:

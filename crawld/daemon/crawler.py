@@ -172,13 +172,15 @@ class Crawler:
 
     def _poll(self, now: float) -> bool:
         polls = self._p.polls
-        if polls is None or not self.poll_share.ready:
+        # Without pages nothing else could use the slot, and polls may find some.
+        if polls is None or not (self.poll_share.ready or len(self._p.scheduler) == 0):
             return False
         chosen = polls.choose(now, self._p.gate, self._p.robots)
         if chosen is None:
             return False
         request, verdict = chosen
-        self.poll_share.spend()
+        if self.poll_share.ready:
+            self.poll_share.spend()
         self._start(request.host, verdict, polls.run(request, self._sender.follow), now)
         return True
 

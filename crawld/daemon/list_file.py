@@ -3,8 +3,12 @@
 import asyncio
 import hashlib
 import logging
+import os
+import stat
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from crawld import __version__
@@ -25,6 +29,49 @@ PROGRESS_SECONDS = 10.0
 def read_list(source: str) -> UrlList:
     """The URL list from a file, or from standard input for `-`."""
     return read_url_list(_body(source))
+
+
+def no_usable_line(source: str, listed: UrlList) -> InputError:
+    """What is wrong with a list that gives no page."""
+    bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
+    return InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
+
+
+def read_once(source: str) -> bool:
+    """Whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
+    if source == STANDARD_INPUT:
+        return True
+    try:
+        mode = os.stat(source).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+async def _body_beside(source: str) -> bytes:
+    """Read beside the loop; what may never end is read in a thread that nobody waits for when the daemon stops."""
+    if not read_once(source):
+        return await asyncio.to_thread(_body, source)
+    result: Future[bytes] = Future()
+    result.set_running_or_notify_cancel()
+
+    def read() -> None:
+        try:
+            result.set_result(_standard_input() if source == STANDARD_INPUT else _body(source))
+        except InputError as error:
+            result.set_exception(error)
+
+    threading.Thread(target=read, name="URL list", daemon=True).start()
+    return await asyncio.wrap_future(result)
+
+
+def _standard_input() -> bytes:
+    """Read descriptor 0 itself: sys.stdin has a lock, and Python cannot exit while a thread holds it."""
+    try:
+        with open(0, "rb", buffering=0, closefd=False) as stream:
+            return stream.read() or b""
+    except OSError as error:
+        raise InputError(f"URL list from standard input: cannot be read: {error.strerror}") from None
 
 
 def _body(source: str) -> bytes:
@@ -57,6 +104,7 @@ class ListFile:
         self._patience = patience
         self._one_at_a_time = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
+        self._used_up: str | None = None  # a source that gives nothing more
 
     async def begin(self) -> None:
         """Take the list over at a start; what is left of it after a while is for `run`."""
@@ -86,8 +134,9 @@ class ListFile:
         await self._take_over(unless_same=True)
 
     async def load(self) -> None:
-        """Take the list over as it is now: pages removed by hand come back. Standard input was read at the start."""
-        if self._source() != STANDARD_INPUT:
+        """Take the list over as it is now: pages removed by hand come back. A pipe that was read is left alone."""
+        source = self._source()
+        if source is None or source != self._used_up:
             await self._take_over(unless_same=False)
 
     async def _take_over(self, *, unless_same: bool) -> None:
@@ -97,8 +146,8 @@ class ListFile:
             if source is None:
                 return
             self._reading()
-            # A thread that waits for somebody to type could not be ended.
-            body = _body(source) if source == STANDARD_INPUT else await asyncio.to_thread(_body, source)
+            body = await _body_beside(source)
+            self._used_up = source if read_once(source) else None
             mark = hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
             before, pages, bad_before = (await self._store.setting(TAKEN_OVER) or "- 0 0").split()
             if unless_same and before == mark:
@@ -110,10 +159,7 @@ class ListFile:
             for bad in listed.bad:
                 log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})
             if not listed.wanted:
-                bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
-                raise InputError(
-                    f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line."
-                )
+                raise no_usable_line(source, listed)
             await self._store.change_setting(TAKEN_OVER, None, now=self._clock.now())
             taken = await self._adopt(source, listed)
             whole = f"{mark} {len(listed.wanted)} {len(listed.bad)}"

@@ -22,6 +22,7 @@ class Status:
     bytes: int = 0
     last_slot_at: float = 0.0  # monotonic: for the watchdog
     faults: int = 0  # crawls ended by a bug of ours
+    reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
 
     def count(self, crawl: Crawl) -> None:
         """Count a finished attempt."""

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
 from crawld.daemon.roster import Roster
-from crawld.daemon.systemd import Notifier
-from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Store
+from crawld.daemon.systemd import Notifier, one_line
+from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store
 from crawld.model.slot import format_rate
 from crawld.scheduler.scheduler import Scheduler
 
@@ -38,12 +39,15 @@ class Daemon:
     """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
     services: Sequence[Service] = ()
     """Further loops that run beside the crawler until they are cancelled: the learner, the control socket."""
-    reload: Callable[[], Awaitable[str]] | None = None
+    read_again: Callable[[], Awaitable[Reload]] | None = None
+    """Reads settings and URL list again and takes them over, or says why not."""
     tick_seconds: float = TICK_SECONDS
     notifier: Notifier = field(default_factory=Notifier)
     catch_signals: bool = True
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _reloading: asyncio.Future[None] | None = None
+    _serving: asyncio.Event = field(default_factory=asyncio.Event)
+    _one_reload: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reloading: set[asyncio.Future[Reload]] = field(default_factory=set)
 
     def stop(self) -> None:
         """End the run cleanly."""
@@ -84,6 +88,7 @@ class Daemon:
         tasks = [asyncio.ensure_future(loop()) for loop in loops]
         stopping = asyncio.create_task(self._stop.wait())
         self.notifier.send("READY=1", self._status_line())
+        self._serving.set()
         rate = format_rate(self.crawler.status.bandwidth)
         log.info("ready", extra={"pages": len(self.scheduler), "bandwidth": rate})
         await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -113,15 +118,34 @@ class Daemon:
                 loop.remove_signal_handler(number)
 
     def _on_hangup(self) -> None:
-        self._reloading = asyncio.ensure_future(self._reload())
+        reloading = asyncio.ensure_future(self.reload())
+        self._reloading.add(reloading)
+        reloading.add_done_callback(self._reloading.discard)
 
-    async def _reload(self) -> None:
-        """Read settings and list again; systemd is told that we do."""
-        if self.reload is None:
-            return
-        self.notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self.clock.monotonic() * 1e6)}")
-        log.info("reload", extra={"result": await self.reload()})
-        self.notifier.send("READY=1", self._status_line())
+    async def reload(self) -> Reload:
+        """Read settings and list again; systemd is told, and shows a refusal until a reload is taken over."""
+        if self.read_again is None:
+            return Reload(refused="this daemon was started without settings to read again")
+        await self._serving.wait()  # a SIGHUP may come before there is anything to change
+        async with self._one_reload:
+            self.notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self.clock.monotonic() * 1e6)}")
+            try:
+                result = await self.read_again()
+                self._report(result)
+            finally:
+                self.notifier.send("READY=1", self._status_line())
+        return result
+
+    def _report(self, result: Reload) -> None:
+        """Log a reload; one that was refused is a warning that stays in the status."""
+        status = self.crawler.status
+        if result.refused is None:
+            status.reload_refused = None
+            log.info("reload", extra={"result": result.sentence})
+        else:
+            at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.clock.now()))
+            status.reload_refused = f"reload refused at {at}: {one_line(result.refused)}; old settings kept"
+            log.warning("reload refused", extra={"result": result.sentence})
 
     async def _tick(self) -> None:
         """Once a minute: a point of the freshness history and a line for systemd."""
@@ -152,7 +176,9 @@ class Daemon:
     def _status_line(self) -> str:
         fresh = self.scheduler.predicted_freshness(self.clock.now())
         shown = "no pages yet" if fresh is None else f"freshness {fresh:.3f}"
-        return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}"
+        refused = self.crawler.status.reload_refused
+        more = "" if refused is None else f"; {refused}"
+        return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}{more}"
 
     def _record_freshness(self) -> None:
         """Write one point of the freshness history."""

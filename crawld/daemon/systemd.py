@@ -3,6 +3,8 @@
 import os
 import socket
 
+LONGEST_LINE = 400
+
 
 class Notifier:
     """Talks to the service manager where there is one (NOTIFY_SOCKET), and to nobody otherwise."""
@@ -29,3 +31,9 @@ class Notifier:
         if not usec or (pid and int(pid) != os.getpid()):
             return None
         return int(usec) / 1e6
+
+
+def one_line(text: str) -> str:
+    """A text of several lines as `systemctl status` can show it."""
+    line = "; ".join(part.strip() for part in text.splitlines() if part.strip()).replace(":; ", ": ")
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"

@@ -1,6 +1,6 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
-from crawld.interfaces.control import Control, Copies, Gone, Inbox
+from crawld.interfaces.control import Control, Copies, Gone, Inbox, Reload
 from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources
 from crawld.interfaces.store import (
     Adoption,
@@ -38,6 +38,7 @@ __all__ = [
     "Poll",
     "PollResult",
     "Record",
+    "Reload",
     "Robots",
     "SignalSources",
     "SourceFile",

@@ -9,6 +9,25 @@ from crawld.model.host import HostState
 from crawld.model.page import Wanted
 
 
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What came of reading the settings and the URL list again."""
+
+    applied: Sequence[str] = ()  # settings that took effect
+    waiting: Sequence[str] = ()  # settings that wait for a restart
+    refused: str | None = None  # why everything stayed as it was
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        if self.refused is not None:
+            return f"kept the old settings: {self.refused}"
+        applied = ", ".join(self.applied) or "nothing changed"
+        return f"took over the settings: {applied}" + (
+            f"; after a restart: {', '.join(self.waiting)}" if self.waiting else ""
+        )
+
+
 class Control(Protocol):
     """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
 
@@ -21,8 +40,10 @@ class Control(Protocol):
     async def pause(self, *, paused: bool) -> None:
         """Stand still, or go on; kept over a restart."""
 
-    async def steer_host(self, name: str, *, blocked: bool | None = None, delay: float | None = None) -> HostState:
-        """Block or unblock a host, or give it a spacing of its own; kept over a restart."""
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> HostState:
+        """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
 
     async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
         """Take further pages in."""
@@ -33,8 +54,8 @@ class Control(Protocol):
     def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
 
-    async def reload(self) -> str:
-        """Read the settings and the URL list again; what came of it, in a sentence."""
+    async def reload(self) -> Reload:
+        """Read the settings and the URL list again."""
 
 
 class Inbox(Protocol):

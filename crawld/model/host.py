@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from crawld.model.url import host_of, normalise
+
 
 @dataclass(frozen=True, slots=True)
 class HostState:
@@ -14,3 +16,11 @@ class HostState:
     delay: float | None = None  # set by the operator
     blocked: bool = False  # by the operator
     distrust_304_until: float = 0.0  # the server was caught answering 304 for a changed page
+
+
+def host_name(text: str) -> str:
+    """The host that a person means by a name in any case, a name with a port, or a URL; InputError where it is none."""
+    text = text.strip()
+    if "://" not in text:
+        text = f"{'https' if text.rstrip('/').endswith(':443') else 'http'}://{text}/"
+    return host_of(normalise(text))

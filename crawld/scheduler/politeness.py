@@ -66,6 +66,10 @@ class HostGate:
         self.delay[index] = self._manners.spacing
         return index
 
+    def knows(self, name: str) -> bool:
+        """Whether the host has pages of ours, or was asked before."""
+        return name in self._index
+
     def name(self, host: int) -> str:
         """The name of a host."""
         return self._states[host].name

@@ -43,6 +43,7 @@ class Listening:
     given_feeds: Sequence[str] = ()
     delay: dict[Source, float] | float = 0.0  # seconds after a crawl in which signals are discarded
     discovery: Discovery | None = None
+    sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
     first_wait: float = FIRST_WAIT  # seconds between the first two polls of a file
     shortest_wait: float = SHORTEST_WAIT
 
@@ -81,7 +82,15 @@ class Listener:
         """Watch what the settings name; the files that are new."""
         given = [(url, Source.SITEMAP) for url in self._listening.given_sitemaps]
         given += [(url, Source.FEED) for url in self._listening.given_feeds]
-        return self._watch([File(url, source, host_of(url), Origin.CONFIG, next_poll=now) for url, source in given])
+        files = [File(url, source, host_of(url), Origin.CONFIG, next_poll=now) for url, source in given]
+        return self._watch(files + self._first_guesses(now))
+
+    def _first_guesses(self, now: float) -> list[File]:
+        """The usual sitemap of each site of which nothing is watched yet: its poll has robots.txt read first."""
+        watched = {file.host for file in self.schedule}
+        origins = dict.fromkeys(origin_of(site) for site in self._listening.sites if host_of(site) not in watched)
+        urls = [f"{origin}/sitemap.xml" for origin in origins] if self._listening.find_sitemaps else []
+        return [File(url, Source.SITEMAP, host_of(url), Origin.GUESS, next_poll=now) for url in urls]
 
     def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> Sequence[Poll]:
         """Watch the sitemaps that a robots.txt names; where it names none, try the usual address."""

@@ -1,6 +1,7 @@
 """Engines for both databases, and what a driver's error means in a sentence."""
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from crawld.errors import StoreError
 from crawld.store.address import Address
 
+LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
 # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
 WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
@@ -111,6 +113,8 @@ def is_passing(error: BaseException) -> bool:
 def in_a_sentence(error: BaseException, shown: str) -> StoreError:
     """What a driver's error means for whoever runs the daemon, and what to do."""
     said = str(getattr(error, "orig", None) or error).strip()
+    if said in {"disk I/O error", "unable to open database file"} and _is_full(shown):
+        said = f"No space left: {said}"
     known = (
         ("not a database", f"{shown} is not a SQLite database: move it away, or change `database`"),
         ("malformed", f"the database {shown} is damaged: restore it from a backup, or try sqlite3's .recover"),
@@ -118,6 +122,7 @@ def in_a_sentence(error: BaseException, shown: str) -> StoreError:
         ("No space left", f"the disk of the database {shown} is full: free some space"),
         ("is locked", f"the database {shown} is locked by another program: close it"),
         ("readonly database", f"the database {shown} is not writable: give crawld's user the right to write it"),
+        ("disk I/O error", f"the disk of the database {shown} fails: look into the system's log"),
         ("unable to open", f"the database {shown} cannot be opened: check the path and its rights"),
         ('database "', f"{shown}: {said}; create it, or change `database`"),
         ("onnect call failed", f"no PostgreSQL answers at {shown}: start it, or change `database`"),
@@ -126,3 +131,12 @@ def in_a_sentence(error: BaseException, shown: str) -> StoreError:
         if needle in said:
             return StoreError(sentence)
     return StoreError(f"the database {shown} cannot be used: {type(error).__name__}: {said}")
+
+
+def _is_full(shown: str) -> bool:
+    """Whether the file system of a SQLite file has no room left, for bytes or for files."""
+    try:
+        room = os.statvfs(os.path.dirname(shown))
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < LEAST_ROOM or (room.f_files > 0 and room.f_favail == 0)

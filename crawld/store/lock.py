@@ -1,5 +1,6 @@
 """One daemon per database: whoever comes second is told so."""
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -24,7 +25,7 @@ class FileLock:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreError(f"the lock file {self._path} cannot be opened: {error.strerror}") from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -34,9 +35,18 @@ class FileLock:
             raise StoreError(
                 f"the database {self._path.with_suffix('')} is in use by another crawld{by}: stop that one first"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._unusable(error) from error
         self._descriptor = descriptor
+
+    def _unusable(self, error: OSError) -> StoreError:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return StoreError(f"the disk of the database {self._path.with_suffix('')} is full: free some space")
+        return StoreError(f"the lock file {self._path} cannot be used: {error.strerror}")
 
     def release(self) -> None:
         """Let go; the empty file stays, so that two starters never lock two different files."""

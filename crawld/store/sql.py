@@ -124,6 +124,8 @@ class SqlStore:
         connection, reading = self._opened
         try:
             await self._writer.close()
+        except StoreError as error:
+            raise StoreError(f"the database {self.shown}: {error}") from None
         finally:
             self._opened = None
             await self._memory_reader.finish()

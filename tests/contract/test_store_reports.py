@@ -94,6 +94,19 @@ async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) ->
     assert (second["host"], second["pages"], second["freshness"]) == ("other.example", 1, 0.0)
 
 
+async def test_hosts_tell_how_they_are_asked(store: SqlStore, store_url: str) -> None:
+    """Every host with what was said and learnt of it, and the number of its pages that are not retired."""
+    await store.adopt([*wanted("a", "b", "c"), Wanted("https://other.example/", 1.0)], origin="list", now=NOW)
+    store.record_host(HostState("other.example", blocked=True, failures=2, crawl_delay=4.0))
+    await store.flush()
+    await store.retire(["https://example.org/c", "https://other.example/"], now=NOW)
+    async with Reader(store_url) as reader:
+        first, second = await reader.hosts()
+    assert (first["host"], first["pages"], first["blocked"], first["delay_seconds"]) == ("example.org", 2, False, None)
+    assert (second["host"], second["pages"], second["blocked"]) == ("other.example", 0, True)
+    assert (second["successive_failures"], second["crawl_delay_seconds"]) == (2, 4.0)
+
+
 async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) -> None:
     """Signals are counted by host and source with stale ones apart; precision and recall pool the host's pages."""
     await store.adopt(wanted("a", "b"), origin="list", now=NOW)

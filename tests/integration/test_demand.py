@@ -76,7 +76,6 @@ async def test_a_new_weight_on_the_list_is_a_new_prior(tmp_path: Path) -> None:
         await ask(port, site.url("/ok/1"), 3)
         await until(lambda: weights(daemon)["1"] > 3.9)
         (tmp_path / "urls.txt").write_text(site.url("/ok/1") + " 20\n")
-        assert daemon.reload is not None
         await daemon.reload()
         await until(lambda: weights(daemon)["1"] > 22)
         assert weights(daemon)["1"] == pytest.approx(23.0, rel=0.01)

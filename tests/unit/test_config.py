@@ -1,5 +1,6 @@
 """Settings: every error at once, defaults as documented."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,118 @@ def test_the_shipped_file_names_every_setting() -> None:
         section = field.annotation
         if isinstance(section, type) and issubclass(section, BaseModel):
             assert set(given[name]) == set(section.model_fields), name
+
+
+SHIPPED = (ROOT / "config.yaml").read_text(encoding="utf-8")
+SHOWN = [
+    *(f"bandwidth: {rate}" for rate in ("2/s", "90/min", "400/hour", "5000/day", "0")),
+    "importance: list",
+    "{importance: requests, api: {listen: 127.0.0.1:8080}}",
+    "database: sqlite:////var/lib/crawld/crawld.db",
+    "database: postgresql://USER:PASSWORD@HOST/NAME",
+    'user_agent: "examplebot/1.0 (+https://example.org/bot)"',
+    "user_agent: examplebot/1.0 (+https://example.org/bot)",
+    *(f"policy: {name}" for name in config.POLICIES),
+    "allow_private: [127.0.0.0/8, 10.0.0.0/8]",
+    "allow_private: 127.0.0.0/8",
+    *(f"signals: {{{name}: {word}}}" for name in ("sitemaps", "feeds") for word in ("auto", "off")),
+    "signals: {sitemaps: [https://example.org/map.xml], feeds: [https://example.org/feed]}",
+    "discover: [{site: https://example.org/blog/, limit: 1000}]",
+    *(f"digest: [{{mode: {mode}}}]" for mode in ("text", "raw")),
+    *(f"keep_bodies: {word}" for word in ("latest", "changes", "none")),
+    "api: {socket: null, listen: null, public_url: null}",
+    "api: {listen: 127.0.0.1:8080, public_url: https://example.org/crawld}",
+    *(f"log: {{level: {level}}}" for level in ("debug", "info", "warning", "error")),
+    *(f"log: {{format: {word}}}" for word in ("text", "json")),
+]
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_every_value_shown_in_the_shipped_file_loads(tmp_path: Path, text: str) -> None:
+    """What a comment in config.yaml names as an alternative can be written just so."""
+    file = tmp_path / "c.yaml"
+    file.write_text(text + "\n")
+    loaded = config.load(file)
+    for name, value in yaml.load(text, yaml.BaseLoader).items():
+        if name in {"importance", "policy", "keep_bodies"}:
+            assert getattr(loaded, name) == value
+    for word in re.findall(r"[a-z][a-z-]+|[0-9]+/[a-z]+", text):
+        if word not in {"var", "lib", "map", "xml", "feed"}:
+            assert word in SHIPPED, f"config.yaml does not show {word}"
+
+
+def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> None:
+    """The indented examples, with their comment signs taken away, are settings."""
+    file = tmp_path / "c.yaml"
+    examples = re.findall(r"As in\n((?:#   .*\n)+)(discover|digest): \[\]\n", SHIPPED)
+    assert [name for _, name in examples] == ["discover", "digest"]
+    file.write_text("".join(f"{name}:\n{re.sub('(?m)^#', '', text)}" for text, name in examples))
+    loaded = config.load(file)
+    assert [site.site for site in loaded.discover] == ["https://example.org/blog/"]
+    assert [rule.ignore for rule in loaded.digest] == [[".comments", "time"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "value"),
+    [
+        ("signals: {sitemaps: off}", "signals.sitemaps", "off"),
+        ("signals: {feeds: Off}", "signals.feeds", "off"),
+        ("signals: {feeds: false}", "signals.feeds", "off"),
+        ("signals: {feeds: no}", "signals.feeds", "off"),
+        ("signals: {feeds: https://example.org/feed}", "signals.feeds", ["https://example.org/feed"]),
+        ("keep_bodies: no", "keep_bodies", "none"),
+        ("keep_bodies: false", "keep_bodies", "none"),
+        ("keep_bodies: None", "keep_bodies", "none"),
+        ("retention: {days: 1e3}", "retention.days", 1000.0),
+        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [config.DigestRule(ignore_text=["\\pL+ views"])]),
+    ],
+)
+def test_words_that_yaml_reads_as_something_else(tmp_path: Path, text: str, place: str, value: object) -> None:
+    """`off` and `no` are the words they look like, whoever wrote the file."""
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    assert config.changes(config.Settings(), config.load(file)) == {place: value}
+
+
+def test_settings_made_of_plain_values_take_false_for_off() -> None:
+    """A program that hands over what YAML 1.1 made of `off` is understood."""
+    assert config.load(None, {"signals": {"sitemaps": False, "feeds": False}}).signals.feeds == "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("signals: {sitemaps: on}", "signals.sitemaps: write auto, off or a list of URLs (given: 'on')"),
+        ("signals: {feeds: true}", "signals.feeds: write auto, off or a list of URLs (given: True)"),
+        ("signals: {feeds: null}", "signals.feeds: write auto, off or a list of URLs (given: None)"),
+        ("keep_bodies: yes", "keep_bodies: write latest, changes or none (given: 'yes')"),
+        ("keep_bodies: null", "keep_bodies: write latest, changes or none (given: None)"),
+        ("politeness: {delay: 1:30}", "politeness.delay: '1:30' is not a duration: write it like 90s"),
+        ("bandwidth: 1/s\nbandwidth: 2/s", "bandwidth is given twice"),
+        ("digest: [{pattern: *}]", "quotes"),
+        ("digest: [{ignore_text: ['a(?=b)']}]", "digest[0].ignore_text[0]: 'a(?=b)' is not a regular expression RE2"),
+    ],
+)
+def test_what_is_easily_mistaken_is_refused_with_what_to_write(tmp_path: Path, text: str, said: str) -> None:
+    """No value is silently taken for another; the sentence names a way to write it."""
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(file)
+    assert said in str(caught.value)
+
+
+def test_the_list_lies_beside_whoever_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative `urls` starts at the directory of its file, and on the command line at the working directory."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "etc/c.yaml").write_text("urls: lists/urls.txt\n")
+    monkeypatch.chdir(tmp_path / "work")
+    file = Path("../etc/c.yaml")
+    assert Path(str(config.load(file).urls)).resolve() == tmp_path / "etc/lists/urls.txt"
+    assert config.load(file, {"urls": "other.txt"}).urls == str(tmp_path / "work/other.txt")
+    assert config.load(file, {"urls": "-"}).urls == "-"
+    assert config.load(file, {"urls": "/dev/fd/63"}).urls == "/dev/fd/63"
 
 
 def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""`crawld check-config`: whether a daemon could start with these settings."""
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel
+
+from crawld.cli.run import check_pages
+from crawld.config import STANDARD_INPUT, Settings, changes, load
+from crawld.errors import CrawldError, InputError
+from crawld.model.slot import format_rate
+
+MOST_BAD_LINES = 10
+ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database": "CRAWLD_DATABASE"}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found out about the settings."""
+
+    file: str | None
+    settings: dict[str, Any] = field(default_factory=dict)  # those that differ from the defaults
+    pages: int | None = None  # in the URL list
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--json", "as_json", is_flag=True, help="The findings as JSON.")
+def command(file: Path | None, as_json: bool) -> None:
+    """Check settings without starting anything: FILE, or the one that CRAWLD_CONFIG names.
+
+    Looks at every setting, at the URL list and at the place of the database, with the environment counted in as `crawld
+    run` does. Shows what differs from the defaults. The status is 2 where `crawld run` would not start.
+    """
+    named = os.environ.get("CRAWLD_CONFIG")
+    config_file = file or (Path(named) if named else None)
+    findings = _examine(config_file)
+    if as_json:
+        click.echo(json.dumps({"ok": not findings.errors} | asdict(findings), indent=2))
+    else:
+        _print(findings)
+    sys.exit(2 if findings.errors else 0)
+
+
+def _examine(config_file: Path | None) -> Findings:
+    findings = Findings(None if config_file is None else str(config_file.absolute()))
+    given = {name: os.environ.get(variable) or None for name, variable in ENVIRONMENT.items()}
+    try:
+        settings = load(config_file, given)
+    except CrawldError as error:
+        findings.errors.append(str(error))
+        return findings
+    findings.settings = {name: _plain(name, value) for name, value in changes(Settings(), settings).items()}
+    from crawld import wiring
+    from crawld.store.address import check_place, parse_address
+
+    findings.errors += [str(error) for error in wiring.check(settings)]
+    _examine_list(settings, config_file, findings)
+    try:
+        place = parse_address(settings.database).file
+        if place is not None:
+            check_place(place)
+    except CrawldError as error:
+        if str(error) not in findings.errors:
+            findings.errors.append(str(error))
+    if settings.bandwidth == 0:
+        findings.warnings.append("bandwidth: 0 sends nothing")
+    return findings
+
+
+def _examine_list(settings: Settings, config_file: Path | None, findings: Findings) -> None:
+    """Read the list as a start would; what can be read only once is left to that."""
+    from crawld.daemon.list_file import no_usable_line, read_list, read_once
+
+    try:
+        check_pages(settings, config_file)
+        if settings.urls is None or settings.urls == STANDARD_INPUT or read_once(settings.urls):
+            return
+        listed = read_list(settings.urls)
+    except InputError as error:
+        findings.errors.append(str(error))
+        return
+    findings.pages = len(listed.wanted)
+    if not listed.wanted:
+        findings.errors.append(str(no_usable_line(settings.urls, listed)))
+    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[:MOST_BAD_LINES]]
+    if (more := len(listed.bad) - MOST_BAD_LINES) > 0:
+        findings.warnings.append(f"{settings.urls}: {more} more lines cannot be used")
+    if listed.duplicates:
+        findings.warnings.append(f"{settings.urls}: {listed.duplicates} duplicates")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value as JSON can hold it and a person would write it; a password is not shown."""
+    if name == "bandwidth":
+        return format_rate(value)
+    if name == "database":
+        from crawld.store.address import parse_address
+
+        try:
+            address = parse_address(value)
+        except CrawldError:
+            return value
+        return f"sqlite:///{address.file}" if address.file else address.shown
+    if isinstance(value, list):
+        return [item.model_dump() if isinstance(item, BaseModel) else item for item in value]
+    return value
+
+
+def _print(findings: Findings) -> None:
+    shown = findings.file or "no settings file: the defaults"
+    for error in findings.errors:
+        click.echo(f"crawld: {error}", err=True)
+    for warning in findings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if findings.errors:
+        return
+    pages = "" if findings.pages is None else f", {findings.pages} pages in the URL list"
+    click.echo(f"OK: {shown}{pages}")
+    for name, value in findings.settings.items():
+        click.echo(f"  {name}: {value if isinstance(value, str) else json.dumps(value)}")

@@ -1,0 +1,63 @@
+"""`crawld reload`: the running daemon reads its settings and URL list again."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask_at
+from crawld.config import load, read_yaml
+from crawld.errors import ConfigError, CrawldError
+
+RELOAD_SECONDS = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
+
+
+@click.command()
+@CONFIG
+@DATABASE
+@AS_JSON
+def command(config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Have the running daemon read its settings and URL list again.
+
+    Shows what took effect and what waits for a restart. The daemon reads the files it was started with; --config and
+    --database only say where it listens. Settings that it refuses change nothing: the reason is shown, with status 1.
+    """
+    socket = _socket(config_file, database)
+    try:
+        done = ask_at(socket, "POST", "/reload", seconds=RELOAD_SECONDS)
+    except NotRunningError as error:
+        hint = " (A daemon goes on listening where its settings said at its start.)" if config_file else ""
+        raise NotRunningError(f"{error}{hint}") from None
+    except CrawldError as error:
+        click.echo(json.dumps({"refused": str(error)}) if as_json else f"crawld: {error}", err=not as_json)
+        sys.exit(1)
+    if as_json:
+        click.echo(json.dumps({"applied": done["applied"], "waiting": done["waiting"]}))
+    else:
+        click.echo(done["reloaded"])
+
+
+def _socket(config_file: Path | None, database: str | None) -> Path:
+    """Where the daemon listens, also where its settings have an error by now: the daemon is to say so itself."""
+    try:
+        return load(config_file, {"database": database}).control_socket()
+    except ConfigError:
+        pass
+    overrides = {"database": database} if database else _place(config_file)
+    try:
+        return load(None, overrides).control_socket()
+    except ConfigError:
+        return load(None).control_socket()
+
+
+def _place(config_file: Path | None) -> dict[str, Any]:
+    """As much of the settings as says where the daemon listens."""
+    try:
+        given = {} if config_file is None else read_yaml(config_file)
+    except ConfigError:
+        return {}
+    api = given.get("api")
+    socket = api.get("socket") if isinstance(api, dict) else None
+    return {"database": given.get("database"), "api": {"socket": socket}}

@@ -37,6 +37,10 @@ class Pages:
         """How many pages of a host are kept fresh."""
         return self._on_host[host]
 
+    def hosts(self) -> list[str]:
+        """Every host that has pages."""
+        return [host for host, pages in self._on_host.items() if pages]
+
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
         if page.id not in self._pages:

@@ -15,7 +15,7 @@ from crawld.interfaces.store import (
     StoredDemand,
     StoredPages,
 )
-from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots
+from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
 
 __all__ = [
     "Adoption",
@@ -38,6 +38,7 @@ __all__ = [
     "PollResult",
     "Record",
     "Robots",
+    "RobotsFailure",
     "SignalSources",
     "SourceFile",
     "Store",

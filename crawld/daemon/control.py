@@ -178,7 +178,7 @@ class Steering:
             return Reason(Why.NEXT)
         expected = self._scheduler.expected_at(page_id, now)
         text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
-        return Reason(Why.NOT_WORTH_IT, _finite(expected), text)
+        return Reason(Why.NOT_WORTH_IT, expected, text)
 
     def _expected_at(self, page_id: int, host: int, reasons: Sequence[Reason], now: float) -> float | None:
         """When the page is crawled if the level stays and no signal comes; None while nobody can say."""

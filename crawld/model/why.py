@@ -4,9 +4,11 @@
 order of weight: what holds for everything first, then what somebody decided, then what ends by itself.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from crawld.model.moment import format_moment
 
@@ -14,9 +16,9 @@ from crawld.model.moment import format_moment
 class Why(StrEnum):
     """Every reason, the most decisive first."""
 
+    RETIRED = "retired"
     NOT_RUNNING = "not_running"
     NOT_ANSWERING = "not_answering"
-    RETIRED = "retired"
     NOT_LOADED = "not_loaded"
     CRAWLING = "crawling"
     PAUSED = "paused"
@@ -39,9 +41,9 @@ class Why(StrEnum):
 
 
 SENTENCES = {
+    Why.RETIRED: "it was taken off the list{detail}",
     Why.NOT_RUNNING: "crawld is not running",
     Why.NOT_ANSWERING: "crawld does not answer{detail}",
-    Why.RETIRED: "it was taken off the list{detail}",
     Why.NOT_LOADED: "the running crawld has not loaded it: it is still reading the list",
     Why.CRAWLING: "it is being crawled at this moment",
     Why.PAUSED: "crawld is paused",
@@ -102,12 +104,13 @@ class Reason:
 
     def sentence(self, now: float) -> str:
         """The reason as a person reads it."""
-        when = "at a time nobody knows" if self.until is None else format_moment(self.until, now)
+        when = "later" if self.until is None else format_moment(self.until, now)
         return SENTENCES[self.why].format(detail=self.detail, when=when)
 
-    def document(self, now: float) -> dict[str, object]:
+    def document(self, now: float) -> dict[str, Any]:
         """The reason as JSON."""
-        return {"reason": self.why.value, "sentence": self.sentence(now), "until": self.until}
+        until = self.until if self.until is not None and math.isfinite(self.until) else None
+        return {"reason": self.why.value, "sentence": self.sentence(now), "until": until}
 
 
 def most_decisive_first(reasons: Iterable[Reason]) -> list[Reason]:

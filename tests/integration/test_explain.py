@@ -295,5 +295,5 @@ async def test_idle_slots_of_few_pages_are_blamed_on_min_interval(tmp_path: Path
 
 def test_reasons_without_an_end_say_so() -> None:
     """A reason that nobody knows the end of has no date, and an endless one is no number in exponent form."""
-    assert "nobody knows" in Reason(Why.NOT_WORTH_IT).sentence(0.0)
+    assert "expected later" in Reason(Why.NOT_WORTH_IT).sentence(0.0)
     assert "never" in Reason(Why.NOT_WORTH_IT, until=math.inf).sentence(0.0)

@@ -12,7 +12,7 @@ from crawld.cli.explain_reasons import explained
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
-from crawld.cli.tables import console, duration, figure, lines, moment, number, print_rows, word
+from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, word
 from crawld.errors import CrawldError
 from crawld.model.moment import format_moment
 from crawld.model.slot import format_duration
@@ -56,8 +56,7 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
 
 
 def _print(page: dict[str, Any]) -> None:
-    where = console()
-    where.print(lines(_lines(page, time.time()), where.width))
+    print_lines(_lines(page, time.time()))
     print_rows("Last crawls", page["last_crawls"], CRAWLS)
     if page["last_signals"]:
         print_rows("Last signals", page["last_signals"], SIGNALS)

@@ -9,7 +9,7 @@ import click
 from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.errors import CrawldError
-from crawld.model.slot import format_duration
+from crawld.model.moment import format_moment
 from crawld.model.url import normalise
 
 
@@ -27,6 +27,6 @@ def command(url: str, quiet: bool, config_file: Path | None, database: str | Non
     if not quiet:
         checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
         fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
-        age, seen = (format_duration(time.time() - moment) for moment in (copy.fetched_at, checked))
-        click.echo(f"{wanted}: fetched {age} ago, last seen unchanged {seen} ago{fresh}", err=True)
+        fetched, seen = (format_moment(moment, time.time()) for moment in (copy.fetched_at, checked))
+        click.echo(f"{wanted}: fetched {fetched}, last seen unchanged {seen}{fresh}", err=True)
     sys.stdout.buffer.write(copy.body)

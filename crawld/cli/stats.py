@@ -14,7 +14,7 @@ import click
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Answer, look
-from crawld.cli.tables import Column, Row, console, figure, lines, name, number, print_rows, word
+from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, word
 from crawld.cli.tables import moment as moment_column
 from crawld.cli.troubles import idle, troubles
 from crawld.config import load
@@ -104,8 +104,7 @@ def command(view: str | None, limit: int, config_file: Path | None, database: st
         if as_json:
             click.echo(json.dumps(overall, indent=2))
         else:
-            where = console()
-            where.print(lines(_lines(overall), where.width))
+            print_lines(_lines(overall))
         return
     rows = read(config_file, database, lambda reader: _rows(reader, view, limit))
     shown = rows if limit == 0 else rows[:limit]

@@ -20,10 +20,10 @@ from rich.text import Text
 from crawld.model.moment import format_age, format_moment
 from crawld.model.slot import format_duration
 
-NAME_SHARE = 0.6
+NAME_SHARE = 0.75
 """Of the width that other columns must leave to what names a row, before it is shortened."""
 SHORTEST_NAME = 16
-GAP = 2
+GAP, BOXED_GAP = 2, 3
 WIDEST = 10_000
 ESSENTIAL = 100
 """The importance of columns that never go."""
@@ -108,10 +108,11 @@ def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_
         where.print(f"… and {left_out} more: --limit 0 shows all")
 
 
-def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int) -> Table:
-    """The rows as a table no wider than that."""
-    shown, cells = _choose(rows, columns, width)
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: str | None = None) -> Table:
+    """The rows as a table no wider than that, in a box where it has a title."""
+    gap = GAP if title is None else BOXED_GAP
+    shown, cells = _choose(rows, columns, width + gap - (0 if title is None else 4), gap)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)) if title is None else Table(title=title)
     for column in shown:
         table.add_column(column.heading, justify="left" if column.left else "right", no_wrap=not column.left)
     for row in cells:
@@ -119,7 +120,9 @@ def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int) -> Table:
     return table
 
 
-def _choose(rows: Sequence[Row], columns: Sequence[Column], width: int) -> tuple[list[Column], list[list[str]]]:
+def _choose(
+    rows: Sequence[Row], columns: Sequence[Column], width: int, gap: int
+) -> tuple[list[Column], list[list[str]]]:
     shown, brief = list(columns), False
     while True:
         cells = [[(column.brief if brief else column.full)(row) for column in shown] for row in rows]
@@ -127,7 +130,7 @@ def _choose(rows: Sequence[Row], columns: Sequence[Column], width: int) -> tuple
             max(cell_len(column.heading), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(shown)
         ]
         names = [at for at, column in enumerate(shown) if column.name]
-        others = sum(widths) - sum(widths[at] for at in names) + GAP * (len(shown) - 1)
+        others = sum(widths) - sum(widths[at] for at in names) + gap * len(shown)
         room = width - others
         if sum(widths[at] for at in names) <= room:
             return shown, cells
@@ -158,19 +161,15 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def lines(pairs: Sequence[tuple[str, str]], width: int) -> Table:
+def print_lines(pairs: Sequence[tuple[str, str]]) -> None:
     """Labels with what is to say of each, folded so that nothing is lost."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    where = console()
+    indent = max(cell_len(label) for label, _ in pairs) + GAP
     for label, text in pairs:
-        table.add_row(label, Text(text, overflow="fold"))
-    table.width = None if width == WIDEST else min(width, _natural(pairs))
-    return table
-
-
-def _natural(pairs: Sequence[tuple[str, str]]) -> int:
-    return max((cell_len(label) for label, _ in pairs), default=0) + 1 + max((cell_len(t) for _, t in pairs), default=0)
+        folded = Text(text).wrap(where, max(where.width - indent, SHORTEST_NAME), overflow="fold")
+        for at, line in enumerate(folded):
+            line.rstrip()
+            where.print(Text(label.ljust(indent) if at == 0 else " " * indent, style="bold").append(line))
 
 
 def _heading(key: str) -> str:

@@ -16,7 +16,6 @@ from crawld.store import tables, troubles
 from crawld.store.address import parse_address
 from crawld.store.bodies import decompress
 from crawld.store.engine import in_a_sentence, reading_engine
-from crawld.store.memories import memory_of
 from crawld.store.schema import check_readable
 
 Row = dict[str, Any]
@@ -220,6 +219,8 @@ class Reader:
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def _memory(self, page_id: int) -> Row | None:
+        from crawld.store.memories import memory_of  # brings numpy along, which no other question needs
+
         async with self._opened.connect() as connection:
             row = (
                 await connection.execute(select(tables.versions).where(tables.versions.c.page_id == page_id))

@@ -12,7 +12,7 @@ from crawld.cli.explain_reasons import explained
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
-from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, word
+from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
 from crawld.errors import CrawldError
 from crawld.model.moment import format_moment
 from crawld.model.slot import format_duration
@@ -69,7 +69,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         ("url", page["url"]),
         ("why not now", why["sentence"]),
         *(("besides", reason["sentence"]) for reason in further),
-        ("state", f"{page['state']}, importance {page['importance']:g}{_by_requests(page)}"),
+        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}"),
         ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
         ("evidence", ", ".join(f"{page[what]} {what}" for what in ("crawls", "changes", "failures", "signals"))),
         ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
@@ -86,7 +86,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
     if memory and memory["volatile_blocks"]:
         found.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
     if held is not None:
-        found.append(("crawl value", f"{figure(held['value'])} against a level of {figure(held['level'])}"))
+        found.append(("crawl value", f"{_value(held['value'])} against a level of {_value(held['level'])}"))
         if held.get("expected_in_seconds") is not None:
             found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
     return found
@@ -101,6 +101,10 @@ def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
         "rate": estimate.get("rate"),
         "evidence": estimate.get("crawls"),
     }
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _moment(at: float | None, now: float) -> str:

@@ -14,7 +14,7 @@ import click
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Answer, look
-from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, word
+from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.cli.troubles import idle, troubles
 from crawld.config import load
@@ -39,6 +39,10 @@ def _brief_rate(row: Row) -> str:
     return format_rate_of_change(row, brief=True)
 
 
+def _importance(row: Row) -> str:
+    return weight(row["importance"])
+
+
 def _tenth(row: Row) -> str:
     return f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}"
 
@@ -61,7 +65,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         number("freshness", 95),
         moment_column("last_crawl_at", 70),
         CHANGES_EVERY,
-        number("importance", 50),
+        Column("importance", _importance, _importance, stays=50),
         number("changes", 40),
         number("crawls", 30),
     ),

@@ -96,6 +96,12 @@ def figure(value: Any) -> str:
     return str(value)
 
 
+def weight(value: float) -> str:
+    """An importance as a list has it: `1`, `2.5`, `1234567`."""
+    short = f"{value:g}"
+    return short if "e" not in short else f"{value:.0f}" if abs(value) >= 1 else "0"
+
+
 def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_out: int = 0) -> None:
     """Rows as a table that fits; says so where there are none, or more than shown."""
     where = console()

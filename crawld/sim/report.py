@@ -77,7 +77,7 @@ def _tables(extra: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[T
     """What was reached, and where that is too wide for one table the further measures in tables of their own."""
     first = [("accuracy", [f"{row.means['accuracy']:.4f}" for row in rows])]
     first.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
-    columns = first + [(name, [f"{row.means[name]:.4g}" for row in rows]) for name in extra]
+    columns = first + [(name, [_figure(row.means[name]) for row in rows]) for name in extra]
     names = max([len("policy"), *(len(row.policy) for row in rows)])
     begin = names + max([len("pages"), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
     while columns:
@@ -101,10 +101,15 @@ def _table(rows: Sequence[Row], columns: Sequence[tuple[str, Sequence[str]]]) ->
 
 def _differences(outcome: Outcome) -> Table:
     names = (Column(name, overflow="fold") for name in ("a", "b"))
-    table = Table(*names, *(Column(name, justify="right") for name in ("pages", "a − b, same worlds", "± stderr")))
+    figures = (Column(name, justify="right") for name in ("pages", "a − b", "± stderr"))
+    table = Table(*names, *figures, title="Differences in the same worlds")
     for pair in outcome.paired:
         table.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
     return table
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _error(value: float) -> str:

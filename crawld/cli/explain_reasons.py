@@ -61,6 +61,7 @@ def _last_trouble(page: dict[str, Any], now: float) -> str | None:
 
 def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -> str:
     """What the database adds to a reason."""
-    if why is Why.GONE and page["last_change_at"] is not None:
-        return f"; gone since {format_moment(page['last_change_at'], now)}"
+    since = page.get("gone_since") or page["last_change_at"]
+    if why is Why.GONE and since is not None:
+        return f"; gone since {format_moment(since, now)}"
     return f" (last trouble: {trouble})" if why in TROUBLED and trouble is not None else ""

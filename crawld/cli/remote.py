@@ -75,7 +75,14 @@ def ask(
 
     NotRunningError where none listens, NotAnsweringError where it says nothing for so many seconds.
     """
-    connection = _ControlConnection(load(config_file, {"database": database}).control_socket(), seconds)
+    return ask_at(load(config_file, {"database": database}).control_socket(), method, path, body, seconds=seconds)
+
+
+def ask_at(
+    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = STEER_SECONDS
+) -> dict[str, Any]:
+    """The same of the daemon at that socket."""
+    connection = _ControlConnection(place, seconds)
     headers = {} if body is None else {"Content-Type": "application/json"}
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -87,7 +94,6 @@ def ask(
         sentence = f"the daemon{process} does not answer: nothing came within {seconds:g} s{changed}"
         raise NotAnsweringError(sentence, connection.pid) from None
     except (OSError, http.client.HTTPException):
-        place = connection.place
         raise NotRunningError(f"no daemon answers at {place}. Is it running, with this database?") from None
     finally:
         connection.close()

@@ -4,6 +4,8 @@ import http.client
 import json
 import socket
 import struct
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JS
 
 
 LOOK_SECONDS = 0.5
-"""Until `stats` does without the daemon: it answers within a second, its own start included."""
+"""Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
 READ_SECONDS = 3.0
 STEER_SECONDS = 60.0
 """Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
@@ -123,6 +125,37 @@ def look(config_file: Path | None, database: str | None, path: str, seconds: flo
     except CrawldError as error:
         return Answer(refusal=str(error))
     return Answer(said, pid=said.get("pid"))
+
+
+class Beside:
+    """A question to the daemon that is asked while something else is done."""
+
+    def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
+        self._question = (config_file, database, path, READ_SECONDS)
+        self._answer: Answer | None = None
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
+        self._thread.start()
+
+    def answer(self, seconds: float) -> Answer:
+        """What came until so many seconds after the question, or until now where that is later."""
+        self._thread.join(max(seconds - (time.monotonic() - self._began), 0.0))
+        return self._answer or Answer(state="not_answering", pid=self._listener())
+
+    def _ask(self) -> None:
+        self._answer = look(*self._question)
+
+    def _listener(self) -> int | None:
+        """Who listens, as the system tells without the daemon's help."""
+        config_file, database, *_ = self._question
+        connection = _ControlConnection(load(config_file, {"database": database}).control_socket(), 0.1)
+        try:
+            connection.connect()
+        except OSError:
+            return None
+        finally:
+            connection.close()
+        return connection.pid
 
 
 def quoted(text: str) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Answer, look
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside
 from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.cli.troubles import idle, troubles
@@ -136,15 +135,14 @@ async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]
 
 def _overall(config_file: Path | None, database: str | None) -> dict[str, Any]:
     """What the database says and, asked at the same time, the daemon."""
-    with ThreadPoolExecutor(1) as beside:
-        answer = beside.submit(look, config_file, database, "/status", LOOK_SECONDS)
-        longest = load(config_file, {"database": database}).max_interval
-        return read(config_file, database, lambda reader: _figures(reader, answer, longest))
+    asked = Beside(config_file, database, "/status")
+    longest = load(config_file, {"database": database}).max_interval
+    return read(config_file, database, lambda reader: _figures(reader, asked, longest))
 
 
-async def _figures(reader: "Reader", asked: "Future[Answer]", longest: float) -> dict[str, Any]:
+async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str, Any]:
     overall = await reader.overall()
-    answer, now = await asyncio.wrap_future(asked), time.time()
+    answer, now = await asyncio.to_thread(asked.answer, LOOK_SECONDS), time.time()
     if answer.said is not None:  # it may have other settings than those we were given
         longest = answer.said["max_interval_seconds"]
     overall |= await reader.troubles(now, longest)

@@ -17,7 +17,8 @@ from crawld.scheduler.scheduler import Scheduler
 
 SPAN_SECONDS, SPANS = 10.0, 12
 LOOK_SECONDS = 1.0
-PAGES_ASKED = 50
+MANY_HOSTS = 1000
+PAGES_ASKED = 20
 """Pages whose reason is looked for: the most frequent one speaks for all."""
 
 
@@ -91,12 +92,15 @@ def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -
 
 def bottleneck(scheduler: Scheduler, gate: HostGate, pages: Pages, bandwidth: float) -> str | None:
     """What allows fewer requests than the bandwidth by itself: the hosts' delays, or min_interval; None if neither."""
-    hosts = [gate.host(name) for name in pages.hosts()]
     shortest = scheduler.chooser.pages.intervals.shortest
-    return _by_delays(gate, hosts, bandwidth) or _by_interval(len(scheduler), shortest, bandwidth)
+    return _by_delays(gate, pages.hosts(), bandwidth) or _by_interval(len(scheduler), shortest, bandwidth)
 
 
-def _by_delays(gate: HostGate, hosts: Sequence[int], bandwidth: float) -> str | None:
+def _by_delays(gate: HostGate, names: Sequence[str], bandwidth: float) -> str | None:
+    longest = float(gate.delay[: gate.size].max(initial=0.0))
+    if len(names) > MANY_HOSTS and len(names) >= 2 * longest * bandwidth:
+        return None  # enough hosts, even if half of them were blocked: no need to look at each
+    hosts = [gate.host(name) for name in names]
     free = [host for host in hosts if not gate.export(host).blocked]
     delays = [float(gate.delay[host]) for host in free]
     if not free or min(delays) <= 0:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from crawld.cli.options import RATE
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, ask
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, ask
 from crawld.model.slot import format_rate
 
 
@@ -21,7 +21,7 @@ def command(rate: float | None, config_file: Path | None, database: str | None, 
     A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
     """
     if rate is None:
-        status = ask(config_file, database, "GET", "/status")
+        status = ask(config_file, database, "GET", "/status", seconds=READ_SECONDS)
     else:
         status = ask(config_file, database, "PUT", "/bandwidth", {"rate": rate})
     if as_json:

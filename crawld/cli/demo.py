@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from crawld.cli.demo_report import print_report
 from crawld.cli.demo_site import LivingPage, LivingSite
 from crawld.cli.options import RATE
+from crawld.cli.tables import console
 from crawld.config import Settings
 from crawld.errors import InputError
 from crawld.model.slot import format_rate
@@ -69,7 +70,7 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
-        print_report(report, Console())
+        print_report(report, console())
 
 
 class _Demo:

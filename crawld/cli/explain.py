@@ -2,18 +2,35 @@
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from crawld.cli.compared import compared_figures, compared_sentence
-from crawld.cli.reading import print_rows, read, show
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.cli.explain_reasons import explained
+from crawld.cli.posterior import format_rate_of_change
+from crawld.cli.reading import read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
+from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
 from crawld.errors import CrawldError
+from crawld.model.moment import format_moment
+from crawld.model.slot import format_duration
 from crawld.model.url import normalise
+
+CRAWLS = (
+    moment("at", 90),
+    word("verdict", 100),
+    word("trouble", 95),
+    number("status", 80),
+    duration("tau", 70, "since last"),
+    number("predicted", 60),
+    number("magnitude", 50),
+    number("bytes", 40),
+    duration("duration", 30, "took"),
+)
+SIGNALS = (word("source", 100), moment("seen_at", 90), moment("claimed_at", 80), word("stale", 70))
 
 
 @click.command()
@@ -24,13 +41,15 @@ from crawld.model.url import normalise
 def command(url: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
     """Say what is believed of a page and from what evidence, and why it is not crawled just now.
 
-    Works on a stopped daemon's database too; what only a running one knows is then left out.
+    Works on a stopped daemon's database too; what only a running one knows is then left out. With --json, `reason` is
+    one word for programs and `why_not_now` the sentence.
     """
     wanted = normalise(url)
     page = read(config_file, database, lambda reader: reader.page(wanted))
     if page is None:
         raise CrawldError(f"{wanted} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
-    page["now"] = _now(config_file, database, page["id"])
+    answer = look(config_file, database, f"/explain?id={page['id']}", READ_SECONDS)
+    page |= {"now": answer.said} | explained(page, answer, time.time())
     page["compared"] = compared_figures(read(config_file, database, lambda reader: reader.body(wanted)), config_file)
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))
@@ -38,62 +57,64 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
         _print(page)
 
 
-def _now(config_file: Path | None, database: str | None, page_id: int) -> dict[str, Any] | None:
-    try:
-        return ask(config_file, database, "GET", f"/explain?id={page_id}")
-    except NotRunningError:
-        return None
-    except CrawldError:
-        return None  # retired: the daemon does not hold it any more
-
-
 def _print(page: dict[str, Any]) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for label, text in _lines(page):
-        table.add_row(label, text)
-    Console().print(table)
-    crawls = ("at", "verdict", "status", "trouble", "tau", "magnitude", "predicted", "bytes", "duration")
-    print_rows("Last crawls", page["last_crawls"], crawls)
+    print_lines(_lines(page, time.time()))
+    print_rows("Last crawls", page["last_crawls"], CRAWLS)
     if page["last_signals"]:
-        print_rows("Last signals", page["last_signals"], ("source", "seen_at", "claimed_at", "stale"))
+        print_rows("Last signals", page["last_signals"], SIGNALS)
 
 
-def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
-    estimate, now = page["estimate"], page["now"]
-    lines = [
+def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
+    estimate, held = page["estimate"], page["now"]
+    why, *further = page["reasons"]
+    found = [
         ("url", page["url"]),
-        ("state", f"{page['state']}, importance {page['importance']:g}{_by_requests(page)}"),
-        ("freshness", f"{show(page['freshness'])} (log-staleness {show(page['staleness'])})"),
+        ("why not now", why["sentence"]),
+        *(("besides", reason["sentence"]) for reason in further),
+        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}"),
+        ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
         ("evidence", ", ".join(f"{page[what]} {what}" for what in ("crawls", "changes", "failures", "signals"))),
-        ("changes", _on_average(page["change_rate"])),
-        ("last crawl", show(page["last_crawl_at"], "last_crawl_at")),
-        ("last change", show(page["last_change_at"], "last_change_at")),
-    ]  # fmt: skip
+        ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
+        ("last crawl", _moment(page["last_crawl_at"], now)),
+        ("last change", _moment(page["last_change_at"], now)),
+    ]
     if page["gone_since"] is not None:
-        lines.append(("gone since", show(page["gone_since"], "gone_at")))
+        found.append(("gone since", _moment(page["gone_since"], now)))
+    if page["trouble"]:
+        found.append(("last trouble", page["trouble"]))
     if estimate:
-        lines.append(("unannounced", f"{show(page['alpha'], 'alpha')} ± {estimate['alpha_se']:.2g}/s"))
+        found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
         worth = [source for source, count in estimate["signals"].items() if count]
-        lines += [(f"{source} signals", _worth(estimate, source)) for source in worth]
+        found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
     memory = page["memory"]
     if memory and memory["volatile_blocks"]:
-        lines.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
+        found.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
     if page["compared"]:
-        lines.append(("compared", compared_sentence(page["compared"])))
-    if now is None:
-        lines.append(("just now", "no daemon is running on this database, or it does not hold the page"))
-    else:
-        lines.append(("crawl value", f"{show(now['value'])} against a level of {show(now['level'])}"))
-        if now.get("expected_in_seconds") is not None:
-            lines.append(("next crawl", f"expected in {show(now['expected_in_seconds'], 'x_seconds')}"))
-        lines.append(("why not now", str(now["why_not_now"])))
-    return lines
+        found.append(("compared", compared_sentence(page["compared"])))
+    if held is not None:
+        found.append(("crawl value", f"{_value(held['value'])} against a level of {_value(held['level'])}"))
+        if held.get("expected_in_seconds") is not None:
+            found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
+    return found
 
 
-def _on_average(rate: float | None) -> str:
-    return "not known yet" if rate is None else f"{show(rate, 'change_rate')} on average"
+def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
+    """The mean rate with the posterior and its evidence, as far as there is any."""
+    estimate = page["estimate"] or {}
+    return {
+        "change_rate": rate,
+        "shape": estimate.get("shape"),
+        "rate": estimate.get("rate"),
+        "evidence": estimate.get("crawls"),
+    }
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _moment(at: float | None, now: float) -> str:
+    return "–" if at is None else format_moment(at, now)
 
 
 def _by_requests(page: dict[str, Any]) -> str:
@@ -107,5 +128,5 @@ def _by_requests(page: dict[str, Any]) -> str:
 def _worth(estimate: dict[str, Any], source: str) -> str:
     kappa, gamma = estimate["kappa"][source], estimate["gamma"][source]
     precision = -math.expm1(-kappa)
-    seen = estimate["signals"][source]
-    return f"{seen} seen, {show(gamma, 'gamma')}; true with probability {precision:.2f} (κ {kappa:.3g})"
+    often = f"every {format_duration(1 / gamma)}" if gamma > 0 else "never"
+    return f"{estimate['signals'][source]} seen, {often}; true with probability {precision:.2f} (κ {kappa:.3g})"

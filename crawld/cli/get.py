@@ -2,7 +2,6 @@
 
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.errors import CrawldError
 from crawld.interfaces import Gone
-from crawld.model.slot import format_duration
+from crawld.model.moment import format_date, format_moment
 from crawld.model.url import normalise
 from crawld.scheduler.freshness import SKEW
 from crawld.store.reports import Reader, StoredBody
@@ -59,21 +58,20 @@ async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | Non
 def _age(copy: StoredBody) -> str:
     checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
     fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
-    return f"fetched {_ago(copy.fetched_at)}, last seen unchanged {_ago(checked)}{fresh}"
+    return f"fetched {_when(copy.fetched_at)}, last seen unchanged {_when(checked)}{fresh}"
 
 
 def _last_copy(gone: Gone, copy: StoredBody) -> str:
-    return f"{_since(gone)}; this is the last copy, fetched {_ago(copy.fetched_at)}"
+    return f"{_since(gone)}; this is the last copy, fetched {_when(copy.fetched_at)}"
 
 
 def _since(gone: Gone) -> str:
-    moment = datetime.fromtimestamp(gone.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     status = f" ({gone.status})" if gone.status else ""
-    return f"gone since {moment}{status}, {_ago(gone.since)}"
+    return f"gone{status} since {_when(gone.since)}"
 
 
-def _ago(moment: float) -> str:
-    age = time.time() - moment
-    if age < -SKEW:
-        return f"{format_duration(-age)} in the future (was the clock set back?)"
-    return f"{format_duration(max(age, 0.0))} ago"
+def _when(at: float) -> str:
+    now = time.time()
+    if at > now + SKEW:
+        return f"{format_date(at)} UTC, in the future (was the clock set back?)"
+    return format_moment(min(at, now), now)

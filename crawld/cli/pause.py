@@ -1,4 +1,4 @@
-"""`crawld pause`: let the running daemon stand still."""
+"""`crawld pause`: pause the running daemon."""
 
 from pathlib import Path
 
@@ -11,6 +11,6 @@ from crawld.cli.remote import CONFIG, DATABASE, ask
 @CONFIG
 @DATABASE
 def command(config_file: Path | None, database: str | None) -> None:
-    """Let the running daemon stand still, also over restarts, until `crawld resume`."""
+    """Pause the running daemon, also over restarts, until `crawld resume`."""
     ask(config_file, database, "POST", "/pause")
     click.echo("paused; `crawld resume` goes on")

@@ -1,12 +1,16 @@
 """Asking a running daemon over its control socket."""
 
-import asyncio
+import http.client
 import json
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
 import click
 
 from crawld.config import load
@@ -25,38 +29,133 @@ DATABASE = click.option(
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 
 
+LOOK_SECONDS = 0.5
+"""Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
+READ_SECONDS = 3.0
+STEER_SECONDS = 60.0
+"""Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
+
+
 class NotRunningError(CrawldError):
-    """No daemon answers."""
+    """No daemon listens."""
+
+
+class NotAnsweringError(CrawldError):
+    """A daemon listens, but says nothing; `pid` is its process, where the system tells."""
+
+    def __init__(self, sentence: str, pid: int | None) -> None:
+        super().__init__(sentence)
+        self.pid = pid
+
+
+class _ControlConnection(http.client.HTTPConnection):
+    """HTTP over the daemon's Unix socket; every wait on it is bounded."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("crawld", timeout=seconds)
+        self.place = path
+        self.pid: int | None = None
+
+    def connect(self) -> None:
+        """Open the socket and note who listens."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.place))
+        if hasattr(socket, "SO_PEERCRED"):  # Linux
+            (self.pid,) = struct.unpack("i8x", self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
 
 
 def ask(
-    config_file: Path | None, database: str | None, method: str, path: str, body: dict[str, object] | None = None
+    config_file: Path | None,
+    database: str | None,
+    method: str,
+    path: str,
+    body: dict[str, object] | None = None,
+    seconds: float = STEER_SECONDS,
 ) -> dict[str, Any]:
-    """One question to the daemon of these settings, or NotRunningError; a refusal is raised in its own words."""
-    return ask_at(load(config_file, {"database": database}).control_socket(), method, path, body)
+    """One question to the daemon of these settings; a refusal is raised in its own words.
+
+    NotRunningError where none listens, NotAnsweringError where it says nothing for so many seconds.
+    """
+    return ask_at(load(config_file, {"database": database}).control_socket(), method, path, body, seconds=seconds)
 
 
 def ask_at(
-    socket: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = 300.0
+    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = STEER_SECONDS
 ) -> dict[str, Any]:
-    """The same of the daemon at a socket, which may take so long to answer."""
-    return asyncio.run(_ask(socket, method, path, body, seconds))
-
-
-async def _ask(socket: Path, method: str, path: str, body: dict[str, object] | None, seconds: float) -> dict[str, Any]:
-    connector = aiohttp.UnixConnector(path=str(socket))
-    timeout = aiohttp.ClientTimeout(total=seconds)
+    """The same of the daemon at that socket."""
+    connection = _ControlConnection(place, seconds)
+    headers = {} if body is None else {"Content-Type": "application/json"}
     try:
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-            session.request(method, f"http://crawld{path}", json=body) as response,
-        ):
-            answer = json.loads(await response.text())
-    except (aiohttp.ClientConnectionError, OSError):
-        raise NotRunningError(f"no daemon answers at {socket}. Is it running, with this database?") from None
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    except (TimeoutError, BlockingIOError):  # the latter: so many wait for it that the system lets nobody in
+        process = "" if connection.pid is None else f" (pid {connection.pid})"
+        changed = "" if method == "GET" else "; whether it took the change over is not known"
+        sentence = f"the daemon{process} does not answer: nothing came within {seconds:g} s{changed}"
+        raise NotAnsweringError(sentence, connection.pid) from None
+    except (OSError, http.client.HTTPException):
+        raise NotRunningError(f"no daemon answers at {place}. Is it running, with this database?") from None
+    finally:
+        connection.close()
     if response.status >= 400:
         raise CrawldError(str(answer.get("error", answer)))
     return answer  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the daemon said, or that it is not running, or that it does not answer."""
+
+    said: dict[str, Any] | None = None
+    state: str = "running"  # running, not_running, not_answering
+    pid: int | None = None
+    refusal: str | None = None  # what the daemon could not tell, in its words
+
+
+def look(config_file: Path | None, database: str | None, path: str, seconds: float) -> Answer:
+    """Ask the daemon, if there is one that answers: reading commands go on without it."""
+    try:
+        said = ask(config_file, database, "GET", path, seconds=seconds)
+    except NotRunningError:
+        return Answer(state="not_running")
+    except NotAnsweringError as error:
+        return Answer(state="not_answering", pid=error.pid)
+    except CrawldError as error:
+        return Answer(refusal=str(error))
+    return Answer(said, pid=said.get("pid"))
+
+
+class Beside:
+    """A question to the daemon that is asked while something else is done."""
+
+    def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
+        self._question = (config_file, database, path, READ_SECONDS)
+        self._answer: Answer | None = None
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
+        self._thread.start()
+
+    def answer(self, seconds: float) -> Answer:
+        """What came until so many seconds after the question, or until now where that is later."""
+        self._thread.join(max(seconds - (time.monotonic() - self._began), 0.0))
+        return self._answer or Answer(state="not_answering", pid=self._listener())
+
+    def _ask(self) -> None:
+        self._answer = look(*self._question)
+
+    def _listener(self) -> int | None:
+        """Who listens, as the system tells without the daemon's help."""
+        config_file, database, *_ = self._question
+        connection = _ControlConnection(load(config_file, {"database": database}).control_socket(), 0.1)
+        try:
+            connection.connect()
+        except OSError:
+            return None
+        finally:
+            connection.close()
+        return connection.pid
 
 
 def quoted(text: str) -> str:

@@ -33,13 +33,12 @@ def command(
     plot: Path | None,
 ) -> None:
     """Run the experiment NAME and print what was found."""
-    from rich.console import Console
-
+    from crawld.cli.tables import console
     from crawld.sim.experiments import EXPERIMENTS
     from crawld.sim.report import print_list
 
     if listing or name is None:
-        print_list(EXPERIMENTS.values(), Console())
+        print_list(EXPERIMENTS.values(), console())
         if listing:
             return
         raise InputError("name one of these experiments: crawld simulate NAME")
@@ -97,14 +96,13 @@ def _run(experiment: "Experiment", sizes: list[int], repeats: int, seed: int, jo
 
 
 def _show(outcome: "Outcome", as_json: bool, plot: Path | None) -> None:
-    from rich.console import Console
-
+    from crawld.cli.tables import console
     from crawld.sim import report
 
     if as_json:
         click.echo(report.as_json(outcome))
     else:
-        report.print_tables(outcome, Console())
+        report.print_tables(outcome, console())
     if plot is not None:
         plot.write_text(report.as_chart(outcome), encoding="utf-8")
         click.echo(f"The figure is in {plot}.", err=True)

@@ -1,25 +1,91 @@
-"""`crawld stats`: how fresh the copy is, and what was learnt."""
+"""`crawld stats`: what is wrong, how fresh the copy is, and what was learnt."""
 
+import asyncio
 import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from crawld.cli.reading import print_rows, read, show
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
-from crawld.model.slot import format_rate
-from crawld.store.reports import Reader
+from crawld.cli.posterior import format_rate_of_change
+from crawld.cli.reading import read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside
+from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
+from crawld.cli.tables import moment as moment_column
+from crawld.cli.troubles import idle, troubles
+from crawld.config import load
+from crawld.model.moment import format_age, format_moment
+from crawld.model.slot import format_duration, format_rate
 
-VIEWS = {
-    "hosts": ("host", "pages", "crawls", "changes", "failures", "change_rate", "freshness", "blocked_until"),
-    "pages": ("url", "importance", "state", "crawls", "changes", "last_crawl_at", "change_rate", "freshness"),
-    "signals": ("host", "source", "polls", "signals", "stale", "site_events", "precision", "recall"),
-    "calibration": ("bin", "crawls", "predicted", "seen"),
-}  # fmt: skip
+if TYPE_CHECKING:
+    from crawld.store.reports import Reader
+
+
+def _asked_again(row: Row) -> str:
+    if row["blocked"]:
+        return "blocked"
+    return format_age(row["blocked_until"], time.time()) if row["blocked_until"] > time.time() else "–"
+
+
+def _rate(row: Row) -> str:
+    return format_rate_of_change(row)
+
+
+def _brief_rate(row: Row) -> str:
+    return format_rate_of_change(row, brief=True)
+
+
+def _importance(row: Row) -> str:
+    return weight(row["importance"])
+
+
+def _tenth(row: Row) -> str:
+    return f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}"
+
+
+CHANGES_EVERY = Column("changes every", _rate, _brief_rate, stays=60)
+VIEWS: Mapping[str, Sequence[Column]] = {
+    "hosts": (
+        name("host"),
+        number("pages", 90),
+        number("freshness", 80),
+        Column("asked again", _asked_again, _asked_again, stays=85),
+        CHANGES_EVERY,
+        number("failures", 50),
+        number("crawls", 40),
+        number("changes", 30),
+    ),
+    "pages": (
+        name("url"),
+        word("state", 90),
+        number("freshness", 95),
+        moment_column("last_crawl_at", 70),
+        CHANGES_EVERY,
+        Column("importance", _importance, _importance, stays=50),
+        number("changes", 40),
+        number("crawls", 30),
+    ),
+    "signals": (
+        name("host"),
+        word("source", 95),
+        number("precision", 80),
+        number("recall", 70),
+        number("signals", 60),
+        number("polls", 50),
+        number("stale", 40),
+        number("site_events", 30),
+    ),
+    "calibration": (
+        Column("tenth", _tenth, _tenth, stays=100, left=True),
+        number("predicted", 95),
+        number("seen", 95),
+        number("crawls", 90),
+    ),
+}
 
 
 @click.command()
@@ -36,68 +102,98 @@ VIEWS = {
 @DATABASE
 @AS_JSON
 def command(views: tuple[str, ...], limit: int, config_file: Path | None, database: str | None, as_json: bool) -> None:
-    """Show how fresh the copy is, from the database: with the daemon running or stopped.
+    """Show what is wrong first, then how fresh the copy is: with the daemon running, stopped or hanging.
 
-    Several tables can be asked for at once; as JSON they are then the parts of one object.
+    Figures come from the database; a daemon that does not answer within half a second is reported and left alone.
+    Several tables can be asked for at once; as JSON they are then the parts of one object. Tables leave columns out
+    where the terminal is narrow; a pipe and --json get everything.
     """
     if not views:
-        overall = read(config_file, database, lambda reader: reader.overall())
-        overall["daemon"] = _daemon(config_file, database)
+        overall = _overall(config_file, database)
         if as_json:
             click.echo(json.dumps(overall, indent=2))
         else:
-            _print_overall(overall)
+            print_lines(_lines(overall))
         return
-    tables = {view: read(config_file, database, partial(_rows, view=view)) for view in dict.fromkeys(views)}
+    tables = {view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)}
+    shown = {view: rows[: limit or None] for view, rows in tables.items()}
     if as_json:
-        shown = {view: rows[: limit or None] for view, rows in tables.items()}
         click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))
         return
-    for view, rows in tables.items():
-        columns = [name for name in VIEWS[view] if not rows or name in rows[0]]
-        few = rows[: limit or None]
-        print_rows(view.capitalize(), few, columns, len(rows) - len(few))
+    for view, rows in shown.items():
+        print_rows(view.capitalize(), rows, VIEWS[view], len(tables[view]) - len(rows))
 
 
-async def _rows(reader: Reader, view: str) -> list[dict[str, Any]]:
+async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]:
     questions = {
         "hosts": reader.host_stats,
         "pages": reader.page_stats,
         "signals": reader.signal_stats,
         "calibration": reader.calibration,
     }
-    return [dict(row) for row in await questions[view]()]
+    rows = [dict(row) for row in await questions[view]()]
+    if view == "pages":
+        known = await reader.posteriors([row["url"] for row in (rows[:limit] if limit else rows)])
+        return [row | known.get(row["url"], {}) for row in rows]
+    if view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
+        return [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
+    return rows
 
 
-def _daemon(config_file: Path | None, database: str | None) -> dict[str, Any] | None:
-    try:
-        return ask(config_file, database, "GET", "/status")
-    except NotRunningError:
-        return None
+def _overall(config_file: Path | None, database: str | None) -> dict[str, Any]:
+    """What the database says and, asked at the same time, the daemon."""
+    asked = Beside(config_file, database, "/status")
+    longest = load(config_file, {"database": database}).max_interval
+    return read(config_file, database, lambda reader: _figures(reader, asked, longest))
 
 
-def _print_overall(overall: dict[str, Any]) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
-    daemon, latest = overall["daemon"], overall["latest"]
-    if daemon is None:
-        table.add_row("daemon", "not running")
-    else:
+async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str, Any]:
+    overall = await reader.overall()
+    answer, now = await asyncio.to_thread(asked.answer, LOOK_SECONDS), time.time()
+    if answer.said is not None:  # it may have other settings than those we were given
+        longest = answer.said["max_interval_seconds"]
+    overall |= await reader.troubles(now, longest)
+    overall["daemon"] = answer.said
+    overall["daemon_state"] = {"state": answer.state, "pid": answer.pid}
+    overall["max_interval_seconds"] = longest
+    return {"trouble": [asdict(one) for one in troubles(overall, now)]} | overall
+
+
+def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
+    """Every line of the summary: trouble first."""
+    daemon, now = overall["daemon"], time.time()
+    said = [one["sentence"] for one in overall["trouble"]] or ["none, all is well"]
+    found = list(zip(["trouble", *[""] * len(said)], said, strict=False))
+    if daemon is not None:
         paused = ", paused" if daemon["paused"] else ""
-        table.add_row("daemon", f"running at {format_rate(daemon['bandwidth'])}{paused}, {daemon['requests']} requests")
+        rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
+        running = f"running at {rate}{paused} (pid {daemon['pid']})"
+        found.append(("daemon", f"{running}, {daemon['requests']} requests in {uptime}"))
+        if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
+            found.append(("slots", idle(daemon)))
+    else:
+        found.append(("daemon", overall["daemon_state"]["state"].replace("_", " ")))
     states = ", ".join(f"{count} {state}" for state, count in overall["states"].items() if count)
-    table.add_row("pages", f"{overall['pages']} on {overall['hosts']} hosts ({states})" if states else "none")
-    table.add_row("freshness", f"{show(overall['freshness'])} predicted now, weighted by importance")
+    found.append(("pages", f"{overall['pages']} on {overall['hosts']} hosts ({states})" if states else "none"))
+    found += _freshness(overall, now)
+    found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))
+    last = overall["last_crawl_at"]
+    found.append(("last crawl", "never" if last is None else format_moment(last, now)))
+    found.append(("database", f"{overall['database_bytes'] / 1e6:,.1f} MB"))
+    return found
+
+
+def _freshness(overall: dict[str, Any], now: float) -> list[tuple[str, str]]:
+    daemon, latest, audits = overall["daemon"], overall["latest"], overall["audits"]
+    found = [("freshness", f"{figure(overall['freshness'])} predicted now, weighted by importance")]
     measured = (daemon or {}).get("measured_freshness")
-    if measured:
-        table.add_row(
-            "", f"{measured['mean']:.3f} measured by audits (95 %: {measured['low']:.3f} to {measured['high']:.3f})"
-        )
-    elif latest and latest["measured"] is not None:
-        low, high = latest["measured_low"], latest["measured_high"]
-        table.add_row("", f"{latest['measured']:.3f} measured by audits (95 %: {low:.3f} to {high:.3f})")
-    table.add_row("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed")
-    table.add_row("last crawl", show(overall["last_crawl_at"], "last_crawl_at"))
-    table.add_row("database", f"{overall['database_bytes'] / 1e6:,.1f} MB")
-    Console().print(table)
+    if not measured and latest and latest["measured"] is not None:
+        names = (("mean", "measured"), ("low", "measured_low"), ("high", "measured_high"))
+        measured = {name: latest[column] for name, column in names}
+    if measured and audits["count"]:
+        interval = f"{measured['mean']:.3f} measured (95 %: {measured['low']:.3f} to {measured['high']:.3f})"
+        window = f"{audits['count']} audits since {format_moment(audits['first_at'], now)}"
+        found.append(("", f"{interval} by {window}"))
+    else:
+        found.append(("", "not measured yet: no audit has been made"))
+    return found

@@ -1,17 +1,22 @@
 """Steering while running: each change takes effect from the next slot and is kept over a restart."""
 
 import math
+import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 
 from crawld.daemon.crawler import Crawler
+from crawld.daemon.idle import bottleneck
 from crawld.daemon.pages import Pages
+from crawld.daemon.reasons import hosts_in_trouble
 from crawld.daemon.roster import Roster
 from crawld.errors import InputError
 from crawld.interfaces import Adoption, Clock, Reload, Store
-from crawld.model.host import HostState
-from crawld.model.page import BY_HAND, Wanted
+from crawld.model.host import MOST_NAMED, HostState
+from crawld.model.page import BY_HAND, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.slot import format_rate, parse_rate
+from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Scheduler
 
@@ -73,6 +78,27 @@ class Steering:
             "evaluations": chooser.evaluations,
             "picks": chooser.picks,
             "reload_refused": status.reload_refused,
+            "pid": os.getpid(),
+            "min_interval_seconds": chooser.pages.intervals.shortest,
+            "max_interval_seconds": chooser.pages.intervals.longest,
+            **self._troubles(now),
+        }
+
+    def _troubles(self, now: float) -> dict[str, object]:
+        """Everything that may keep pages from being crawled: the store, hosts, robots.txt, and slots without use."""
+        store, robots = self._store, self._crawler.robots_failures(now)
+        slots = self._crawler.slots.report(self._clock.monotonic())
+        return {
+            "store": {
+                "healthy": store.healthy,
+                "trouble": store.trouble,
+                "since": store.trouble_since,
+                "backlog": store.backlog,
+                "lost": store.lost,
+            },
+            "hosts": hosts_in_trouble(self._gate, self._pages, now),
+            "robots_unavailable": {"count": len(robots), "worst": [asdict(one) for one in robots[:MOST_NAMED]]},
+            "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
         }
 
     async def change_bandwidth(self, rate: float) -> None:
@@ -82,7 +108,7 @@ class Steering:
         await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
 
     async def pause(self, *, paused: bool) -> None:
-        """Stand still, or go on."""
+        """Pause, or go on."""
         self._paused = paused
         self._apply()
         await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
@@ -117,9 +143,12 @@ class Steering:
             return None
         now, host = self._clock.now(), self._gate.host(page.host)
         seen = not math.isnan(standing.last)
+        reasons = self._reasons(page, now)
+        expected = self._expected_at(page.id, host, reasons, now)
         return {
             "url": page.url,
             "host": page.host,
+            "state": self._pages.state(page.id).value,
             "importance": standing.importance,
             "last_crawl_at": standing.last if seen else None,
             "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
@@ -127,41 +156,42 @@ class Steering:
             "value": self._scheduler.value_of(page.id, now) if seen else None,
             "level": self._scheduler.chooser.level,
             "host_ready_in_seconds": _finite(max(0.0, float(self._gate.ready_at[host]) - now)),
-            "expected_in_seconds": self._expected_in(page.id, host, now),
-            "why_not_now": self._why_not(page.id, host, now),
+            "expected_in_seconds": None if expected is None else expected - now,
+            "reason": reasons[0].why.value,
+            "why_not_now": reasons[0].sentence(now),
+            "reasons": [reason.document(now) for reason in reasons],
         }
 
-    def _expected_in(self, page_id: int, host: int, now: float) -> float | None:
-        """How long until the page is crawled if the level stays and no signal comes; None while that is never."""
-        if self._paused or self._rate == 0:
-            return None
-        if self._scheduler.held(page_id):
-            return 0.0
-        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]))
-        return at - now if math.isfinite(at) else None
-
-    def _why_not(self, page_id: int, host: int, now: float) -> str:
+    def _reasons(self, page: Page, now: float) -> list[Reason]:
+        """Every reason why the page is not crawled now, the most decisive first; there is always one."""
+        found = self._crawler.reasons.of(page, now)
         if self._paused:
-            return "crawld is paused"
-        if self._rate == 0:
-            return "the bandwidth is 0"
-        if self._scheduler.held(page_id):
-            return "it is being crawled at this moment"
-        state = self._gate.export(host)
-        if state.blocked:
-            return "its host is blocked by the operator"
-        if state.blocked_until > now:
-            return (
-                f"its host asked for rest or failed {state.failures} times; free in {state.blocked_until - now:.0f} s"
-            )
-        if not self._gate.ready(host, now):
-            return "its host was asked a moment ago and is given time between requests"
-        if (wait := self._scheduler.waits_until(page_id)) > now:
-            return f"it was asked or failed lately and waits {wait - now:.0f} s more"
+            found.append(Reason(Why.PAUSED))
+        elif self._rate == 0:
+            found.append(Reason(Why.NO_BANDWIDTH))
+        if not any(reason.why is not Why.ROBOTS_UNKNOWN for reason in found):
+            worth = self._worth(page.id, now)
+            found = [worth] if worth.why is Why.NOT_WORTH_IT else found or [worth]
+        return most_decisive_first(found)
+
+    def _worth(self, page_id: int, now: float) -> Reason:
+        """Whether the page's turn has come, where nothing but its crawl value decides."""
         value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
         if value >= level:
-            return "it is about to be: its turn comes with one of the next slots"
-        return f"its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
+            return Reason(Why.NEXT)
+        expected = self._scheduler.expected_at(page_id, now)
+        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
+        return Reason(Why.NOT_WORTH_IT, expected, text)
+
+    def _expected_at(self, page_id: int, host: int, reasons: Sequence[Reason], now: float) -> float | None:
+        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
+        if any(reason.why in LASTING for reason in reasons):
+            return None
+        if self._scheduler.held(page_id):
+            return now
+        waits = (reason.until for reason in reasons if reason.until is not None)
+        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]), *waits, now)
+        return _finite(at)
 
     async def reload(self) -> Reload:
         """Read the settings and the URL list again."""

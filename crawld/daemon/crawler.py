@@ -10,23 +10,26 @@ import contextlib
 import logging
 import math
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crawld.content.rules import DigestRule
 from crawld.daemon.audits import Audits
+from crawld.daemon.idle import SlotLog, why_idle
 from crawld.daemon.listener import Polls
 from crawld.daemon.pages import Pages
+from crawld.daemon.reasons import Reasons
 from crawld.daemon.sender import Sender
 from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
 from crawld.daemon.visits import Visits, log_crawl
-from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Record, Robots, Store
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Record, Robots, RobotsFailure, Store
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
+from crawld.model.why import Why
 from crawld.scheduler.pacer import Departures, Pacer
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Scheduler
@@ -69,6 +72,8 @@ class Crawler:
         self._p = p = parts
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
+        self.reasons = reasons = Reasons(p.scheduler, p.gate, p.pages, p.robots, p.store)
+        self.slots = SlotLog(lambda now: why_idle(reasons, p.scheduler, p.pages, now))
         self._permits = Permits(p.gate)
         self._sender = Sender(
             p.fetcher, p.gate, self._permits, Departures(p.pacer), p.robots, p.store, p.clock, self.status, p.polls
@@ -125,12 +130,16 @@ class Crawler:
             await self._sender.fetch_robots(verdict.url)
             verdict = self._p.robots.verdict(request.url, self._p.clock.now())
         if not isinstance(verdict, Allowed):
-            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, "robots.txt forbids it or could not be had")
+            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, "robots.txt forbids it or is unavailable")
         return await self._sender.send_again(request)
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""
         self._visits.rule_for = rule_for
+
+    def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
+        """Every robots.txt that is unavailable, the one that failed most often first."""
+        return sorted(self._p.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""
@@ -158,11 +167,14 @@ class Crawler:
             served += 1
             self.poll_share.tick()
             self.audit_share.tick()
-            free = healthy and len(self._tasks) < MOST_IN_FLIGHT
-            if not (free and self._use_slot(now)):
+            full = len(self._tasks) >= MOST_IN_FLIGHT
+            if not healthy or full or not self._use_slot(now):
                 status.idle_slots += 1
+                known = Why.TOO_MANY_IN_FLIGHT if full else None
+                self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
                 break
         if served:
+            self.slots.count(monotonic, served, pacer.skipped)
             status.last_slot_at = monotonic
             status.skipped_slots = pacer.skipped
             status.in_flight = len(self._tasks)

@@ -37,6 +37,10 @@ class Pages:
         """How many pages of a host are kept fresh."""
         return self._on_host[host]
 
+    def hosts(self) -> list[str]:
+        """Every host that has pages."""
+        return list(self._on_host)
+
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
         if page.id not in self._pages:
@@ -52,6 +56,8 @@ class Pages:
             page = self._pages.pop(page_id, None)
             if page is not None:
                 self._on_host[page.host] -= 1
+                if not self._on_host[page.host]:
+                    del self._on_host[page.host]
             self._states.pop(page_id, None)
             self._failures.pop(page_id, None)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from crawld.content.headers import max_age
 from crawld.content.robots import RobotsRules, parse_robots, robots_text
 from crawld.fetch.identity import product_token
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch
+from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Trouble
 from crawld.model.url import origin_of
 
@@ -39,7 +39,7 @@ class _Site:
     crawl_delay: float | None = None
     sitemaps: Sequence[str] = ()
     failures: int = 0
-    reason: str = ""  # why nothing better could be had
+    reason: str = ""  # why the last fetch failed
 
 
 class RobotsCache:
@@ -51,6 +51,7 @@ class RobotsCache:
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self._parsed: OrderedDict[str, RobotsRules] = OrderedDict()
         self._parsed_characters = 0
+        self._failing: set[str] = set()
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
@@ -61,7 +62,7 @@ class RobotsCache:
             return NeedsFetch(f"{origin}/robots.txt")
         self._sites.move_to_end(origin)
         if site.failures and now >= site.good_until:
-            return Disallowed(f"robots.txt could not be had: {site.reason}", site.fresh_until, by_rule=False)
+            return Disallowed(f"robots.txt is unavailable: {site.reason}", site.fresh_until, by_rule=False)
         if site.packed is None or self._rules(origin, site.packed).allows(url):
             return Allowed()
         return Disallowed("forbidden by robots.txt", site.fresh_until)
@@ -77,9 +78,20 @@ class RobotsCache:
             site = self._unreachable(origin, outcome, now)
         self._sites[origin] = site
         self._sites.move_to_end(origin)
+        (self._failing.add if site.failures else self._failing.discard)(origin)
         while len(self._sites) > self._most_sites:
             forgotten, _ = self._sites.popitem(last=False)
             self._forget_parsed(forgotten)
+            self._failing.discard(forgotten)
+
+    def unavailable(self, now: float) -> Sequence[RobotsFailure]:
+        """Every robots.txt that is unavailable, so that its site is closed to us now."""
+        sites = ((origin, self._sites[origin]) for origin in self._failing)
+        return [
+            RobotsFailure(origin, site.reason, site.failures, site.fresh_until)
+            for origin, site in sites
+            if now >= site.good_until
+        ]
 
     def crawl_delay(self, url: str) -> float | None:
         """The Crawl-delay for us at the URL's site, where its robots.txt names one."""

@@ -15,7 +15,7 @@ from crawld.interfaces.store import (
     StoredDemand,
     StoredPages,
 )
-from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots
+from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
 
 __all__ = [
     "Adoption",
@@ -40,6 +40,7 @@ __all__ = [
     "Record",
     "Reload",
     "Robots",
+    "RobotsFailure",
     "SignalSources",
     "SourceFile",
     "Store",

@@ -212,6 +212,18 @@ class Store(Protocol):
     def backlog(self) -> int:
         """How many queued things wait to be committed."""
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the last commit failed, None while all is well."""
+
+    @property
+    def trouble_since(self) -> float | None:
+        """When commits began to fail (UTC seconds), None while all is well."""
+
+    @property
+    def lost(self) -> int:
+        """How many queued things were given up for good."""
+
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
 

@@ -37,7 +37,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Disallowed:
-    """robots.txt forbids the URL (`by_rule`), or could not be had, which forbids everything for a while."""
+    """robots.txt forbids the URL (`by_rule`), or is unavailable, which forbids everything for a while."""
 
     reason: str
     until: float  # UTC seconds: no use in asking again before
@@ -51,6 +51,16 @@ class NeedsFetch:
     url: str
 
 
+@dataclass(frozen=True, slots=True)
+class RobotsFailure:
+    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
+
+    origin: str
+    reason: str
+    failures: int
+    until: float  # UTC seconds: when it is tried again
+
+
 class Robots(Protocol):
     """What each site's robots.txt says, as far as it is known. Fetching is the driver's business."""
 
@@ -59,6 +69,9 @@ class Robots(Protocol):
 
     def learn(self, robots_url: str, outcome: Outcome, now: float) -> None:
         """Take over what fetching that robots.txt (redirects followed) brought."""
+
+    def unavailable(self, now: float) -> Sequence[RobotsFailure]:
+        """Every robots.txt that is unavailable, so that its site is closed to us now."""
 
     def crawl_delay(self, url: str) -> float | None:
         """The Crawl-delay for us at the URL's site, where its robots.txt names one."""

@@ -1,8 +1,12 @@
 """A host: who is asked, and how it wants to be asked."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 from crawld.model.url import host_of, normalise
+
+MOST_NAMED = 5
+"""Hosts named one by one, where more are in trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +28,23 @@ def host_name(text: str) -> str:
     if "://" not in text:
         text = f"{'https' if text.rstrip('/').endswith(':443') else 'http'}://{text}/"
     return host_of(normalise(text))
+
+
+@dataclass(frozen=True, slots=True)
+class HostTrouble:
+    """A host that may not be asked now, with the pages that wait for it."""
+
+    host: str
+    pages: int
+    until: float  # end of its back-off, UTC seconds
+    failures: int
+
+
+def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
+    """Hosts in trouble as JSON: how many, with how many pages, and the largest of them."""
+    largest = sorted(hosts, key=lambda one: (-one.pages, one.host))
+    return {
+        "count": len(largest),
+        "pages": sum(one.pages for one in largest),
+        "worst": [asdict(one) for one in largest[:MOST_NAMED]],
+    }

@@ -79,7 +79,20 @@ def format_duration(seconds: float) -> str:
     """A duration as a person reads it: `45 s`, `12 min`, `3.2 h`, `9 d`."""
     if not math.isfinite(seconds):
         return "never"
-    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+    unit, length = unit_of(seconds)
+    return f"{format_number(seconds / length)} {unit}"
+
+
+def unit_of(seconds: float) -> tuple[str, float]:
+    """The largest unit of which a duration has two or more, with its length in seconds."""
+    for unit, length in (("y", 365.25 * 86400.0), ("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return unit, length
+    return "s", 1.0
+
+
+def format_number(value: float) -> str:
+    """Three digits that matter, never in exponent form."""
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    return "0" if abs(value) < 1e-4 else f"{value:.3g}"

@@ -1,11 +1,14 @@
 """The contract of whoever chooses the page for a slot."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.scheduler.valuation import Beliefs, Floats
+
+if TYPE_CHECKING:
+    from crawld.scheduler.columns import Columns
 
 Ints = NDArray[np.int64]
 
@@ -57,6 +60,10 @@ class Chooser(Protocol):
 
     def expected_at(self, row: int, now: float) -> float:
         """When a page that is not held will be picked if nothing changes (its host aside): never before now."""
+
+    @property
+    def pages(self) -> "Columns":
+        """The state of every page, to read."""
 
     @property
     def level(self) -> float:

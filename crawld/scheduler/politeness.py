@@ -40,6 +40,7 @@ class HostGate:
         self._states: list[HostState] = []
         self._last_failure: list[float] = []
         self._next_start: list[float] = []  # by spacing alone
+        self._asked_until: dict[int, float] = {}  # by Retry-After alone, since the start
         self.revision = 0
         self.ready_at: Floats = np.zeros(0)
         self.earliest: Floats = np.zeros(0)
@@ -70,6 +71,15 @@ class HostGate:
         """Whether the host has pages of ours, or was asked before."""
         return name in self._index
 
+    @property
+    def spacing(self) -> float:
+        """The time between two requests to a host for which nobody asks for more."""
+        return self._manners.spacing
+
+    def asked_until(self, host: int) -> float:
+        """Until when the host itself asked us to wait, as far as we have heard since the start; 0 if it did not."""
+        return self._asked_until.get(host, 0.0)
+
     def name(self, host: int) -> str:
         """The name of a host."""
         return self._states[host].name
@@ -97,7 +107,8 @@ class HostGate:
             self._last_failure[host] = now
             until = max(until, now + self._backoff(failures))
         if retry_after is not None:
-            until = max(until, now + min(retry_after, self._manners.max_retry_after))
+            asked = self._asked_until[host] = now + min(retry_after, self._manners.max_retry_after)
+            until = max(until, asked)
             self._last_failure[host] = max(self._last_failure[host], now)
         if failures != state.failures or until != state.blocked_until:
             self._states[host] = replace(state, failures=failures, blocked_until=until)
@@ -118,6 +129,7 @@ class HostGate:
     def unblock(self, host: int) -> None:
         """Lift the operator's block and any back-off."""
         self._last_failure[host] = -np.inf
+        self._asked_until.pop(host, None)
         self._change(host, replace(self._states[host], blocked=False, blocked_until=0.0, failures=0))
 
     def distrust_304(self, host: int, until: float) -> None:

@@ -290,6 +290,10 @@ class Scheduler:
         """The time before which the page is not picked, whatever its value."""
         return self.chooser.waits_until(self._row_of[page_id])
 
+    def some_waiting(self, now: float, most: int) -> list[int]:
+        """Some of the waiting pages, of those that may be asked by their own waits if there are any."""
+        return [int(page_id) for page_id in self._id[self.chooser.pages.some(now, most)]]
+
     def importance_of(self, page_ids: Sequence[int]) -> Floats:
         """What pages weigh now."""
         return np.asarray(self._mu[self._rows(page_ids)])

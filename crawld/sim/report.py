@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -13,6 +13,8 @@ from crawld.sim.trial import Experiment, Outcome, Row
 
 SERIES = "@"
 """A measure called `accuracy@40` is the accuracy in the span of time that ends at 40: a point of a curve."""
+COLUMN_GAP = 3
+"""What a column of a table takes beside its cells."""
 
 
 def as_json(outcome: Outcome) -> str:
@@ -64,24 +66,50 @@ def print_tables(outcome: Outcome, console: Console) -> None:
     """A table of what was reached, one of the paired differences, and under which settings."""
     console.print(f"[bold]{outcome.experiment.name}[/bold]: {outcome.experiment.shows}")
     for names, rows in groupby(outcome.rows, key=lambda row: tuple(_plain(row.means))):
-        console.print(_table([name for name in names if name != "accuracy"], list(rows)))
+        for table in _tables([name for name in names if name != "accuracy"], list(rows), console.width):
+            console.print(table)
     if outcome.paired:
-        differences = Table("a", "b", "pages", "a − b, same worlds", "± stderr")
-        for pair in outcome.paired:
-            differences.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
-        console.print(differences)
+        console.print(_differences(outcome))
     console.print("; ".join(f"{name}: {value}" for name, value in outcome.settings.items()), style="dim")
 
 
-def _table(extra: Sequence[str], rows: Sequence[Row]) -> Table:
-    headings = (Column(name, overflow="fold", justify="right") for name in ("pages", "accuracy", "± stderr", *extra))
-    table = Table(Column("policy", no_wrap=True), *headings)
-    for row in rows:
-        cells = [f"{row.means[name]:.4g}" for name in extra]
-        table.add_row(
-            row.policy, str(row.pages), f"{row.means['accuracy']:.4f}", _error(row.errors["accuracy"]), *cells
-        )
+def _tables(extra: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[Table]:
+    """What was reached, and where that is too wide for one table the further measures in tables of their own."""
+    first = [("accuracy", [f"{row.means['accuracy']:.4f}" for row in rows])]
+    first.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
+    columns = first + [(name, [_figure(row.means[name]) for row in rows]) for name in extra]
+    names = max([len("policy"), *(len(row.policy) for row in rows)])
+    begin = names + max([len("pages"), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
+    while columns:
+        taken, used = 0, begin
+        while taken < len(columns):
+            used += max(len(columns[taken][0]), *map(len, columns[taken][1])) + COLUMN_GAP
+            if used > width and taken:
+                break
+            taken += 1
+        yield _table(rows, columns[:taken])
+        columns = columns[taken:]
+
+
+def _table(rows: Sequence[Row], columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    headings = (Column(name, overflow="fold", justify="right") for name in ("pages", *(name for name, _ in columns)))
+    table = Table(Column("policy", overflow="fold"), *headings)
+    for at, row in enumerate(rows):
+        table.add_row(row.policy, str(row.pages), *(cells[at] for _, cells in columns))
     return table
+
+
+def _differences(outcome: Outcome) -> Table:
+    names = (Column(name, overflow="fold") for name in ("a", "b"))
+    figures = (Column(name, justify="right") for name in ("pages", "a − b", "± stderr"))
+    table = Table(*names, *figures, title="Differences in the same worlds")
+    for pair in outcome.paired:
+        table.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
+    return table
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _error(value: float) -> str:
@@ -90,9 +118,10 @@ def _error(value: float) -> str:
 
 def print_list(experiments: Iterable[Experiment], console: Console) -> None:
     """Every experiment with what it shows and its usual size."""
-    table = Table("experiment", "shows", "pages", "repeats")
+    further = (Column(name, overflow="fold") for name in ("shows", "pages", "repeats"))
+    table = Table(Column("experiment", no_wrap=True), *further)
     for one in experiments:
-        table.add_row(one.name, one.shows, ",".join(map(str, one.pages)), str(one.repeats))
+        table.add_row(one.name, one.shows, ", ".join(map(str, one.pages)), str(one.repeats))
     console.print(table)
 
 

@@ -4,8 +4,21 @@
 bulk statements in one transaction, and forgotten; everything else reads committed rows over connections of its own.
 """
 
-from crawld.store.reports import Reader, StoredBody
-from crawld.store.retention import Retention
-from crawld.store.sql import SqlStore
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crawld.store.reports import Reader, StoredBody
+    from crawld.store.retention import Retention
+    from crawld.store.sql import SqlStore
 
 __all__ = ["Reader", "Retention", "SqlStore", "StoredBody"]
+
+_PLACES = {"Reader": "reports", "Retention": "retention", "SqlStore": "sql", "StoredBody": "reports"}
+
+
+def __getattr__(name: str) -> object:
+    """Import when asked for: commands that only read need not wait for the daemon's store."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -13,15 +13,17 @@ from crawld.errors import StoreError
 from crawld.interfaces import Gone
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
-from crawld.store import tables
+from crawld.store import tables, troubles
 from crawld.store.address import parse_address
 from crawld.store.bodies import decompress
 from crawld.store.engine import in_a_sentence, reading_engine
-from crawld.store.memories import memory_of
 from crawld.store.schema import check_readable
 
 Row = dict[str, Any]
 GONE_STATUSES = (404, 410)
+MOST_AUDITS = 1000
+"""So many of the latest audits measure freshness."""
+ASKED_AT_ONCE = 500
 PAGE_COLUMNS = (
     "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
     "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
@@ -108,6 +110,27 @@ class Reader:
         answer["database_bytes"] = await self._size()
         return answer
 
+    async def troubles(self, now: float, longest: float) -> Row:
+        """Hosts that may not be asked, pages not crawled for longer than so many seconds, and the latest audits."""
+        return {
+            "hosts_in_trouble": await troubles.hosts_in_trouble(self._rows, now),
+            "overdue": await troubles.pages_overdue(self._rows, now, longest),
+            "audits": await troubles.latest_audits(self._rows, MOST_AUDITS),
+        }
+
+    async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
+        """The posterior of the change rate of pages and how many revisits it rests on (`evidence`), by URL."""
+        page, estimate = tables.pages.c, tables.estimates.c
+        found: dict[str, Row] = {}
+        for start in range(0, len(urls), ASKED_AT_ONCE):
+            query = (
+                select(page.url, estimate.shape, estimate.rate, estimate.crawls.label("evidence"))
+                .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
+                .where(page.url.in_(urls[start : start + ASKED_AT_ONCE]))
+            )
+            found |= {row.pop("url"): row for row in await self._rows(query)}
+        return found
+
     async def _size(self) -> int:
         file = self._address.file
         if file is not None:
@@ -179,6 +202,7 @@ class Reader:
         answer = (await self._rows(select(page_stats).where(page_stats.c.url == url)))[0]
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
+        answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["estimate"] = await self._estimate(page["id"])
         answer["memory"] = await self._memory(page["id"])
@@ -213,6 +237,12 @@ class Reader:
         rows = await self._rows(query)
         return Gone(rows[0]["gone_since"], rows[0]["status"]) if rows else None
 
+    async def _host_in_trouble(self, host_id: int) -> Row:
+        host = tables.hosts.c
+        wanted = (host.blocked, host.blocked_until, host.failures)
+        found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
+        return found | {"blocked": bool(found["blocked"])}
+
     async def _estimate(self, page_id: int) -> Row | None:
         found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))
         if not found:
@@ -222,6 +252,8 @@ class Reader:
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def _memory(self, page_id: int) -> Row | None:
+        from crawld.store.memories import memory_of  # brings numpy along, which no other question needs
+
         async with self._opened.connect() as connection:
             row = (
                 await connection.execute(select(tables.versions).where(tables.versions.c.page_id == page_id))

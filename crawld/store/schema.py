@@ -1,16 +1,16 @@
 """Bringing a database to this version's tables with Alembic, and refusing what is not ours or newer."""
 
-from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 import crawld
 from crawld.errors import StoreError
+from crawld.store.revisions import current_revision, known_revisions
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 
 def migrations_directory() -> Path:
@@ -22,39 +22,30 @@ def migrations_directory() -> Path:
     raise StoreError(f"the migrations are missing beside {package}: install crawld again")
 
 
-def alembic_config(connection: Connection) -> Config:
+def alembic_config(connection: Connection) -> "Config":
     """Alembic told where the migrations lie and which connection to use; there is no ini file."""
+    from alembic.config import Config  # only who migrates waits for Alembic
+
     config = Config()
     config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
 
-@lru_cache
-def _revisions(directory: Path) -> tuple[str, ...]:
-    """Every revision this version knows, the latest first; read once, because it means importing files."""
-    config = Config()
-    config.set_main_option("script_location", str(directory).replace("%", "%%"))
-    found = tuple(script.revision for script in ScriptDirectory.from_config(config).walk_revisions())
-    if not found:
-        raise StoreError(f"there are no migrations in {directory}: install crawld again")
-    return found
-
-
 def latest_revision() -> str:
     """The revision this version of crawld wants."""
-    return _revisions(migrations_directory())[0]
+    return known_revisions(migrations_directory())[0]
 
 
 def check_revision(connection: Connection, shown: str) -> str | None:
     """The database's revision, None where it is empty; StoreError where it is newer than this program or not ours."""
-    current = MigrationContext.configure(connection).get_current_revision()
+    current = current_revision(connection)
     if current is None:
         tables = inspect(connection).get_table_names()
         if tables and tables != ["alembic_version"]:
             raise StoreError(f"{shown} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own")
         return None
-    if current not in _revisions(migrations_directory()):
+    if current not in known_revisions(migrations_directory()):
         raise StoreError(
             f"the database {shown} was written by a newer crawld (revision {current}): install that version again"
         )
@@ -63,6 +54,8 @@ def check_revision(connection: Connection, shown: str) -> str | None:
 
 def migrate(connection: Connection, shown: str) -> None:
     """Bring the database up to this version, all or nothing."""
+    from alembic import command
+
     if check_revision(connection, shown) != latest_revision():
         command.upgrade(alembic_config(connection), "head")
 

@@ -90,7 +90,7 @@ class SqlStore:
         self._keep_bodies = keep_bodies
         self._clock = clock or SystemClock()
         self._pruning = Pruning(retention or Retention())
-        self._writer = Writer(self._commit, commit_interval)
+        self._writer = Writer(self._commit, commit_interval, self._clock)
         self._memories = RecentMemories()
         self._memory_reader = MemoryReader()
         self._lock: FileLock | None = None
@@ -152,6 +152,11 @@ class SqlStore:
     def trouble(self) -> str | None:
         """Why the last commit failed, None while all is well."""
         return self._writer.trouble
+
+    @property
+    def trouble_since(self) -> float | None:
+        """When commits began to fail, None while all is well."""
+        return self._writer.trouble_since
 
     @property
     def lost(self) -> int:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from crawld.errors import StoreError
-from crawld.interfaces import Record
+from crawld.interfaces import Clock, Record
 from crawld.store.batch import Item
 from crawld.store.engine import is_passing
 
@@ -28,8 +28,9 @@ SLOWEST_RETRY_SECONDS = 5.0
 class Writer:
     """Commits what is queued at most `interval` seconds later, as long as the database keeps up."""
 
-    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[None]], interval: float) -> None:
+    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[None]], interval: float, clock: Clock) -> None:
         self._commit = commit
+        self._clock = clock
         self._gather = interval / 4  # the rest is for the commit under way and our own
         self._queue: deque[Item] = deque()
         self._bytes = 0
@@ -40,6 +41,7 @@ class Writer:
         self._progress = asyncio.Condition()
         self._closing = False
         self._trouble: Exception | None = None
+        self._trouble_since: float | None = None
         self._task: asyncio.Task[None] | None = None
         self.lost = 0  # items given up for good
 
@@ -57,6 +59,11 @@ class Writer:
     def trouble(self) -> str | None:
         """Why the last commit failed, None while all is well."""
         return None if self._trouble is None else str(getattr(self._trouble, "orig", None) or self._trouble)
+
+    @property
+    def trouble_since(self) -> float | None:
+        """When commits began to fail (UTC seconds), None while all is well."""
+        return self._trouble_since
 
     @property
     def _full(self) -> bool:
@@ -139,6 +146,7 @@ class Writer:
                     return True
                 if self._trouble is None:
                     log.warning("the store cannot be written, trying again: %s", getattr(error, "orig", error))
+                    self._trouble_since = self._clock.now()
                 self._trouble = error
                 if self._closing and waited >= LAST_TRY_SECONDS:
                     self._queue.extendleft(reversed(items))
@@ -149,7 +157,7 @@ class Writer:
             else:
                 if self._trouble is not None:
                     log.warning("the store can be written again, %d items waiting", self.backlog)
-                    self._trouble = None
+                    self._trouble = self._trouble_since = None
                 await self._settle(items)
                 return True
 

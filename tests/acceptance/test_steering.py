@@ -146,7 +146,7 @@ async def test_stats_explain_and_get_work_with_and_without_the_daemon(tmp_path: 
             assert isinstance(json.loads(done.out), list)
         assert "freshness" in (await command("stats", "--pages", *given, cwd=tmp_path)).out
         explained = await command("explain", url, *given, cwd=tmp_path)
-        assert "no daemon is running" in explained.out
+        assert "crawld is not running" in explained.out
         copy = await command("get", url, *given, cwd=tmp_path)
         assert "Page /ok/1" in copy.out
         assert "fetched" in copy.err

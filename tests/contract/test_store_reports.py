@@ -218,3 +218,34 @@ async def test_what_is_no_database_of_ours_cannot_be_read(store_url: str, tmp_pa
     with pytest.raises(StoreError, match=match):
         async with Reader(store_url):
             pass
+
+
+async def test_troubles_are_counted_without_a_daemon(store: SqlStore, store_url: str) -> None:
+    """Hosts in back-off and blocked with their pages, pages overdue, and the window of the latest audits."""
+    lines = [*wanted("a", "b", "c"), Wanted("https://other.example/", 1.0), Wanted("https://well.example/", 1.0)]
+    await store.adopt(lines, origin="list", now=NOW - 9 * HOUR)
+    blocked = HostState("other.example", blocked=True)
+    store.record(record(1, Verdict.NEW, at=NOW - 8 * HOUR, host=HostState("example.org", NOW + 60.0, 3)))
+    store.record(record(2, Verdict.NEW, at=NOW - HOUR, host=blocked))
+    for at in (NOW - 50.0, NOW - 40.0, NOW - 30.0):
+        store.record(record(2, Verdict.UNCHANGED, at=at, audit=True))
+    await store.flush()
+    async with Reader(store_url) as reader:
+        found = await reader.troubles(NOW, 2 * HOUR)
+    backoff, stopped = found["hosts_in_trouble"]["backoff"], found["hosts_in_trouble"]["blocked"]
+    assert (backoff["count"], backoff["pages"]) == (1, 3)
+    assert backoff["worst"] == [{"host": "example.org", "pages": 3, "until": NOW + 60.0, "failures": 3}]
+    assert (stopped["count"], stopped["worst"][0]["host"]) == (1, "other.example")
+    assert found["overdue"] == {"count": 1, "oldest_crawl_at": NOW - 8 * HOUR}
+    assert found["audits"] == {"count": 3, "first_at": NOW - 50.0, "last_at": NOW - 30.0}
+
+
+async def test_a_posterior_comes_with_its_evidence(store: SqlStore, store_url: str) -> None:
+    """Only pages with an estimate have one; the revisits behind it are counted."""
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+    await store.save_estimates([estimate(1, at=NOW, shape=2.0, rate=600.0)])
+    async with Reader(store_url) as reader:
+        found = await reader.posteriors(["https://example.org/a", "https://example.org/b"])
+    assert list(found) == ["https://example.org/a"]
+    assert (found["https://example.org/a"]["shape"], found["https://example.org/a"]["rate"]) == (2.0, 600.0)
+    assert "evidence" in found["https://example.org/a"]

@@ -183,3 +183,16 @@ def test_a_verdict_is_never_older_than_its_bound(steps: Iterable[tuple[Outcome, 
         verdict = cache.verdict(PAGE, now)
         assert not isinstance(verdict, NeedsFetch)
         assert isinstance(verdict, Allowed) or now < verdict.until <= now + DAY
+
+
+def test_sites_without_robots_txt_are_listed_until_a_fetch_succeeds() -> None:
+    """A site that is closed because of it is named with the cause; one with a good copy is not closed."""
+    cache = learnt(status(503), status(503))
+    (found,) = cache.unavailable(NOW)
+    assert (found.origin, found.reason, found.failures) == ("https://example.org", "status 503", 2)
+    assert found.until == NOW + 2 * FIRST_WAIT
+    cache.learn(ROBOTS, file(), NOW)
+    assert cache.unavailable(NOW) == []
+    cache.learn(ROBOTS, status(503), NOW)
+    assert cache.unavailable(NOW) == []
+    assert len(cache.unavailable(NOW + STALE_KEPT)) == 1

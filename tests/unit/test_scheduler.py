@@ -152,3 +152,14 @@ def test_values_go_by_the_caution_last_taught() -> None:
     assert cautious is not None
     assert believed < 1.1
     assert cautious > 3.0
+
+
+def test_some_waiting_pages_are_those_that_could_be_asked() -> None:
+    """Pages whose own wait is over come alone; where all wait, any of them do; held ones never."""
+    made = Scheduler(Scan(Linear(), intervals=Intervals(longest=1e9, shortest=60.0)))
+    last = np.array([0.0, 0.0, 100.0, np.nan])
+    made.add(Arrivals(np.arange(4), np.zeros(4, dtype=np.int64), np.ones(4), last))
+    assert made.some_waiting(70.0, 10) == [0, 1, 3]
+    assert made.some_waiting(70.0, 2) == [0, 3]
+    assert made.pick(30.0) == 3
+    assert made.some_waiting(30.0, 10) == [0, 1, 2]

@@ -1,0 +1,190 @@
+"""Tables that fit the terminal: what a row is about stays, figures go first.
+
+A table is first tried in full, then with brief cells, then without its least important columns. What names a row, a
+URL or a host, keeps its width as long as other columns can go, and is then shortened in the middle. Where nobody has
+set a width, as in a pipe, nothing is left out.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from crawld.model.moment import format_age, format_moment
+from crawld.model.slot import format_duration
+
+NAME_SHARE = 0.75
+"""Of the width that other columns must leave to what names a row, before it is shortened."""
+SHORTEST_NAME = 16
+GAP, BOXED_GAP = 2, 3
+WIDEST = 10_000
+ESSENTIAL = 100
+"""The importance of columns that never go."""
+
+Row = Mapping[str, Any]
+Show = Callable[[Row], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: what it shows of a row, in full and in brief, and how long it stays where room is short."""
+
+    heading: str
+    full: Show
+    brief: Show
+    stays: int
+    left: bool = False
+    name: bool = False  # names the row: never goes, and is shortened last
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
+    stream = sys.stderr if stderr else sys.stdout
+    bounded = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return Console(stderr=stderr, width=None if bounded else WIDEST, highlight=False)
+
+
+def name(key: str) -> Column:
+    """What the row is about."""
+    return Column(_heading(key), _text(key), _text(key), ESSENTIAL, left=True, name=True)
+
+
+def word(key: str, stays: int) -> Column:
+    """A word."""
+    return Column(_heading(key), _text(key), _text(key), stays, left=True)
+
+
+def number(key: str, stays: int, heading: str | None = None) -> Column:
+    """A count or a figure."""
+    return Column(heading or _heading(key), _figure(key), _figure(key), stays)
+
+
+def moment(key: str, stays: int) -> Column:
+    """A moment: its date and age, in brief its age."""
+
+    def full(row: Row) -> str:
+        return "–" if not row.get(key) else format_moment(row[key], time.time())
+
+    def brief(row: Row) -> str:
+        return "–" if not row.get(key) else format_age(row[key], time.time())
+
+    return Column(_heading(key), full, brief, stays)
+
+
+def duration(key: str, stays: int, heading: str | None = None) -> Column:
+    """A length of time."""
+
+    def show(row: Row) -> str:
+        return "–" if row.get(key) is None else format_duration(row[key])
+
+    return Column(heading or _heading(key), show, show, stays)
+
+
+def figure(value: Any) -> str:
+    """A number short, nothing as a dash, all else as it is."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def weight(value: float) -> str:
+    """An importance as a list has it: `1`, `2.5`, `1234567`."""
+    short = f"{value:g}"
+    return short if "e" not in short else f"{value:.0f}" if abs(value) >= 1 else "0"
+
+
+def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_out: int = 0) -> None:
+    """Rows as a table that fits; says so where there are none, or more than shown."""
+    where = console()
+    if not rows:
+        where.print(f"{title}: nothing yet")
+        return
+    where.print(Text(title, style="italic"))
+    where.print(fitted(rows, columns, where.width))
+    if left_out:
+        where.print(f"… and {left_out} more: --limit 0 shows all")
+
+
+def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: str | None = None) -> Table:
+    """The rows as a table no wider than that, in a box where it has a title."""
+    gap = GAP if title is None else BOXED_GAP
+    shown, cells = _choose(rows, columns, width + gap - (0 if title is None else 4), gap)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)) if title is None else Table(title=title)
+    for column in shown:
+        table.add_column(column.heading, justify="left" if column.left else "right", no_wrap=not column.left)
+    for row in cells:
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    return table
+
+
+def _choose(
+    rows: Sequence[Row], columns: Sequence[Column], width: int, gap: int
+) -> tuple[list[Column], list[list[str]]]:
+    shown, brief = list(columns), False
+    while True:
+        cells = [[(column.brief if brief else column.full)(row) for column in shown] for row in rows]
+        widths = [
+            max(cell_len(column.heading), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(shown)
+        ]
+        names = [at for at, column in enumerate(shown) if column.name]
+        others = sum(widths) - sum(widths[at] for at in names) + gap * len(shown)
+        room = width - others
+        if sum(widths[at] for at in names) <= room:
+            return shown, cells
+        going = min((column for column in shown if column.stays < ESSENTIAL), key=_stays, default=None)
+        if not brief:
+            brief = True
+        elif going is not None and room < max(NAME_SHARE * width, SHORTEST_NAME):
+            shown.remove(going)
+        else:
+            return shown, _shortened(cells, names, max(room, SHORTEST_NAME))
+
+
+def _stays(column: Column) -> int:
+    return column.stays
+
+
+def _shortened(cells: list[list[str]], names: Sequence[int], room: int) -> list[list[str]]:
+    """Names cut in the middle so that they fit together, all to the same length."""
+    each = max(room // max(len(names), 1), 8)
+    return [[shorten(cell, each) if at in names else cell for at, cell in enumerate(row)] for row in cells]
+
+
+def shorten(text: str, width: int) -> str:
+    """A text without its middle: a URL keeps its host and the end of its path."""
+    if cell_len(text) <= width:
+        return text
+    head = (width - 1) * 3 // 5
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def print_lines(pairs: Sequence[tuple[str, str]]) -> None:
+    """Labels with what is to say of each, folded so that nothing is lost."""
+    where = console()
+    indent = max(cell_len(label) for label, _ in pairs) + GAP
+    for label, text in pairs:
+        folded = Text(text).wrap(where, max(where.width - indent, SHORTEST_NAME), overflow="fold")
+        for at, line in enumerate(folded):
+            line.rstrip()
+            where.print(Text(label.ljust(indent) if at == 0 else " " * indent, style="bold").append(line))
+
+
+def _heading(key: str) -> str:
+    return key.removesuffix("_at").replace("_", " ")
+
+
+def _text(key: str) -> Show:
+    return lambda row: "–" if row.get(key) is None else str(row[key])
+
+
+def _figure(key: str) -> Show:
+    return lambda row: figure(row.get(key))

@@ -1,0 +1,133 @@
+"""Why a page is not crawled just now, from what the daemon holds in memory."""
+
+import math
+
+import numpy as np
+
+from crawld.daemon.pages import Pages
+from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
+from crawld.model.host import HostTrouble, sum_up
+from crawld.model.page import Page, PageState
+from crawld.model.slot import format_duration
+from crawld.model.why import Reason, Why
+from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.scheduler import Scheduler
+
+Verdict = Allowed | Disallowed | NeedsFetch
+
+
+class Reasons:
+    """Looks at the parts that can keep a page from being crawled; each gives at most one reason."""
+
+    def __init__(self, scheduler: Scheduler, gate: HostGate, pages: Pages, robots: Robots, store: Store) -> None:
+        self._scheduler, self._gate, self._pages, self._robots, self._store = scheduler, gate, pages, robots, store
+
+    def of(self, page: Page, now: float) -> list[Reason]:
+        """Everything that keeps the page from being crawled now, but for its crawl value; in the table's order."""
+        if self._scheduler.held(page.id):
+            return [Reason(Why.CRAWLING)]
+        verdict = self._robots.verdict(page.url, now)
+        found = (
+            store_reason(self._store, now),
+            *host_reasons(self._gate, self._gate.host(page.host), now),
+            self._robots_reason(page, verdict, now),
+            self._page_reason(page, verdict, now),
+        )
+        return [reason for reason in found if reason is not None]
+
+    def _robots_reason(self, page: Page, verdict: Verdict, now: float) -> Reason | None:
+        if isinstance(verdict, Disallowed):
+            if verdict.by_rule:
+                return Reason(Why.DISALLOWED, verdict.until)
+            cause = verdict.reason.partition(": ")[2]
+            return Reason(Why.ROBOTS_UNAVAILABLE, verdict.until, f" ({cause})" if cause else "")
+        if isinstance(verdict, NeedsFetch):
+            # It is fetched as soon as its host may be asked.
+            until = max(now, float(self._gate.earliest[self._gate.host(page.host)]))
+            forbade = self._pages.state(page.id) is PageState.DISALLOWED  # when it was read last
+            return Reason(Why.DISALLOWED if forbade else Why.ROBOTS_UNKNOWN, until)
+        return None
+
+    def _page_reason(self, page: Page, verdict: Verdict, now: float) -> Reason | None:
+        """What the page itself waits for: its own failures, being gone, or its least interval."""
+        until = self._scheduler.waits_until(page.id)
+        if until <= now or isinstance(verdict, Disallowed):  # a forbidden page waits for robots.txt alone
+            return None
+        state, failures = self._pages.state(page.id), self._pages.failures(page.id)
+        if state is PageState.GONE:
+            return Reason(Why.GONE, until)
+        if state is PageState.FAILING and failures:
+            return Reason(Why.FAILING, until, f" {times(failures)}")
+        shortest = self._scheduler.chooser.pages.intervals.shortest
+        last = self._scheduler.last_success(page.id)
+        if not math.isnan(last) and until <= last + shortest + 1.0:
+            return Reason(Why.MIN_INTERVAL, until, f" ({format_duration(shortest)})")
+        # Only robots.txt makes a page wait that neither failed nor was crawled; it allows the page by now.
+        if state is PageState.DISALLOWED:
+            return Reason(Why.DISALLOWED, until)
+        return Reason(Why.ROBOTS_UNAVAILABLE, until)
+
+
+def store_reason(store: Store, now: float) -> Reason | None:
+    """That nothing is crawled while it could not be recorded."""
+    if store.healthy:
+        return None
+    since = "" if store.trouble_since is None else f" since {format_duration(now - store.trouble_since)}"
+    return Reason(Why.STORE_UNWELL, None, f"{since}: {store.trouble or 'its queue is full'}")
+
+
+def host_reasons(gate: HostGate, host: int, now: float) -> list[Reason]:
+    """What keeps a host from being asked: the operator, its own wish, its failures, or requests to it just now."""
+    state = gate.export(host)
+    found = []
+    if state.blocked:
+        found.append(Reason(Why.HOST_BLOCKED))
+    if state.blocked_until > now:
+        if gate.asked_until(host) >= state.blocked_until:
+            found.append(Reason(Why.HOST_ASKED_TO_WAIT, state.blocked_until))
+        else:
+            found.append(Reason(Why.HOST_BACKOFF, state.blocked_until, f" after {failures(state.failures)}"))
+    if not found and not gate.ready(host, now):
+        found.append(_busy(gate, host, now))
+    return found
+
+
+def _busy(gate: HostGate, host: int, now: float) -> Reason:
+    if math.isinf(gate.ready_at[host]):
+        return Reason(Why.HOST_BUSY, now, f": {gate.in_flight[host]} in flight, as many as politeness.per_host allows")
+    text = f": it was asked a moment ago, and {delay_of(gate, host)} is between requests"
+    return Reason(Why.HOST_BUSY, float(gate.earliest[host]), text)
+
+
+def delay_of(gate: HostGate, host: int) -> str:
+    """The spacing of a host with who set it: `politeness.delay 1s`."""
+    state, seconds = gate.export(host), float(gate.delay[host])
+    by = "politeness.delay"
+    if state.delay is not None:
+        by = "the operator's delay"
+    elif state.crawl_delay is not None and seconds > gate.spacing:
+        by = "Crawl-delay"
+    return f"{by} {format_duration(seconds).replace(' ', '')}"
+
+
+def hosts_in_trouble(gate: HostGate, pages: Pages, now: float) -> dict[str, object]:
+    """The hosts that are blocked by the operator and those that wait for their back-off, as JSON, largest first."""
+    blocked: list[HostTrouble] = []
+    waiting: list[HostTrouble] = []
+    for host in np.flatnonzero(gate.earliest[: gate.size] > now).tolist():
+        state = gate.export(host)
+        pages_there = pages.on_host(state.name)
+        if pages_there and (state.blocked or state.blocked_until > now):
+            found = HostTrouble(state.name, pages_there, state.blocked_until, state.failures)
+            (blocked if state.blocked else waiting).append(found)
+    return {"blocked": sum_up(blocked), "backoff": sum_up(waiting)}
+
+
+def times(count: int) -> str:
+    """`once`, `3 times in a row`."""
+    return "once" if count == 1 else f"{count} times in a row"
+
+
+def failures(count: int) -> str:
+    """`1 failure`, `3 failures in a row`."""
+    return "1 failure" if count == 1 else f"{count} failures in a row"

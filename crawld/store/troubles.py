@@ -1,0 +1,53 @@
+"""What the database knows of trouble: hosts that may not be asked, pages overdue or failing, and the latest audits."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sqlalchemy import func, or_, select, text
+
+from crawld.model.crawl import Verdict
+from crawld.model.host import HostTrouble, sum_up
+from crawld.model.page import PageState
+from crawld.store import tables
+
+Row = dict[str, Any]
+Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
+_page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
+
+
+async def hosts_in_trouble(ask: Ask, now: float) -> Row:
+    """The hosts with pages that the operator has blocked, and those in back-off; the largest of each by name."""
+    there = (
+        select(func.count())
+        .where(_page.host_id == _host.id, _page.state != PageState.RETIRED.value)
+        .scalar_subquery()
+        .label("pages")
+    )
+    query = select(_host.name, _host.blocked, _host.blocked_until, _host.failures, there)
+    rows = [row for row in await ask(query.where(or_(_host.blocked, _host.blocked_until > now))) if row["pages"]]
+    split: dict[bool, list[HostTrouble]] = {True: [], False: []}
+    for row in rows:
+        found = HostTrouble(row["name"], row["pages"], row["blocked_until"], row["failures"])
+        split[bool(row["blocked"])].append(found)
+    return {"blocked": sum_up(split[True]), "backoff": sum_up(split[False])}
+
+
+async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:
+    """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
+    late = (
+        _page.state.in_([PageState.LIVE.value, PageState.FAILING.value]),
+        _page.last_success < now - longest,
+    )
+    query = select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
+    return (await ask(query))[0]
+
+
+async def latest_audits(ask: Ask, most: int) -> Row:
+    """How many audits the measured freshness rests on, and over which time."""
+    audited = (
+        select(_crawl.at).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
+        .order_by(_crawl.at.desc()).limit(most).subquery()
+    )  # fmt: skip
+    times = audited.c.at
+    query = select(func.count().label("count"), func.min(times).label("first_at"), func.max(times).label("last_at"))
+    return (await ask(query))[0]

@@ -1,0 +1,34 @@
+"""Idle slots are counted with their reason, without looking for it at every slot."""
+
+from crawld.daemon.idle import SPAN_SECONDS, SPANS, SlotLog
+from crawld.model.why import Why
+
+
+def test_a_look_speaks_for_the_slots_of_a_second() -> None:
+    """However many slots are idle, the reason is looked for once a second; a known one is taken as it is."""
+    looks: list[float] = []
+
+    def look(now: float) -> Why:
+        looks.append(now)
+        return Why.HOST_BUSY
+
+    slots = SlotLog(look)
+    for at in range(2000):
+        slots.idle(at / 1000, 0.0)
+        slots.count(at / 1000, 1, 0)
+    slots.idle(2.0, 0.0, Why.STORE_UNWELL)
+    slots.count(2.0, 1, 7)
+    assert len(looks) == 2
+    found = slots.report(2.0)
+    assert (found["slots"], found["idle"], found["skipped"]) == (2001, 2001, 7)
+    assert found["idle_because"] == {"host_busy": 2000, "store_unwell": 1}
+
+
+def test_old_slots_are_forgotten() -> None:
+    """The report covers the last minutes only, also after a long pause."""
+    slots = SlotLog(lambda _: Why.NO_PAGES)
+    for at in range(1000):
+        slots.idle(float(at), 0.0)
+        slots.count(float(at), 1, 0)
+    assert slots.report(999.0)["slots"] == SPAN_SECONDS * SPANS
+    assert slots.report(99_999.0)["slots"] == 0

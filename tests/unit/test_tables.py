@@ -1,0 +1,203 @@
+"""Every table at 60 and at 80 columns: no line is too long, and what a row is about is still there."""
+
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from crawld.cli import explain, stats, tables
+from crawld.cli.demo_report import print_report
+from crawld.cli.explain_reasons import explained
+from crawld.cli.remote import Answer
+from crawld.sim.report import print_list, print_tables
+from crawld.sim.trial import Experiment, Outcome, Trial, conclude, run_trials
+
+NOW = 1_795_000_000.0
+LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
+PAGE: dict[str, Any] = {
+    "url": LONG, "host": "www.a-rather-long-host-name.example.org:8443", "importance": 1234567.0, "state": "disallowed",
+    "crawls": 123456, "changes": 12345, "failures": 1234, "signals": 99, "copies": 5, "pages": 1000000,
+    "last_crawl_at": NOW - 200, "last_change_at": NOW - 5e7, "change_rate": 1 / 324, "alpha": 1 / 400, "freshness": 0.5,
+    "staleness": 0.7, "shape": 4.0, "rate": 1600.0, "evidence": 12, "blocked": False, "blocked_until": NOW + 5e9,
+    "source": "sitemap", "polls": 123456, "stale": 5, "site_events": 7, "precision": 0.5, "recall": 0.25,
+    "bin": 3, "predicted_low": 0.3, "predicted_high": 0.4, "predicted": 0.35, "seen": 0.4,
+    "at": NOW - 1e6, "verdict": "unchanged", "status": 304, "trouble": "too_many_redirects", "tau": 1e7,
+    "magnitude": 0.123, "bytes": 10_000_000, "duration": 12.3, "seen_at": NOW - 5, "claimed_at": NOW - 9e8,
+}  # fmt: skip
+VIEWS = {**stats.VIEWS, "crawls": explain.CRAWLS, "signals of a page": explain.SIGNALS}
+MUST_STAY = {
+    "pages": ["https://www.", "page-17.html"], "hosts": ["www.a-rather", ":8443"], "crawls": ["unchanged"],
+    "signals": ["www.a-rather", ":8443"], "calibration": ["0.3-0.4"], "signals of a page": ["sitemap"],
+}  # fmt: skip
+
+
+def rendered(table: object, width: int) -> list[str]:
+    """The lines of a table in a terminal of that width."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().splitlines()
+
+
+def check(shown: list[str], width: int) -> str:
+    """No line is too long, and no time or figure is in exponent form."""
+    assert [line for line in shown if len(line) > width] == []
+    text = "\n".join(shown)
+    assert not re.search(r"\d[eE][+-]?\d", text), text
+    return text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("view", VIEWS)
+def test_tables_fit_and_keep_what_a_row_is_about(view: str, width: int) -> None:
+    """Figures go first; URL, host and verdict stay, a long URL with its host and the end of its path."""
+    text = check(rendered(tables.fitted([PAGE, PAGE], VIEWS[view], width), width), width)
+    assert [words for words in MUST_STAY[view] if words not in text] == []
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_url_that_fits_is_not_shortened(width: int) -> None:
+    """A URL of three quarters of the width stays whole; columns that still have room stay beside it."""
+    url = "http://127.0.0.1:45123/".ljust(width * 3 // 4, "x")
+    text = check(rendered(tables.fitted([PAGE | {"url": url}], stats.VIEWS["pages"], width), width), width)
+    assert url in text
+    assert "0.500" in text
+
+
+def test_without_a_limit_nothing_is_left_out() -> None:
+    """A pipe gets every column, each URL whole, and times as dates with their age."""
+    text = "\n".join(rendered(tables.fitted([PAGE], stats.VIEWS["pages"], tables.WIDEST), tables.WIDEST))
+    assert all(column.heading in text for column in stats.VIEWS["pages"])
+    assert LONG in text
+    assert "2026-11-18 11:03 UTC (" in text
+    assert "every 5.4 min, likely " in text
+
+
+def overall() -> dict[str, Any]:
+    """A summary with every trouble there is."""
+    worst = {"host": PAGE["host"], "pages": 1000000, "until": NOW + 1e6, "failures": 7}
+    hosts = {"count": 3, "pages": 1200000, "worst": [worst]}
+    robots = {"origin": "https://" + PAGE["host"], "reason": "status 503", "failures": 2, "until": NOW + 100}
+    daemon = {
+        "pid": 4242, "paused": False, "bandwidth": 10.0, "requests": 1234567, "uptime_seconds": 1e6,
+        "min_interval_seconds": 60.0, "max_interval_seconds": 86400.0, "hosts": {"blocked": hosts, "backoff": hosts},
+        "measured_freshness": {"mean": 0.5, "low": 0.4, "high": 0.6},
+        "store": {"healthy": False, "trouble": "database or disk is full", "since": NOW - 99, "backlog": 7, "lost": 2},
+        "robots_unavailable": {"count": 1, "worst": [robots]},
+        "slots": {"seconds": 120.0, "slots": 1200, "idle": 1080, "skipped": 100, "idle_because": {"host_busy": 1080},
+                  "bottleneck": "one host, politeness.delay 1s allows 1/s of 10/s"},
+    }  # fmt: skip
+    return {
+        "daemon": daemon, "daemon_state": {"state": "running", "pid": 4242}, "pages": 1000000, "hosts": 3,
+        "states": {"waiting": 1, "live": 2, "failing": 3, "disallowed": 4, "gone": 5, "retired": 6},
+        "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
+        "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
+        "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
+        "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_summary_fits_and_shows_trouble_first(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every kind of trouble is a sentence before the first figure, the store before all else."""
+    from crawld.cli.troubles import troubles
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    facts = overall()
+    found = troubles(facts, NOW)
+    assert [one.kind for one in found] == [
+        "store", "lost", "no_crawls", "host_backoff", "host_blocked", "robots_unavailable", "overdue", "failing",
+        "idle_slots", "skipped_slots",
+    ]  # fmt: skip
+    facts["trouble"] = [{"kind": one.kind, "sentence": one.sentence} for one in found]
+    tables.print_lines(stats._lines(facts))
+    text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
+    assert text.startswith("trouble the store cannot write since")
+    assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
+    assert "12 pages overdue beyond max_interval 24 h" in text
+    assert "0.500 measured (95 %: 0.400 to 0.600) by 40 audits since" in text
+
+
+def test_a_quiet_daemon_is_well() -> None:
+    """Slots that nobody needs are no trouble."""
+    from crawld.cli.troubles import troubles
+
+    facts = overall()
+    none = {"count": 0, "pages": 0, "worst": []}
+    facts["daemon"] |= {
+        "store": {"healthy": True, "trouble": None, "since": None, "backlog": 0, "lost": 0},
+        "hosts": {"blocked": none, "backoff": none}, "robots_unavailable": none,
+        "slots": facts["daemon"]["slots"] | {"skipped": 0, "idle_because": {"min_interval": 1080}},
+    }  # fmt: skip
+    facts |= {"overdue": {"count": 0, "oldest_crawl_at": None}, "last_crawl_at": NOW, "states": {"failing": 0}}
+    assert troubles(facts, NOW) == []
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of it, tables included; the URL is folded, not cut."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    page = PAGE | {
+        "state": "gone", "retired_at": None, "memory": {"volatile_blocks": 3},
+        "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "failures": 9},
+        "estimate": {"shape": 4.0, "rate": 1600.0, "crawls": 12, "signals": {"sitemap": 9}, "kappa": {"sitemap": 0.5},
+                     "gamma": {"sitemap": 1e-4}},
+        "last_crawls": [PAGE | {"detail": "a long detail of what went wrong " * 3}] * 3, "last_signals": [PAGE],
+        "now": None,
+    }  # fmt: skip
+    page |= explained(page, Answer(state="not_running"), NOW)
+    assert page["reason"] == "not_running"
+    assert {one["reason"] for one in page["reasons"]} == {"not_running", "host_blocked", "gone"}
+    explain._print(page)
+    text = check(capsys.readouterr().out.splitlines(), width)
+    assert LONG in re.sub(r"\n +", "", text)
+    assert "crawld is not running" in text
+    assert "unchanged" in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_demos_report_fits(width: int) -> None:
+    """Its tables keep the URL; the query to copy is the one line that may be longer."""
+    row = {"url": LONG, "sitemap": "honest", "importance": 9.5, "changes": 3, "crawls": 44, "freshness_true": 0.7511}
+    report = {
+        "freshness_true": 0.775, "freshness_predicted": 0.784, "freshness_uniform": 0.691, "requests": 589,
+        "requests_uniform": 588, "bandwidth_text": "10/s", "seconds": 60.0, "judged_seconds": 40.0, "pages": 60,
+        "freshest": [row] * 5, "stalest": [row] * 5, "database": "x.db",
+    }  # fmt: skip
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        print_report(report, console)
+    text = check([line for line in captured.get().splitlines() if "sqlite3" not in line], width)
+    assert text.count("page-17.html") == 10
+    assert "round robin" in text
+
+
+def outcome() -> Outcome:
+    """An experiment with long names and many measures."""
+
+    def measure(trial: Trial) -> dict[str, float]:
+        return {"accuracy": 0.5 + trial.repeat / 10} | {f"measure_number_{i}": 12345.6789 for i in range(8)}
+
+    names = ("binary-lambdacrawl", "lambdacrawl-approximate")
+    experiment = Experiment(
+        name="a-long-name-of-one", shows="what it shows " * 8, pages=(1000,), repeats=2, contestants=names,
+        measure=measure, pairs=(names,), settings={"bandwidth": 1},
+    )  # fmt: skip
+    trials = experiment.trials(experiment.pages, experiment.repeats, 1)
+    return conclude(experiment, dict(run_trials(experiment, trials, 1)), 1)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_simulators_tables_fit(width: int) -> None:
+    """Measures that find no room stand in further tables, each with its policy; nothing is cut."""
+    found, console = outcome(), Console(width=width, color_system=None)
+    with console.capture() as captured:
+        print_tables(found, console)
+        print_list([found.experiment], console)
+    text = check(captured.get().splitlines(), width)
+    assert all(f"measure_number_{i}" in text for i in range(8))
+    assert "…" not in text
+    assert text.count("binary-lambdacrawl") >= 3

@@ -23,6 +23,7 @@ MOST_HEADERS = 10
 MOST_IN_HEADER = 300
 """Menus are looked for in the first headers of a page, in so many elements of each."""
 LONGEST_STYLE = 2_000
+LONGEST_CLASS = 200
 
 KIND_OF_ROLE = {
     "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
@@ -55,7 +56,9 @@ _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _HIDDEN, _STYLE, _ROLE = (etree.XPath(f"//*/@{name}") for name in ("hidden", "style", "role"))
 _STYLES = etree.XPath("//*/@style", smart_strings=False)
 _MATTERS = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
-_HOLDS_TITLE = etree.XPath("boolean(.//h1) and not(ancestor::article or ancestor::section or ancestor::main)")
+_OF_PAGE = etree.XPath(
+    f"not({' or '.join(f'ancestor::{name}' for name in ('article', 'section', 'main', 'aside', 'nav'))})"
+)
 
 
 def mark(element: Any, kind: str) -> None:
@@ -126,6 +129,7 @@ def mark_frame(root: Any) -> None:
             headers.append(element)
         elif element.tag == "aside" and _is_callout(element):
             mark(element, "callout")
+    banners = [header for header in headers if _OF_PAGE(header)][:1]  # the others are headers of posts
     for value in islice(_ROLE(root), MOST_MARKED):
         kind = next((KIND_OF_ROLE[role] for role in _words(value) if role in KIND_OF_ROLE), None)
         if kind is not None:
@@ -133,11 +137,11 @@ def mark_frame(root: Any) -> None:
             has_main = has_main or kind == "main"
             mark(element, kind)
             if kind == "banner":
-                headers.append(element)
+                banners.append(element)
     if not has_main:
-        headers += _mark_named(root)
-    for element in headers[:MOST_HEADERS]:
-        if _HOLDS_TITLE(element):
+        banners += _mark_named(root)
+    for element in banners[:MOST_HEADERS]:
+        if next(element.iter("h1"), None) is not None and _OF_PAGE(element):
             _mark_menus(element)
 
 
@@ -147,27 +151,26 @@ def _is_callout(aside: Any) -> bool:
 
 
 def _mark_named(root: Any) -> list[Any]:
-    """Mark elements by id or class, outside of articles; returns the headers among them."""
-    headers = []
-    found = 0
-    for element in root.iter(*_NAMED):
-        kind = _kind_of_classes(element.get("class"))
-        if kind is None:
-            kind = KIND_OF_ID.get(element.get("id"))
-        if kind is None or any(above.tag == "article" for above in element.iterancestors()):
-            continue
-        mark(element, kind)
-        if kind == "banner":
-            headers.append(element)
-        found += 1
-        if found == MOST_NAMED:
-            break
-    return headers
+    """Mark elements by id or class, outside of articles; returns the banners among them."""
+    banners = []
+    named = ((element, _kind_by_name(element)) for element in root.iter(*_NAMED))
+    for element, kind in islice(((element, kind) for element, kind in named if kind is not None), MOST_NAMED):
+        if not any(above.tag == "article" for above in element.iterancestors()):
+            mark(element, kind)
+            if kind == "banner":
+                banners.append(element)
+    return banners
+
+
+def _kind_by_name(element: Any) -> str | None:
+    classes = element.get("class")
+    kind = _kind_of_classes(classes[:LONGEST_CLASS]) if classes else None
+    return kind or KIND_OF_ID.get(element.get("id"))
 
 
 @lru_cache(4096)
-def _kind_of_classes(classes: str | None) -> str | None:
-    return next((KIND_OF_NAME[word] for word in _words(classes or "") if word in KIND_OF_NAME), None)
+def _kind_of_classes(classes: str) -> str | None:
+    return next((KIND_OF_NAME[word] for word in _words(classes) if word in KIND_OF_NAME), None)
 
 
 def _words(text: str) -> list[str]:

@@ -31,7 +31,7 @@ PARTS = {
 }
 """Elements that begin and end a block and say what kind of text is inside."""
 INLINE_PARTS = {"title": "title", "svg": "svg", **dict.fromkeys(("desc", "metadata", "defs", "symbol"), "caption")}
-"""Elements that say what kind of text is inside, and of which those in SVG are in the middle of a line."""
+"""Elements that say what kind of text is inside and, in SVG, may stand in the middle of a line."""
 UNSEEN = (
     "script", "style", "template", "noscript", "iframe", "audio", "video", "canvas", "object", "applet", "noembed",
     "noframes", "datalist", "rp", "annotation", "annotation-xml",

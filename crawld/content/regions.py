@@ -57,7 +57,7 @@ class Region:
     pardoned = False
     """Of a header or h1: whether it stays because the only heading of the page is in it."""
     of_article = False
-    """Of a header or footer: whether others are before or after it, and are the page's."""
+    """Of a header or footer: whether it belongs to a part of the page, as another is the page's."""
     inside = False
     """Whether it stays where nothing but main does."""
     fate: str | None = None

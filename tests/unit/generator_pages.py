@@ -120,8 +120,8 @@ PAGES = {
     "a table and nothing said": """<title>{content}</title><table><tr><td><a>{content}</a></td><td><h1>{content}</h1>
         <p>{article}</p></td></tr></table>""",
     "posts in divisions": """<title>{content}</title><header>{frame}</header><div class=post><header><h2>{content}</h2>
-        </header><p>{article}</p><footer>{content}</footer></div><div class=post><header>{content}</header><p>{content}
-        </p><footer>{content}</footer></div><footer>{frame}</footer>""",
+        </header><p>{article}</p><footer>{content}</footer></div><div class=post>
+        <header><h1>{content}</h1><a>{content}</a></header><p>{content}</p><footer>{content}</footer></div><footer>{frame}</footer>""",
     "a banner with the title": """<title>{content}</title><header role=banner><nav>{frame}</nav><h1>{content}</h1>
         <a>{frame}</a></header><div role=main><p>{article}</p></div><footer role=contentinfo>{frame}</footer>""",
     "several articles": """<title>{content}</title><header>{frame}</header><main><article><h2>{content}</h2>

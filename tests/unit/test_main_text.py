@@ -149,6 +149,7 @@ def test_marks_of_our_own_in_a_page_are_text() -> None:
     [
         "<header><h1>x</h1><a>y</a></header>" * 20_000,
         "<div>" * 1_900 + "<aside class=note>x</aside><div class=sidebar>y</div>" * 20_000,
+        "<article>" + "<div>" * 1_900 + "<div class=sidebar>y</div>" * 40_000,
         "<p role=navigation hidden style='display:none'>x" * 60_000,
         "".join(f"<i style='display:none;a:{n}'>x</i>" for n in range(40_000)),
         "<p style='" + "display:none;/*" * 200_000 + "'>x",
@@ -158,7 +159,19 @@ def test_marks_of_our_own_in_a_page_are_text() -> None:
         "<header>" + "<div>" * 1_900 + "<a>y</a>" * 40_000 + "<h1>x",
         "\ufdd0\ufdd1\ufdeb\ufdec\ufded" * 100_000,
     ],
-    ids=["headers", "names", "attributes", "styles", "style", "icons", "title", "spaces", "links", "marks"],
+    ids=[
+        "headers",
+        "names",
+        "names in an article",
+        "attributes",
+        "styles",
+        "style",
+        "icons",
+        "title",
+        "spaces",
+        "links",
+        "marks",
+    ],
 )
 def test_structure_made_to_be_slow(markup: str) -> None:
     """Structure that would be slow to make out is read all the same, and an edit of the text shows."""

@@ -24,9 +24,7 @@ from crawld.store.reports import Reader, StoredBody
 @click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
 @CONFIG
 @DATABASE
-def command(
-    url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None
-) -> None:
+def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:
     """Print the latest copy of a page to standard output, and its age and freshness to standard error.
 
     A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
@@ -66,8 +64,8 @@ def _last_copy(gone: Gone, copy: StoredBody) -> str:
 
 
 def _since(gone: Gone) -> str:
-    status = f" ({gone.status})" if gone.status else ""
-    return f"gone{status} since {_when(gone.since)}"
+    status = f", status {gone.status}" if gone.status else ""
+    return f"gone since {_when(gone.since)}{status}"
 
 
 def _when(at: float) -> str:

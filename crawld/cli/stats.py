@@ -115,7 +115,9 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
         else:
             print_lines(_lines(overall))
         return
-    tables = {view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)}
+    tables = {
+        view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
+    }
     shown = {view: rows[: limit or None] for view, rows in tables.items()}
     if as_json:
         click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))

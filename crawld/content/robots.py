@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from protego import Protego
-from yarl import URL
 
 from crawld.errors import InputError
-from crawld.model.url import normalise
+from crawld.model.url import resolve
 
 LONGEST_ROBOTS = 500 * 1024
 """What lies beyond this many bytes is not read; the RFC asks for at least that much."""
@@ -40,12 +39,12 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsRules:
 
 
 def _sitemaps(parsed: Protego, robots_url: str) -> tuple[str, ...]:
-    """The Sitemap lines as normalised URLs, each once; relative ones count from the robots.txt."""
+    """The targets of the Sitemap lines, each once; relative ones are resolved against the robots.txt."""
     found: dict[str, None] = {}
     for line in parsed.sitemaps:
         try:
-            found[normalise(str(URL(robots_url).join(URL(line))))] = None
-        except (InputError, ValueError):
+            found[resolve(line, robots_url)] = None
+        except InputError:
             continue  # a line that is no URL says nothing
         if len(found) >= MOST_SITEMAPS:
             break

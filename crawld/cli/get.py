@@ -28,5 +28,5 @@ def command(url: str, quiet: bool, config_file: Path | None, database: str | Non
         checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
         fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
         age, seen = (format_duration(time.time() - moment) for moment in (copy.fetched_at, checked))
-        click.echo(f"{wanted}: fetched {age} ago, last seen unchanged {seen} ago{fresh}", err=True)
+        click.echo(f"{copy.url}: fetched {age} ago, last seen unchanged {seen} ago{fresh}", err=True)
     sys.stdout.buffer.write(copy.body)

@@ -146,7 +146,7 @@ class Roster:
     def _follow(self, adoption: Adoption) -> None:
         """Bring memory to what the store has done."""
         self._take_in([*adoption.added, *adoption.returned])
-        for page in adoption.reweighted:
+        for page in (*adoption.reweighted, *adoption.respelt):
             self._pages.put(page)
         self._scheduler.reweight(
             [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])

@@ -38,6 +38,7 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
+from crawld.model.url import identity
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.estimator import Prior
@@ -306,8 +307,8 @@ def _discovery(settings: Settings) -> Discovery | None:
     """Which URLs of sitemaps and feeds become pages."""
     if not settings.discover:
         return None
-    scopes = tuple(site.site for site in settings.discover)
-    return Discovery(lambda url: url.startswith(scopes), max(site.limit for site in settings.discover))
+    scopes = tuple(identity(site.site) for site in settings.discover)
+    return Discovery(lambda url: identity(url).startswith(scopes), max(site.limit for site in settings.discover))
 
 
 def build(

@@ -37,7 +37,7 @@ def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Pat
     if copy is None:
         raise CrawldError(f"there is no copy of {wanted}: not on the list, not crawled yet, or keep_bodies is none")
     if not quiet:
-        click.echo(f"{wanted}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
+        click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
     sys.stdout.buffer.write(_text(copy, config_file) if text else copy.body)
 
 

@@ -16,6 +16,7 @@ from crawld.content.url_list import UrlList, read_url_list
 from crawld.daemon.list_file import read_list
 from crawld.errors import InputError
 from crawld.model.page import BY_HAND, PageState, Wanted
+from crawld.model.url import identity
 from crawld.store import SqlStore
 
 AT_ONCE = 5000
@@ -63,8 +64,9 @@ def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None
         removed = asyncio.run(_retire_in_store(load(config_file, {"database": database}).database, wanted))
     for url in removed:
         click.echo(f"removed {url}")
-    unknown = set(wanted) - set(removed)
-    for url in sorted(unknown):
+    found = {identity(url) for url in removed}
+    unknown = sorted(url for url in wanted if identity(url) not in found)
+    for url in unknown:
         click.echo(f"not here: {url}", err=True)
     if unknown:
         sys.exit(1)

@@ -1,14 +1,12 @@
 """What a sitemap or a feed lists, whatever its form, and the named reasons why one cannot be read."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from urllib.parse import urljoin
 
 from crawld.content.dates import Claim
 from crawld.errors import InputError, ParseError
-from crawld.model.url import normalise
+from crawld.model.url import resolve
 
 MOST_ENTRIES = 50_000  # of one file, as sitemaps.org sets it
 MOST_BYTES = 50 * 1024 * 1024  # of one file, unpacked
@@ -41,7 +39,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One listed URL, normalised, with the time it claims to have changed."""
+    """One listed URL, as it would be asked for, with the time it claims to have changed."""
 
     loc: str
     kind: Kind
@@ -84,20 +82,12 @@ class UnreadableError(ParseError):
         self.reason = reason
 
 
-# Spelt so that normalising would change nothing: most URLs of most files, at a tenth of the cost.
-_PLAIN = re.compile(r"https?://[a-z0-9](?:[a-z0-9-]*\.)+[a-z]{2,}/(?:[A-Za-z0-9_~/-]|(?<!/)\.)*")
-_BREAKS = re.compile(r"[\t\r\n]+")
-
-
 def locate(text: str, base: str) -> str | None:
-    """The normalised URL an entry means, None where it means none; a relative one is resolved against the file's."""
+    """The target of a listed URL, None where it is none; a relative one is resolved against the file's."""
     text = text.strip()
-    if _PLAIN.fullmatch(text):
-        return text
     if not text or "{{" in text or "\ufffd" in text:
         return None
-    text = _BREAKS.sub("", text).replace(" ", "%20")
     try:
-        return normalise(text if text[:8].lower().startswith(("http://", "https://")) else urljoin(base, text))
-    except (InputError, ValueError):
+        return resolve(text, base)
+    except InputError:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crawld.errors import InputError
 from crawld.model.page import Wanted
-from crawld.model.url import normalise
+from crawld.model.url import identity, normalise
 
 COMMENT = "#"
 
@@ -27,7 +27,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class UrlList:
-    """What a list asks for, what in it cannot be used, and how many lines said the same URL again."""
+    """What a list asks for, what in it cannot be used, and how many lines named a page again."""
 
     wanted: tuple[Wanted, ...]
     bad: tuple[BadLine, ...]
@@ -37,21 +37,25 @@ class UrlList:
 def read_url_list(body: bytes) -> UrlList:
     """Read `URL [importance]` lines, or CSV when the first line is a header naming `url`.
 
-    A URL given twice keeps its last importance. A byte-order mark is passed over.
+    A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
-    wanted: dict[str, float] = {}
+    weights: dict[str, float] = {}  # by identity
+    spellings: dict[str, str] = {}  # of the pages whose target is not their identity
     bad: list[BadLine] = []
     taken = 0
     for number, line, url, importance in _rows(body, bad):
         try:
-            normalised = normalise(url)
+            target = normalise(url)
             weight = _importance(importance)
         except InputError as error:
             bad.append(BadLine(number, str(error), line))
             continue
         taken += 1
-        wanted[normalised] = weight
-    pages = tuple(Wanted(url, weight) for url, weight in wanted.items())
+        page = identity(target)
+        if page != target and page not in weights:
+            spellings[page] = target
+        weights[page] = weight
+    pages = tuple(Wanted(spellings.get(page, page), weight) for page, weight in weights.items())
     return UrlList(pages, tuple(sorted(bad, key=lambda b: b.number)), taken - len(pages))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from crawld.daemon.pages import Pages
 from crawld.interfaces import Clock, Copies, Floats, Gone, Ints, Store, StoredDemand
 from crawld.model.page import Page
+from crawld.model.url import identity
 from crawld.scheduler.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.scheduler.scheduler import Scheduler
 
@@ -38,7 +39,7 @@ class Demand:
         """The latest copy of a page; one that is found counts as a request for the page."""
         found = await self._copies.copy(url, even_gone=even_gone)
         if isinstance(found, tuple):
-            self._counts[url] += 1
+            self._counts[identity(url)] += 1
         return found
 
     async def restore(self) -> None:
@@ -59,7 +60,7 @@ class Demand:
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
                 await self.follow()
         finally:
-            asked = [page for page in self._pages if page.url in self._counts]
+            asked = [page for page in self._pages if identity(page.url) in self._counts]
             await self._follow(asked)
 
     async def follow(self) -> None:
@@ -85,7 +86,7 @@ class Demand:
         ids: Ints = np.array([page.id for page in pages], dtype=np.int64)
         self._fit(int(ids.max()) + 1)
         weight = np.array([page.importance for page in pages])
-        requests = np.array([counts.pop(page.url, 0) for page in pages], dtype=np.float64)
+        requests = np.array([counts.pop(identity(page.url), 0) if counts else 0 for page in pages], dtype=np.float64)
         before = np.where(np.isnan(self._at[ids]), now, self._at[ids])
         seen = watch(Evidence(self._requests[ids], self._days[ids]), np.maximum(now - before, 0.0), requests)
         self._requests[ids], self._days[ids], self._at[ids] = seen.requests, seen.days, now

@@ -186,6 +186,7 @@ def _report(source: str, listed: UrlList, taken: Adoption) -> None:
             "pages": len(listed.wanted),
             "added": len(taken.added) + len(taken.returned),
             "reweighted": len(taken.reweighted),
+            "respelt": len(taken.respelt),
             "retired": len(taken.retired),
             "bad": len(listed.bad),
             "duplicates": listed.duplicates,

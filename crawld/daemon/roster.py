@@ -165,7 +165,7 @@ class Roster:
             self._put_back(await self._store.restore([page.id for page in returned]), now)
             self._index.put(returned)
         self._take_in(adoption.added)
-        for page in adoption.reweighted:
+        for page in (*adoption.reweighted, *adoption.respelt):
             self._pages.put(page)
         self._scheduler.reweight(
             [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])

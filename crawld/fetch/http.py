@@ -1,7 +1,6 @@
 """One HTTP request, sent once and read to its end or its limit. What goes wrong is an answer too."""
 
 import asyncio
-import re
 import socket
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -23,7 +22,7 @@ from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
 from crawld.interfaces import Clock
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
-from crawld.model.url import normalise
+from crawld.model.url import normalise, resolve
 
 REDIRECTS = {301, 302, 303, 307, 308}
 GONE = {404, 410}
@@ -36,8 +35,7 @@ DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
 DRAIN_SECONDS = 2.0
 CHECKED = 4096
-"""URLs kept ready to be asked for: who asks often asks few pages again and again."""
-_UNSAFE = re.compile(r"[\x00-\x20\x7f#]")
+"""Size of the cache of URLs that are ready to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class HttpFetcher:
         began = self._clock.monotonic()
         try:
             url = _checked(request.url)
-        except (InputError, ValueError) as error:
+        except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         line = _Line()
         _LINE.set(line)
@@ -200,8 +198,8 @@ class HttpFetcher:
         await _drain(response)
         location = response.headers.get("Location", "")
         try:
-            target = _absolute(response.url, location)
-        except (InputError, ValueError) as error:
+            target = _absolute(request.url, location)
+        except InputError as error:
             detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
         cookies = tuple(response.headers.getall("Set-Cookie", ()))
@@ -230,12 +228,12 @@ class HttpFetcher:
 
 @lru_cache(maxsize=CHECKED)
 def _checked(url: str) -> URL:
-    """The URL as it will be asked for; most are normalised already, and are only looked at."""
-    if url.isascii() and not _UNSAFE.search(url):
-        parsed = URL(url, encoded=True)
-        if parsed.scheme in {"http", "https"} and parsed.raw_host and "@" not in parsed.raw_authority:
-            return parsed
-    return URL(normalise(url), encoded=True)
+    """The URL in the client's form, with path and query together as its path.
+
+    The client sends an encoded path byte for byte, but would drop the `?` in front of an empty query.
+    """
+    scheme, _, host, path = normalise(url).split("/", 3)
+    return URL.build(scheme=scheme.removesuffix(":"), authority=host, path=f"/{path}", encoded=True)
 
 
 def _own_headers(request: Request) -> dict[str, str]:
@@ -267,12 +265,12 @@ def _storable(value: str) -> str:
         return raw.decode("latin-1")
 
 
-def _absolute(base: URL, location: str) -> str:
-    """Where a redirect leads, spelled as every URL is; spaces and stray bytes are quoted as browsers do."""
-    location = _storable(location.strip())
-    if not location:
+def _absolute(base: str, location: str) -> str:
+    """The target of a redirect; bytes beyond ASCII are escaped one by one, as browsers do, whatever their charset."""
+    raw = location.encode("utf-8", "surrogateescape").strip()
+    if not raw:
         raise InputError("no target")
-    return normalise(str(base.join(URL(location.replace(" ", "%20")))))
+    return resolve("".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw), base)
 
 
 async def _unpacked(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes | None, int]:

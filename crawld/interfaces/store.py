@@ -27,6 +27,7 @@ class Adoption:
     reweighted: Sequence[Page] = ()
     retired: Sequence[Page] = ()
     lines: int = 0
+    respelt: Sequence[Page] = ()  # the same page under another spelling of its URL
 
     @classmethod
     def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
@@ -37,6 +38,7 @@ class Adoption:
             reweighted=[page for part in parts for page in part.reweighted],
             retired=[page for part in parts for page in part.retired],
             lines=sum(part.lines for part in parts),
+            respelt=tuple(page for part in parts for page in part.respelt),
         )
 
 
@@ -155,6 +157,7 @@ class Store(Protocol):
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
 
         A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
+        A new spelling of a page's URL is a new spelling of that page, not another page.
         """
 
     def adopting(
@@ -163,7 +166,7 @@ class Store(Protocol):
         """The same a piece at a time, each committed when it is given; pages no longer listed come last."""
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
-        """Retire these pages whoever listed them; those unknown or retired already are passed over."""
+        """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over."""
 
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""

@@ -69,7 +69,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """A redirect to follow with a request of its own; `location` is absolute and normalised."""
+    """A redirect to follow with a request of its own; `location` is a target."""
 
     url: str
     status: int

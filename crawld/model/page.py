@@ -20,7 +20,7 @@ class PageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A URL kept fresh. `url` is normalised, `host` is who is asked, `importance` is μ."""
+    """A URL kept fresh. `url` is what is sent, `host` is who is asked, `importance` is μ."""
 
     id: int
     url: str
@@ -30,7 +30,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One line of a URL list: a normalised URL and its importance."""
+    """One line of a URL list: the target of a URL and its importance."""
 
     url: str
     importance: float = 1.0

@@ -1,70 +1,153 @@
-"""What a page's URL must look like, and who is asked for it."""
+"""What is sent for a URL (its target), which spellings mean the same page (its identity), and who is asked.
+
+The target is what a browser would send: the WHATWG serialisation, without the fragment. See docs/decisions/urls.md.
+"""
 
 import re
 from functools import lru_cache
 
-from yarl import URL
+from ada_url import join_url, normalize_url
 
 from crawld.errors import InputError
 
 LONGEST_URL = 8_000
-DEFAULT_PORTS = {"http": 80, "https": 443}
-_UNWANTED = re.compile(r"[\x00-\x20\x7f]")
-# What most lists and sitemaps are made of is spelt as it should be, and need not be taken apart to see it.
-_NAME, _SEGMENT = r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*", r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*"
-_PLAIN = re.compile(rf"https?://{_NAME}/(?:{_SEGMENT}/)*(?:{_SEGMENT})?(?:\?[A-Za-z0-9_.~=&-]+)?")
+LONGEST_NAME, LONGEST_LABEL = 253, 63  # of a host, as DNS sets them
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BREAKS = re.compile(r"[\t\r\n]+")
+_NO_HOST = re.compile(r"https?:[/\\]{2,}([/\\?#]|$)", re.IGNORECASE)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_HOST_AND_PORT = re.compile(r"(\[.*\]|.*?)(?::([^:\]]*))?", re.DOTALL)
+_AUTHORITY = re.compile(r"(https?)://([^/]*)/")
+
+# Most URLs are spelt as their target already. The parser leaves these characters as they are where no segment begins
+# with a dot; whether an origin is spelt as the parser spells it is asked once for all URLs of a site.
+_PLAIN = re.compile(
+    r"(https?://[a-z0-9.:-]+)(?:/(?:[\w%~!$&'()*+,;=:@-][\w%~!$&'()*+,;=:@.-]*)?)+(?:\?[\w%~!$&()*+,;=:@./?-]*)?",
+    re.ASCII,
+)
+_ESCAPED_DOT = re.compile("%2[eE]")  # a segment may consist of them
+# No label that is encoded, none that could be part of an address, and too short for a label that is too long.
+_PLAIN_ORIGIN = re.compile(r"(?=.{1,70}$)https?://(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)*[a-z]+")
+
+# RFC 3986 says that an unreserved character equals its escape and that the case of hex digits means nothing (6.2.2).
+# What it does not allow in a URL at all can only mean its escape.
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_NOT_ALLOWED = '"<>\\^`{|}'
+_SUSPECT = re.compile(f"[%{re.escape(_NOT_ALLOWED)}]")
+_SPELT_TWICE = re.compile(f"%[0-9A-Fa-f]{{2}}|[{re.escape(_NOT_ALLOWED)}]")
+_ONE_SPELLING = {character: f"%{ord(character):02X}" for character in _NOT_ALLOWED} | {
+    f"%{high}{low}": chr(code) if chr(code := int(high + low, 16)) in _UNRESERVED else f"%{high}{low}".upper()
+    for high in "0123456789abcdefABCDEF"
+    for low in "0123456789abcdefABCDEF"
+}
 
 
 def normalise(text: str) -> str:
-    """One spelling per page: scheme and host in lower case, no default port, no fragment, a path.
+    """The target of an absolute URL as a person writes it; InputError says why there is none.
 
-    The parser is the HTTP client's own, so what was checked here is what is asked for later.
-    The query is never sorted or trimmed: servers may tell its spellings apart.
+    Parsing changes what every browser changes (case and encoding of the host, default port, dot segments, characters
+    that cannot be sent as they are). Escapes, and everything else, stay as they were given.
     """
-    text = text.strip()
-    if len(text) > LONGEST_URL:
-        raise InputError(f"URL of {len(text):,} characters (at most {LONGEST_URL:,})")
-    if _PLAIN.fullmatch(text):
-        return text
-    if _UNWANTED.search(text):
-        raise InputError("URL with a space or a control character inside")
-    return _taken_apart(text)
+    return _target(text.strip(), "")
 
 
-def _taken_apart(text: str) -> str:
-    try:
-        url = URL(text)
-        host, port = url.host, url.port
-    except ValueError as error:
-        raise InputError(f"not a URL: {error}") from None
-    if not url.scheme:
-        raise InputError("no http:// or https:// in front")
-    if url.scheme not in DEFAULT_PORTS:
-        raise InputError(f"scheme {url.scheme!r}: only http and https are crawled")
-    if not host or host == ".":
-        raise InputError("URL without a host")
-    if url.user is not None or url.password is not None:
-        raise InputError("URL with a user name or password inside")
-    if port is None or not 0 < port < 65536:
-        raise InputError("URL with an impossible port")
-    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs or '/'}"
+def resolve(link: str, base: str) -> str:
+    """The target of a link found in the file or answer at `base`; line breaks inside the link say nothing."""
+    return _target(_BREAKS.sub("", link).strip(), base)
 
 
-def _authority(url: URL) -> str:
-    name = url.raw_host or ""
-    if ":" in name:
-        name = f"[{name}]"
-    return name if url.port == DEFAULT_PORTS[url.scheme] else f"{name}:{url.port}"
+def identity(url: str) -> str:
+    """What all spellings of one page have in common, given a target: it is a target of the same page too."""
+    if _SUSPECT.search(url) is None:
+        return url
+    path = url.index("/", len("https://"))
+    return url[:path] + _SPELT_TWICE.sub(lambda found: _ONE_SPELLING[found[0]], url[path:])
 
 
 @lru_cache(maxsize=50_000)
 def host_of(url: str) -> str:
-    """The host that is asked for a normalised URL: its name, with the port where it is not the scheme's own."""
-    return _authority(URL(url))
+    """The host that is asked for a URL: its name, with the port where it is not the scheme's own."""
+    return normalise(url).split("/", 3)[2]
 
 
 @lru_cache(maxsize=50_000)
 def origin_of(url: str) -> str:
-    """Scheme and authority of a normalised URL: where its robots.txt lies."""
-    parsed = URL(url)
-    return f"{parsed.scheme}://{host_of(url)}"
+    """Scheme and authority of a URL: where its robots.txt is."""
+    scheme, _, host, _ = normalise(url).split("/", 3)
+    return f"{scheme}//{host}"
+
+
+def _target(text: str, base: str) -> str:
+    if len(text) > LONGEST_URL:
+        raise InputError(f"URL of {len(text):,} characters (at most {LONGEST_URL:,})")
+    plain = _PLAIN.fullmatch(text)
+    if plain and not ("%2" in text and _ESCAPED_DOT.search(text)) and _is_origin(plain[1]):
+        return text
+    return _parsed(text, base)
+
+
+@lru_cache(maxsize=10_000)
+def _is_origin(text: str) -> bool:
+    """Whether scheme, host and port are spelt as the parser spells them."""
+    if _PLAIN_ORIGIN.fullmatch(text):
+        return True
+    try:
+        return _parsed(text, "") == f"{text}/"
+    except InputError:
+        return False
+
+
+def _parsed(text: str, base: str) -> str:
+    """The target by way of the WHATWG parser, within our own limits."""
+    if _CONTROL.search(text):
+        raise InputError("URL with a control character inside")
+    if _NO_HOST.match(text):  # browsers would take the first segment of the path for a host
+        raise InputError("URL without a host")
+    try:
+        parsed = join_url(base, text) if base else normalize_url(text)
+    except ValueError:
+        raise InputError(_reason(text)) from None
+    target = parsed.partition("#")[0]
+    found = _AUTHORITY.match(target)
+    if found is None:
+        raise InputError(f"scheme {parsed.partition(':')[0]!r}: only http and https are crawled")
+    _check_authority(found[2])
+    if len(target) > LONGEST_URL:
+        raise InputError(f"URL of {len(target):,} characters when encoded (at most {LONGEST_URL:,})")
+    return target
+
+
+def _check_authority(authority: str) -> None:
+    """InputError for what is a URL, but not one that we ask."""
+    if "@" in authority:
+        raise InputError("URL with a user name or password inside")
+    if authority.endswith(":0"):
+        raise InputError("URL with an impossible port")
+    if authority.startswith("["):
+        return
+    name = authority.partition(":")[0].removesuffix(".")
+    if len(name) > LONGEST_NAME or not all(0 < len(label) <= LONGEST_LABEL for label in name.split(".")):
+        limits = f"at most {LONGEST_NAME} characters, in parts of 1 to {LONGEST_LABEL}"
+        raise InputError(f"host {_shown(authority)} cannot be a name: a name has {limits}")
+
+
+def _reason(text: str) -> str:
+    """Why the parser refuses a URL, which it does not say."""
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return "no http:// or https:// in front"
+    if scheme[1].lower() not in {"http", "https"}:
+        return f"scheme {scheme[1]!r}: only http and https are crawled"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "URL with half a character inside"
+    authority = re.split(r"[/\\?#]", text[scheme.end() :].lstrip("/\\"), maxsplit=1)[0].rpartition("@")[2]
+    host, port = _HOST_AND_PORT.fullmatch(authority).groups()  # type: ignore[union-attr]  # it matches any text
+    if not host:
+        return "URL without a host"
+    if port and not (re.fullmatch(r"0*[0-9]{1,5}", port) and int(port[-5:]) < 65536):
+        return f"URL with an impossible port: {_shown(port)}"
+    return f"host {_shown(host)} is neither a name nor an address"
+
+
+def _shown(part: str) -> str:
+    return repr(part if len(part) <= 80 else f"{part[:77]}...")

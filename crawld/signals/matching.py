@@ -1,8 +1,8 @@
-"""Which page a listed URL means, whatever its scheme, trailing slash or the case of its host.
+"""Which page a listed URL means, whatever its spelling, scheme or trailing slash.
 
-The rules, in the order they are applied to a normalised URL: http and https are the same; the ports 80 and 443 are
-left out; one slash at the end of the path is left out; everything else (path, case of the path, query) must be equal.
-Normalising has already put the host into lower case and left out the fragment.
+The rules, in the order they are applied to a target: its identity counts, not its spelling; http and https are the
+same; the ports 80 and 443 are left out; an empty query and one slash at the end of the path are left out; everything
+else (path, case of the path, query) must be equal. A target has its host in lower case and no fragment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.page import Page
+from crawld.model.url import identity
 
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -20,18 +21,18 @@ MOST_LATECOMERS = 10_000
 
 
 def match_key(url: str) -> str:
-    """What two normalised URLs of the same page have in common."""
-    rest = url.partition("://")[2]
+    """What the targets of one page have in common."""
+    rest = identity(url).partition("://")[2]
     path, mark, query = rest.partition("?")
     authority, slash, path = path.partition("/")
     if authority.endswith((":80", ":443")):
         authority = authority.rpartition(":")[0]
     path = path.removesuffix("/")
-    return f"{authority}{slash if path else ''}{path}{mark}{query}"
+    return f"{authority}{slash if path else ''}{path}{mark if query else ''}{query}"
 
 
 def key_of(url: str) -> int:
-    """The match key of a normalised URL as a number of 64 bits."""
+    """The match key of a target as a number of 64 bits."""
     return int.from_bytes(blake2b(match_key(url).encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 

@@ -19,7 +19,7 @@ from crawld.errors import InputError
 from crawld.model.fetched import Fetched, Outcome
 from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import Signal, Source
-from crawld.model.url import host_of, normalise, origin_of
+from crawld.model.url import host_of, identity, normalise, origin_of
 from crawld.signals.matching import keys_of
 from crawld.signals.watcher import Known
 
@@ -127,10 +127,11 @@ class PushInbox:
             place = normalise(location) if location else f"{origin_of(next(iter(urls)))}/{key}.txt"
         except InputError as error:
             return _refusal(400, str(error))
-        folder = place.rpartition("/")[0] + "/"
+        folder = identity(place).rpartition("/")[0] + "/"
         if host_of(place) != host or any(host_of(url) != host for url in urls):
             return _refusal(422, f"every URL, and keyLocation, must be of the host {host}")
-        if location and not all(url.partition("://")[2].startswith(folder.partition("://")[2]) for url in urls):
+        below = folder.partition("://")[2]
+        if location and not all(identity(url).partition("://")[2].startswith(below) for url in urls):
             return _refusal(422, f"a key at {place} speaks for URLs below {folder} only")
         return self._judged(KeyCheck(host, key, place), urls, now)
 

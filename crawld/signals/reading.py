@@ -110,6 +110,6 @@ def _columns(listing: Listing, hosts: frozenset[str] | None) -> Listed:
 
 
 def _host(url: str) -> str:
-    """The host of a URL that is normalised already."""
+    """The host of a target."""
     authority = url.partition("://")[2].partition("/")[0].partition("?")[0]
     return authority or host_of(url)

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Adoption
 from crawld.model.page import Page, PageState, Wanted, authority
-from crawld.model.url import host_of
+from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.bulk import run
 from crawld.store.chosen import among
@@ -34,6 +34,9 @@ _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=Big
     failures=0,
     weight=None,
 )  # fmt: skip
+_RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
+)  # fmt: skip
 _RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     state=RETIRED, retired_at=bindparam("b_now", type_=Double)
 )  # fmt: skip
@@ -53,8 +56,8 @@ class PageList:
     async def adopt(
         self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool
     ) -> AsyncGenerator[Adoption, None]:
-        """Add, re-weight, bring back; with `complete`, retire what the origin no longer lists."""
-        lines = {line.url: line.importance for line in wanted}  # the last of equal lines counts
+        """Add, re-weight, respell, bring back; with `complete`, retire what the origin no longer lists."""
+        lines = {identity(line.url): line for line in wanted}  # the last of equal lines counts
         hosts_of_origins: dict[str, str] = {}
 
         async def take(connection: AsyncConnection) -> _Chunk:
@@ -65,23 +68,22 @@ class PageList:
         while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
             part = await self._write(take)
             kept |= part.kept
-            yield Adoption(part.added, part.returned, part.reweighted, lines=len(chunk))
+            yield Adoption(part.added, part.returned, part.reweighted, lines=len(chunk), respelt=part.respelt)
         if complete:
             async for retired in self._retire_others(origin, kept, now):
                 yield Adoption(retired=retired)
 
     async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
-        """Retire these pages, whoever listed them; unknown and retired ones are passed over."""
+        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over."""
 
         async def take(connection: AsyncConnection) -> list[Page]:
-            among_urls, parameters = among(connection.dialect.name, _page.url, chunk)
-            query = _select_pages().where(among_urls, _page.state != RETIRED)
-            found = [_page_of(row) for row in await connection.execute(query, parameters)]
+            rows = await _identified(connection, chunk, _page.state)
+            found = [_page_of(row) for row in rows if row.state != RETIRED]
             await _retire(connection, found, now)
             return found
 
         retired: list[Page] = []
-        rest = iter(dict.fromkeys(urls))
+        rest = iter(dict.fromkeys(map(identity, urls)))
         while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
             retired += await self._write(take)
         return retired
@@ -120,45 +122,53 @@ class _Chunk:
         self.added: list[Page] = []
         self.returned: list[Page] = []
         self.reweighted: list[Page] = []
+        self.respelt: list[Page] = []
         self.kept: set[int] = set()
         self._hosts: dict[str, int] = {}
         self._hosts_of_origins = hosts_of_origins
 
-    async def take(self, connection: AsyncConnection, lines: dict[str, float]) -> Self:
-        """Take over the lines in the connection's transaction."""
-        among_urls, parameters = among(connection.dialect.name, _page.url, list(lines))
-        query = _select_pages(_page.state, _page.origin, _page.last_success, _page.gone_since).where(among_urls)
-        known = {row.url: row for row in await connection.execute(query, parameters)}
+    async def take(self, connection: AsyncConnection, lines: dict[str, Wanted]) -> Self:
+        """Take over the lines, by their identities, in the connection's transaction."""
+        columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
+        known = {row.identity or row.url: row for row in await _identified(connection, list(lines), *columns)}
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
         taken_over: list[dict[str, Any]] = []
-        hosts = {url: self._host_of(url) for url in lines if url not in known}
+        spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
+        hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
         await self._know_hosts(connection, hosts.values())
         next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
-        for url, importance in lines.items():
-            row = known.get(url)
+        for name, line in lines.items():
+            url, importance = line.url, line.importance
+            row = known.get(name)
             if row is None:
-                new.append(Page(next_id + len(new), url, hosts[url], importance))
+                new.append(Page(next_id + len(new), url, hosts[name], importance))
             elif row.state == RETIRED:
                 state = _state_of_copy(row)
                 self.returned.append(Page(row.id, url, row.host, importance))
+                if row.url != url:
+                    spellings.append(_spelling(row.id, url))
                 returned.append(
                     {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
                 )
             elif row.origin == self._origin or authority(self._origin) > authority(row.origin):
                 if row.importance != importance:
                     self.reweighted.append(Page(row.id, url, row.host, importance))
+                if row.url != url:
+                    self.respelt.append(Page(row.id, url, row.host, importance))
+                    spellings.append(_spelling(row.id, url))
                 if (row.importance, row.origin) != (importance, self._origin):
                     taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
         await self._insert(connection, new)
         await run(connection, _BRING_BACK, returned)
         await run(connection, _TAKE_OVER, taken_over)
+        await run(connection, _RESPELL, spellings)
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
         return self
 
     def _host_of(self, url: str) -> str:
-        origin = url[: url.index("/", len("https://"))]  # a normalised URL has a path
+        origin = url[: url.index("/", len("https://"))]  # a target has a path
         host = self._hosts_of_origins.get(origin)
         if host is None:
             host = self._hosts_of_origins[origin] = host_of(url)
@@ -174,6 +184,7 @@ class _Chunk:
                 "state": PageState.WAITING.value,
                 "origin": self._origin,
                 "added_at": self._now,
+                "identity": _other_identity(page.url),
             }
             for page in new
         ]
@@ -193,6 +204,25 @@ class _Chunk:
         given = {name: next_id + i for i, name in enumerate(new)}
         await run(connection, plain(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
         self._hosts.update(given)
+
+
+async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:
+    """The rows of the pages with these identities. Two queries: one with OR would read the identities four times."""
+    rows: list[Any] = []
+    for column in (_page.url, _page.identity):
+        condition, parameters = among(connection.dialect.name, column, identities)
+        rows += await connection.execute(_select_pages(*columns).where(condition), parameters)
+    return rows
+
+
+def _spelling(page_id: int, url: str) -> dict[str, Any]:
+    return {"b_id": page_id, "b_url": url, "b_identity": _other_identity(url)}
+
+
+def _other_identity(url: str) -> str | None:
+    """As it is stored: None where a page's URL is its own identity, which nearly all are."""
+    name = identity(url)
+    return None if name == url else name
 
 
 def _select_pages(*more: Any) -> Any:

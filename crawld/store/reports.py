@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Select, Table, column, func, select, table
+from sqlalchemy import ColumnElement, Select, Table, column, func, or_, select, table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,6 +13,7 @@ from crawld.errors import StoreError
 from crawld.interfaces import Gone
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
+from crawld.model.url import identity
 from crawld.store import tables, troubles
 from crawld.store.address import parse_address
 from crawld.store.bodies import decompress
@@ -194,12 +195,15 @@ class Reader:
         return await self._rows(select(change).order_by(change.c.id.desc()).limit(limit))
 
     async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> Row | None:
-        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown."""
-        found = await self._rows(select(tables.pages).where(tables.pages.c.url == url))
+        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown.
+
+        Any spelling of the page's URL finds it.
+        """
+        found = await self._rows(select(tables.pages).where(_is_page(url)))
         if not found:
             return None
         page = found[0]
-        answer = (await self._rows(select(page_stats).where(page_stats.c.url == url)))[0]
+        answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
@@ -211,20 +215,20 @@ class Reader:
         return answer
 
     async def body(self, url: str) -> StoredBody | None:
-        """The latest copy of a page; None where there is none."""
+        """The latest copy of a page, by any spelling of its URL; None where there is none."""
         body, page = tables.bodies.c, tables.pages.c
         query = (
-            select(body.zstd, body.content_type, body.at, page.last_success, page_stats.c.freshness)
+            select(page.url, body.zstd, body.content_type, body.at, page.last_success, page_stats.c.freshness)
             .join_from(tables.bodies, tables.pages, page.id == body.page_id)
             .join(page_stats, page_stats.c.url == page.url)
-            .where(page.url == url).order_by(body.id.desc()).limit(1)
+            .where(_is_page(url)).order_by(body.id.desc()).limit(1)
         )  # fmt: skip
         rows = await self._rows(query)
         if not rows:
             return None
         row = rows[0]
         copy = decompress(row["zstd"])
-        return StoredBody(url, copy, row["content_type"], row["at"], row["last_success"], row["freshness"])
+        return StoredBody(row["url"], copy, row["content_type"], row["at"], row["last_success"], row["freshness"])
 
     async def gone(self, url: str) -> Gone | None:
         """Since when a page has been gone; None where it is not, or is unknown."""
@@ -233,7 +237,7 @@ class Reader:
             select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(GONE_STATUSES))
             .order_by(crawl.id.desc()).limit(1).scalar_subquery()
         )  # fmt: skip
-        query = select(page.gone_since, status.label("status")).where(page.url == url, page.gone_since.is_not(None))
+        query = select(page.gone_since, status.label("status")).where(_is_page(url), page.gone_since.is_not(None))
         rows = await self._rows(query)
         return Gone(rows[0]["gone_since"], rows[0]["status"]) if rows else None
 
@@ -294,6 +298,11 @@ class Reader:
         if self._engine is None:
             raise StoreError("the reader is not open")
         return self._engine
+
+
+def _is_page(url: str) -> ColumnElement[bool]:
+    page, wanted = tables.pages.c, identity(url)
+    return or_(page.url == wanted, page.identity == wanted)
 
 
 def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ pages = Table(
     "pages",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),
-    Column("url", Text, nullable=False, unique=True),
+    Column("url", Text, nullable=False, unique=True),  # what is sent
     Column("host_id", Id, ForeignKey("hosts.id"), nullable=False),
     Column("importance", Double, nullable=False),
     Column("state", Text, nullable=False),
@@ -76,8 +76,11 @@ pages = Table(
     _count("failed"),
     *(_count(name) for name in by_source("pending")),  # signals since the last successful crawl
     *(_count(name) for name in by_source("counted")),  # signals since the first successful crawl
+    Column("identity", Text),  # what the spellings of the page have in common; NULL where that is the url itself
     Index(None, "host_id"),
     Index(None, "origin"),
+    Index("ix_pages_identity", "identity", unique=True, sqlite_where=text("identity IS NOT NULL"),
+          postgresql_where=text("identity IS NOT NULL")),
     Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"),
           postgresql_where=text("dirty_since IS NOT NULL")),
 )  # fmt: skip

@@ -129,6 +129,34 @@ class TestAdopt:
         assert [page.id for page in await store.retire(urls, now=NOW)] == [2]
         assert await store.retire(urls, now=NOW) == []
 
+    async def test_another_spelling_is_the_same_page(self, store: SqlStore, store_url: str) -> None:
+        """A page keeps its past when its list spells it anew, and is found by every spelling."""
+        await store.adopt(wanted("%7euser", "a%2Cb"), origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW, at=NOW + 1))
+        await store.flush()
+        for path in ("~user", "%7Euser", "%7euser"):
+            again = await store.adopt(wanted(path, "a%2cb", "a,b"), origin="list", now=NOW + 2)
+            assert not again.retired
+            assert (again.respelt[0].id, again.respelt[0].url) == (1, f"https://example.org/{path}")
+        shown = "SELECT id, url, identity, crawls FROM pages ORDER BY id"
+        assert await rows(store_url, shown) == [
+            (1, "https://example.org/%7euser", "https://example.org/~user", 1),
+            (2, "https://example.org/a%2cb", "https://example.org/a%2Cb", 0),
+            (3, "https://example.org/a,b", None, 0),
+        ]
+        gone = await store.retire(["https://example.org/~user", "https://example.org/%7Euser"], now=NOW)
+        assert [page.id for page in gone] == [1]
+        back = await store.adopt(wanted("~user"), origin="list", now=NOW + 3, complete=False)
+        assert [(page.id, page.url) for page in back.returned] == [(1, "https://example.org/~user")]
+        assert (await rows(store_url, shown))[0] == (1, "https://example.org/~user", None, 1)
+
+    async def test_who_has_less_authority_does_not_respell_a_page(self, store: SqlStore) -> None:
+        """What is asked is the spelling of whoever the page belongs to."""
+        await store.adopt(wanted("%7euser"), origin="list", now=NOW)
+        found = await store.adopt(wanted("~user"), origin="discovered in a sitemap", now=NOW, complete=False)
+        assert (list(found.added), list(found.respelt)) == ([], [])
+        assert (await store.restore()).urls == ["https://example.org/%7euser"]
+
     async def test_long_lists_are_taken_in_slices(self, store: SqlStore) -> None:
         """A list longer than one transaction arrives whole."""
         adoption = await store.adopt(wanted(*map(str, range(12_000))), origin="list", now=NOW)

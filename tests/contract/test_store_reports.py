@@ -156,6 +156,21 @@ async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
     assert page["pending_signals"] == {"sitemap": 0, "feed": 0, "ping": 0, "websub": 0}
 
 
+async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str) -> None:
+    """Reports take any spelling of a page's URL and show the one that is asked."""
+    await store.adopt(wanted("%7euser?a|b"), origin="list", now=NOW)
+    store.record(record(1, Verdict.NEW, at=NOW, memory=memory(1), body=b"copy"))
+    await store.flush()
+    async with Reader(store_url) as reader:
+        for path in ("%7euser?a|b", "~user?a%7Cb", "%7Euser?a%7cb"):
+            page = await reader.page(f"https://example.org/{path}")
+            copy = await reader.body(f"https://example.org/{path}")
+            assert page is not None
+            assert copy is not None
+            assert page["url"] == copy.url == "https://example.org/%7euser?a|b"
+        assert await reader.page("https://example.org/~user") is None
+
+
 async def test_the_latest_body_comes_back_as_it_was(store: SqlStore, store_url: str) -> None:
     """The copy is what was fetched, with its time, the time it was last confirmed, and its freshness."""
     await store.adopt(wanted("a", "b"), origin="list", now=NOW)

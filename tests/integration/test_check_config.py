@@ -58,7 +58,7 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
         ({"digest": [{"ignore": ["p["]}]}, "digest[0]: rule '*': 'p[' is not a CSS selector"),
         (
             {"digest": [{"mode": "raw", "only": "p"}]},
-            "digest[0]: rule '*': selectors and texts to ignore need mode text",
+            "digest[0]: rule '*': selectors and texts to ignore need mode main or text",
         ),
         ({"digest": [{"ignore_text": ["a(?!b)"]}]}, "is not a regular expression RE2 can match"),
         ({"database": "sqlite:///away/x.db"}, "away of the database does not exist"),

@@ -43,7 +43,7 @@ async def test_pages_that_are_asked_for_weigh_more(tmp_path: Path) -> None:
             await ask(port, site.url("/ok/1"), 5)
             await until(lambda: weights(daemon)["1"] > 5.9)
             assert weights(daemon) == pytest.approx({"1": 6.0, "2": 3.0}, rel=0.01)
-            await ask(port, site.url("/ok/1"), 4)  # counted when the daemon stops, if not before
+            await ask(port, site.url("/ok/%31"), 4)  # the same page; counted when the daemon stops, if not before
         assert rows(tmp_path, "SELECT page_id, round(requests, 2) FROM demand") == [(1, 9.0)]
         async with running(tmp_path, urls, **given) as daemon:
             await until(lambda: weights(daemon)["1"] > 9.9)

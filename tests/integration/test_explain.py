@@ -180,9 +180,9 @@ async def test_host_busy_with_requests_in_flight(tmp_path: Path) -> None:
 
 
 async def test_page_failing_on_its_own(tmp_path: Path) -> None:
-    """A page that was never found waits for itself, not for its host."""
+    """A page that answers 500 waits for itself, not for its host."""
     async with Site() as site:
-        url = site.url("/absent")
+        url = site.url("/status/500")
         async with running(tmp_path, [url], min_interval=0.2) as daemon:
             found = await until_reason(daemon, url, Why.FAILING)
             assert "failed once" in found["why_not_now"]

@@ -8,12 +8,14 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 
 from crawld.errors import StoreError
+from crawld.model.page import Wanted
+from crawld.model.url import normalise
 from crawld.store import SqlStore, schema
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
 from crawld.store.tables import metadata
-from tests.contract.store_builders import NOW, wanted
+from tests.contract.store_builders import NOW, rows, wanted
 
 
 def _names(connection: Connection) -> set[str]:
@@ -61,6 +63,50 @@ async def _run(url: str, statement: str) -> None:
     async with engine.begin() as connection:
         await connection.execute(text(statement))
     await engine.dispose()
+
+
+def _to_0003(connection: Connection) -> None:
+    command.upgrade(alembic_config(connection), "0003")
+
+
+OLD_PAGES = [  # as release 0.1.0 stored them, and what becomes of each: URL, identity, state
+    ("https://a.example/plain?x=1", "https://a.example/plain?x=1", "live"),
+    ("https://a.example/it?q='x'", "https://a.example/it?q=%27x%27", "live"),
+    ("http://127.1/x", "http://127.0.0.1/x", "live"),
+    ("http://0x7f.1/x", "http://0x7f.1/x", "retired"),
+    ("http://192.168.0.257/", "http://192.168.0.257/", "retired"),
+    ("https://a.example/%C3%A9/~u,b", "https://a.example/%C3%A9/~u,b", "live"),
+]
+
+
+async def test_pages_of_the_first_release_are_brought_up(store_url: str) -> None:
+    """Every page keeps its past under what is sent now; what is no URL, or the same page twice, retires."""
+    engine = writing_engine(parse_address(store_url))
+    async with engine.begin() as connection:
+        await connection.run_sync(_to_0003)
+        await connection.execute(text("INSERT INTO hosts (id, name) VALUES (1, 'a.example'), (2, '127.1')"))
+        for number, (url, _, _) in enumerate(OLD_PAGES, 1):
+            host = 1 if "a.example" in url else 2
+            await connection.execute(
+                text(
+                    "INSERT INTO pages (id, url, host_id, importance, state, origin, added_at, last_success, crawls) "
+                    f"VALUES ({number}, :url, {host}, 1, 'live', 'operator', 5, 7, 3)"
+                ),
+                {"url": url},
+            )
+        await connection.execute(text("INSERT INTO settings VALUES ('list taken over', 'x 1 0', 5)"))
+    await engine.dispose()
+    store = SqlStore(store_url)
+    await store.start()
+    kept = await rows(store_url, "SELECT url, state, crawls FROM pages ORDER BY id")
+    assert kept == [(url, state, 3) for _, url, state in OLD_PAGES]
+    assert await rows(store_url, "SELECT h.name FROM pages p JOIN hosts h ON h.id = p.host_id WHERE p.id = 3") == [
+        ("127.0.0.1",)
+    ]
+    assert await store.setting("list taken over") is None
+    listed = [Wanted(normalise(url)) for url, _, state in OLD_PAGES if state == "live"]
+    assert not (await store.adopt(listed, origin="operator", now=NOW, complete=False)).added
+    await store.close()
 
 
 async def test_a_newer_database_is_refused(store_url: str) -> None:

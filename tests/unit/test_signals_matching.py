@@ -23,10 +23,12 @@ from crawld.signals.matching import MOST_LATECOMERS, PageIndex, key_of, keys_of,
         ("https://example.org/a#part", "https://example.org/a"),
         ("https://example.org/%7euser", "https://example.org/~user"),
         ("https://exämple.org/ä", "https://xn--exmple-cua.org/%C3%A4"),
+        ("https://example.org/a?", "https://example.org/a"),
+        ("https://example.org/%e2%2c?x|y", "https://example.org/%E2%2C?x%7Cy"),
     ],
 )
 def test_spellings_of_one_page_match(listed: str, ours: str) -> None:
-    """Scheme, default port, one trailing slash, case of the host and fragment make no difference."""
+    """Spelling, scheme, default port, one trailing slash, an empty query and the fragment make no difference."""
     assert match_key(normalise(listed)) == match_key(normalise(ours))
 
 
@@ -40,6 +42,7 @@ def test_spellings_of_one_page_match(listed: str, ours: str) -> None:
         ("https://example.org/a", "https://example.org:8443/a"),
         ("https://example.org/a?", "https://example.org/a?x"),
         ("https://example.org/a/b", "https://example.org/a?b"),
+        ("https://example.org/a%2Cb", "https://example.org/a,b"),
     ],
 )
 def test_different_pages_do_not(one: str, other: str) -> None:

@@ -1,12 +1,10 @@
 """URL lists as people write them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.content.url_list import read_url_list
-from crawld.errors import InputError
-from crawld.model.url import _PLAIN, _taken_apart, host_of, normalise, origin_of
+from crawld.model.url import normalise
 
 
 def test_good_lines_are_taken_and_bad_ones_named() -> None:
@@ -58,38 +56,16 @@ def test_any_bytes_are_read_without_an_exception(body: bytes) -> None:
         assert normalise(wanted.url) == wanted.url
 
 
-@pytest.mark.parametrize(
-    ("given", "normal"),
-    [
-        ("HTTP://Example.ORG", "http://example.org/"),
-        ("http://example.org:80/a/../b#x", "http://example.org/b"),
-        ("https://example.org:8443/?b=2&a=1", "https://example.org:8443/?b=2&a=1"),
-        ("https://bücher.example/", "https://xn--bcher-kva.example/"),
-        ("http://[::1]:8080/x", "http://[::1]:8080/x"),
-    ],
-)
-def test_a_url_has_one_spelling(given: str, normal: str) -> None:
-    """Scheme, host, port, dot segments and fragment are brought to one form; the query is left alone."""
-    assert normalise(given) == normal
-    assert normalise(normal) == normal
-
-
-@pytest.mark.parametrize("text", ["", "http://", "http://a b/", "mailto:x@y", "http://exa\x00mple/", "http://x:99999/"])
-def test_what_is_no_page_is_refused(text: str) -> None:
-    """Anything that cannot be asked over HTTP is refused with a sentence."""
-    with pytest.raises(InputError):
-        normalise(text)
-
-
-def test_host_and_origin_name_who_is_asked() -> None:
-    """The port is part of the name only where it is not the scheme's own."""
-    assert host_of("https://a.example/") == "a.example"
-    assert host_of("http://a.example:8080/") == "a.example:8080"
-    assert host_of("http://[::1]:81/") == "[::1]:81"
-    assert origin_of("https://a.example:8443/x?y") == "https://a.example:8443"
-
-
-@given(st.from_regex(_PLAIN, fullmatch=True))
-def test_what_is_plain_is_what_taking_it_apart_gives(text: str) -> None:
-    """The short way for most URLs and the parser's way end at the same spelling."""
-    assert normalise(text) == _taken_apart(text) == text
+def test_spellings_of_one_page_are_one_line() -> None:
+    """The first spelling of a page is what is asked, the last importance counts, and the others are duplicates."""
+    body = (
+        b"https://a.example/%7euser 1\nhttps://a.example/~user 2\nhttps://A.example/%7Euser 3\n"
+        b"https://a.example/?t=a%2Cb\nhttps://a.example/?t=a,b\nhttps://a.example/?t=a%2cb\n"
+    )
+    got = read_url_list(body)
+    assert [(w.url, w.importance) for w in got.wanted] == [
+        ("https://a.example/%7euser", 3.0),
+        ("https://a.example/?t=a%2Cb", 1.0),
+        ("https://a.example/?t=a,b", 1.0),
+    ]
+    assert got.duplicates == 3

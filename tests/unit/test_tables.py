@@ -146,7 +146,7 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
         "estimate": {"shape": 4.0, "rate": 1600.0, "crawls": 12, "signals": {"sitemap": 9}, "kappa": {"sitemap": 0.5},
                      "gamma": {"sitemap": 1e-4}},
         "last_crawls": [PAGE | {"detail": "a long detail of what went wrong " * 3}] * 3, "last_signals": [PAGE],
-        "now": None,
+        "now": None, "compared": {"mode": "raw", "bytes": 12345},
     }  # fmt: skip
     page |= explained(page, Answer(state="not_running"), NOW)
     assert page["reason"] == "not_running"

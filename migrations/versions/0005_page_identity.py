@@ -13,8 +13,8 @@ from alembic import op
 from crawld.errors import InputError
 from crawld.model.url import host_of, identity, normalise
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 

@@ -10,8 +10,8 @@ from runpy import run_path
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0004"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 

@@ -122,6 +122,18 @@ def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> Non
     assert frontier.level == 0.0  # late pages do not move the level
 
 
+def test_a_host_that_comes_free_earlier_wakes_all_its_pages() -> None:
+    """Also those put aside before, where another page was put aside in between."""
+    gate = hosts(1, 0.0)
+    frontier = Frontier(GreedyBlind(), gate, Intervals(shortest=0.0))
+    one, host = Beliefs(*(np.ones(1) for _ in range(5))), np.zeros(1, dtype=np.int64)
+    gate.block(0)
+    frontier.add(host, one, np.zeros(1), np.zeros(1))
+    gate.unblock(0)
+    frontier.add(host, one, np.zeros(1), np.zeros(1))
+    assert {frontier.pick(10.0), frontier.pick(10.0)} == {0, 1}
+
+
 def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
     """A hundred pages out at once on one host: blocks last, and neither level nor charts are renewed at every slot."""
     pages, gate = 1000, HostGate(Manners(spacing=0.0, per_host=100))

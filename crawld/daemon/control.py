@@ -11,10 +11,17 @@ from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.slot import format_rate, parse_rate
-from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.politeness import HostGate, NotReady
 from crawld.scheduler.scheduler import Scheduler
 
 BANDWIDTH, PAUSED = "bandwidth", "paused"
+_HOST_REASONS = {
+    NotReady.BLOCKED: "its host is blocked by the operator",
+    NotReady.ASKED_TO_WAIT: "its host asked us to wait (Retry-After); free in {wait:.0f} s",
+    NotReady.BACKING_OFF: "its host backs off because several of its pages failed; asked again in {wait:.0f} s",
+    NotReady.BUSY: "as many requests to its host are under way as politeness.per_host allows",
+    NotReady.SPACING: "its host was asked a moment ago and is given time between requests",
+}
 
 
 class Steering:
@@ -144,15 +151,8 @@ class Steering:
             return "the bandwidth is 0"
         if self._scheduler.held(page_id):
             return "it is being crawled at this moment"
-        state = self._gate.export(host)
-        if state.blocked:
-            return "its host is blocked by the operator"
-        if state.blocked_until > now:
-            return (
-                f"its host asked for rest or failed {state.failures} times; free in {state.blocked_until - now:.0f} s"
-            )
-        if not self._gate.ready(host, now):
-            return "its host was asked a moment ago and is given time between requests"
+        if (reason := self._gate.not_ready(host, now)) is not None:
+            return _HOST_REASONS[reason].format(wait=self._gate.earliest[host] - now)
         if (wait := self._scheduler.waits_until(page_id)) > now:
             return f"it was asked or failed lately and waits {wait - now:.0f} s more"
         value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level

@@ -27,7 +27,7 @@ from crawld.model.url import normalise
 
 REDIRECTS = {301, 302, 303, 307, 308}
 GONE = {404, 410}
-BUSY = {429, 503}
+TOO_MANY_REQUESTS = 429
 DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
 DRAIN_SECONDS = 2.0
@@ -170,7 +170,7 @@ class HttpFetcher:
         if not 200 <= status < 300 or status == 206:
             await _drain(response)
             wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
-            scope = Scope.HOST if status in BUSY else Scope.PAGE
+            scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
             detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
             return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
         return await self._read_body(request, response, began)

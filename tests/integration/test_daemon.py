@@ -12,7 +12,8 @@ import pytest
 from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
-from tests.site import Site
+from tests.behaviours import BEHAVIOURS, answer
+from tests.site import Behaviour, Site
 
 
 @asynccontextmanager
@@ -92,8 +93,6 @@ async def test_a_redirect_is_followed_with_slots_of_its_own(tmp_path: Path) -> N
 async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tmp_path: Path) -> None:
     """404 after content is a change to gone; 404 from the start is trouble of the page."""
     async with Site() as site:
-        from tests.behaviours import answer
-
         async with running(tmp_path, [site.url("/cue/1"), site.url("/absent")]):
             await until(lambda: len(site.visits("/cue/1")) >= 1)
             site.pages["/cue/1"] = answer("gone", 410)
@@ -106,19 +105,64 @@ async def test_a_page_that_vanishes_is_gone_and_one_that_never_was_has_failed(tm
     assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'gone'") == [(1,)]
 
 
-@pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/silent/1"])
-async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: str) -> None:
-    """After it, pages of that host wait, and those of the other host go on."""
+@pytest.mark.parametrize("trouble", [["/status/429?after=60"], ["/status/503"] * 3, ["/hang_up"] * 4])
+async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: list[str]) -> None:
+    """After a Retry-After or several failing pages, pages of that host wait, and those of the other host go on."""
     async with Site(hosts=2) as site:
-        urls = [site.url(trouble), *(site.url(f"/ok/{i}") for i in range(5)), site.url("/cue/other", host=2)]
+        bad = [site.url(f"{path}{'&' if '?' in path else '?'}{i}=x") for i, path in enumerate(trouble)]
+        urls = [*bad, *(site.url(f"/ok/{i}") for i in range(5)), site.url("/cue/other", host=2)]
         async with running(tmp_path, urls, politeness={"delay": 0, "per_host": 1}):
-            path = trouble.partition("?")[0]
-            await until(lambda: len(site.visits(path)) >= 1)
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM hosts WHERE blocked_until > 0")))
             asked = [seen for seen in site.visits() if seen.host == site.host(1)]
             others = len(site.visits("/cue/other"))
             await until(lambda: len(site.visits("/cue/other")) >= others + 2)
             assert [seen for seen in site.visits() if seen.host == site.host(1)] == asked
     assert rows(tmp_path, "SELECT name FROM hosts WHERE blocked_until > 0") == [(site.host(1),)]
+
+
+def _closing_later(site: Site) -> None:
+    site.pages["/bad"] = BEHAVIOURS["hang_up"]
+
+
+def _silent_later(site: Site) -> None:
+    site.pages["/bad"] = BEHAVIOURS["silent"]
+
+
+BAD_PAGES: dict[str, tuple[Behaviour, Callable[[Site], None]]] = {
+    "503": (answer(status=503), lambda _: None),
+    "429": (answer(status=429), lambda _: None),
+    "silent": (BEHAVIOURS["silent"], lambda _: None),
+    "closing": (BEHAVIOURS["hang_up"], lambda _: None),
+    "half an answer": (BEHAVIOURS["drop"], lambda _: None),
+    "closing later": (BEHAVIOURS["ok"], _closing_later),
+    "silent later": (BEHAVIOURS["ok"], _silent_later),
+}
+
+
+@pytest.mark.parametrize(("kind", "first"), [*((kind, True) for kind in BAD_PAGES), ("503", False), ("silent", False)])
+async def test_a_bad_page_leaves_the_others_their_crawls(tmp_path: Path, kind: str, first: bool) -> None:
+    """With one request at a time, nearly every slot is spent on the good pages beside a bad one."""
+    begins, turns = BAD_PAGES[kind]
+    async with Site() as site:
+        site.pages["/bad"] = begins
+        good = [site.url(f"/ok/{i}") for i in range(20)]
+        urls = [site.url("/bad"), *good] if first else [*good, site.url("/bad")]
+        given: dict[str, object] = {
+            "bandwidth": "20/s",
+            "politeness": {"delay": 0, "per_host": 1},
+            "fetch": {"timeout": 60, "first_byte_timeout": 20, "connect_timeout": 10},
+            "max_interval": 3600,
+        }
+        async with running(tmp_path, urls, **given) as daemon:
+            await until(lambda: len(site.visits("/bad")) >= 1)
+            turns(site)
+            status, before = daemon.crawler.status, len(site.visits())
+            served = status.requests + status.idle_slots
+            await until(lambda: status.requests + status.idle_slots >= served + 150)
+            asked = [seen.path for seen in site.visits()[before:]]
+    assert asked.count("/bad") <= 1
+    # A silent page keeps its place for three seconds, here sixty slots.
+    assert len(asked) >= (75 if "silent" in kind else 120)
 
 
 async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from crawld.content.rules import DigestRule
 from crawld.daemon.audits import Audits
 from crawld.daemon.idle import SlotLog, why_idle
 from crawld.daemon.listener import Polls
+from crawld.daemon.outages import Outages
 from crawld.daemon.pages import Pages
+from crawld.daemon.places import Places
 from crawld.daemon.reasons import Reasons
 from crawld.daemon.sender import Sender
 from crawld.daemon.shares import Share
@@ -75,8 +77,20 @@ class Crawler:
         self.reasons = reasons = Reasons(p.scheduler, p.gate, p.pages, p.robots, p.store)
         self.slots = SlotLog(lambda now: why_idle(reasons, p.scheduler, p.pages, now))
         self._permits = Permits(p.gate)
+        self._places = Places(p.gate)
         self._sender = Sender(
-            p.fetcher, p.gate, self._permits, Departures(p.pacer), p.robots, p.store, p.clock, self.status, p.polls
+            p.fetcher,
+            p.gate,
+            self._permits,
+            Departures(p.pacer),
+            p.robots,
+            p.store,
+            p.clock,
+            self.status,
+            self._places,
+            Outages(p.scheduler),
+            p.pages.asked_on_host,
+            p.polls,
         )
         self._visits = Visits(
             self._sender, p.scheduler, p.pages, p.store, p.clock, p.rule_for, p.unconditional_share, p.rng, self.audits
@@ -163,6 +177,7 @@ class Crawler:
         """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
         pacer, status, healthy = self._p.pacer, self.status, self._p.store.healthy
         served = 0
+        self._places.look(monotonic)
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
             self.poll_share.tick()

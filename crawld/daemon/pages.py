@@ -9,6 +9,8 @@ from crawld.model.page import Page, PageState
 FIRST_WAIT = 60.0
 LONGEST_WAIT = 7 * 86400.0
 GONE_WAIT = 3600.0
+NOT_ASKED = {PageState.DISALLOWED, PageState.GONE}
+"""States in which a page is asked seldom or never: it does not help to tell how its host is."""
 
 
 class Pages:
@@ -17,6 +19,7 @@ class Pages:
     def __init__(self) -> None:
         self._pages: dict[int, Page] = {}
         self._on_host: Counter[str] = Counter()
+        self._not_asked: Counter[str] = Counter()  # of those on a host
         self._states: dict[int, PageState] = {}
         self._failures: dict[int, int] = {}
 
@@ -41,10 +44,15 @@ class Pages:
         """Every host that has pages."""
         return list(self._on_host)
 
+    def asked_on_host(self, host: str) -> int:
+        """How many pages of a host are being asked: neither gone nor forbidden."""
+        return self._on_host[host] - self._not_asked[host]
+
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
         if page.id not in self._pages:
             self._on_host[page.host] += 1
+            self._not_asked[page.host] += state in NOT_ASKED
         self._pages[page.id] = page
         self._states.setdefault(page.id, state)
         if failures:
@@ -54,16 +62,22 @@ class Pages:
         """Forget pages that were retired."""
         for page_id in page_ids:
             page = self._pages.pop(page_id, None)
+            state = self._states.pop(page_id, None)
             if page is not None:
                 self._on_host[page.host] -= 1
                 if not self._on_host[page.host]:
                     del self._on_host[page.host]
-            self._states.pop(page_id, None)
+                self._not_asked[page.host] -= state in NOT_ASKED
+                if not self._not_asked[page.host]:
+                    del self._not_asked[page.host]
             self._failures.pop(page_id, None)
 
     def change_state(self, page_id: int, state: PageState) -> bool:
         """Note where a page stands; whether that is news."""
-        news = self._states.get(page_id) is not state
+        before, page = self._states.get(page_id), self._pages.get(page_id)
+        news = before is not state
+        if news and page is not None:
+            self._not_asked[page.host] += (state in NOT_ASKED) - (before in NOT_ASKED)
         self._states[page_id] = state
         return news
 
@@ -75,14 +89,12 @@ class Pages:
         """How often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
 
-    def after(self, page_id: int, state: PageState, at: float, *, spared: bool = False) -> float:
+    def after(self, page_id: int, state: PageState, at: float) -> float:
         """Note how a crawl ended; the time before which the page is not asked again.
 
-        A page that fails on its own account waits twice as long each time; trouble of the whole host (`spared`) is
-        the host gate's business. A page that is gone is asked again now and then.
+        A page that fails on its own account waits twice as long each time. A page that is gone is asked again now and
+        then.
         """
-        if spared:
-            return -math.inf
         self.change_state(page_id, state)
         if state is PageState.LIVE:
             self._failures.pop(page_id, None)

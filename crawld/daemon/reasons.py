@@ -10,7 +10,7 @@ from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
 from crawld.model.slot import format_duration
 from crawld.model.why import Reason, Why
-from crawld.scheduler.politeness import HostGate
+from crawld.scheduler.politeness import HostGate, NotReady
 from crawld.scheduler.scheduler import Scheduler
 
 Verdict = Allowed | Disallowed | NeedsFetch
@@ -29,7 +29,7 @@ class Reasons:
         verdict = self._robots.verdict(page.url, now)
         found = (
             store_reason(self._store, now),
-            *host_reasons(self._gate, self._gate.host(page.host), now),
+            host_reason(self._gate, self._gate.host(page.host), now),
             self._robots_reason(page, verdict, now),
             self._page_reason(page, verdict, now),
         )
@@ -76,25 +76,20 @@ def store_reason(store: Store, now: float) -> Reason | None:
     return Reason(Why.STORE_UNWELL, None, f"{since}: {store.trouble or 'its queue is full'}")
 
 
-def host_reasons(gate: HostGate, host: int, now: float) -> list[Reason]:
+def host_reason(gate: HostGate, host: int, now: float) -> Reason | None:
     """What keeps a host from being asked: the operator, its own wish, its failures, or requests to it just now."""
-    state = gate.export(host)
-    found = []
-    if state.blocked:
-        found.append(Reason(Why.HOST_BLOCKED))
-    if state.blocked_until > now:
-        if gate.asked_until(host) >= state.blocked_until:
-            found.append(Reason(Why.HOST_ASKED_TO_WAIT, state.blocked_until))
-        else:
-            found.append(Reason(Why.HOST_BACKOFF, state.blocked_until, f" after {failures(state.failures)}"))
-    if not found and not gate.ready(host, now):
-        found.append(_busy(gate, host, now))
-    return found
-
-
-def _busy(gate: HostGate, host: int, now: float) -> Reason:
-    if math.isinf(gate.ready_at[host]):
-        return Reason(Why.HOST_BUSY, now, f": {gate.in_flight[host]} in flight, as many as politeness.per_host allows")
+    reason, state = gate.not_ready(host, now), gate.export(host)
+    if reason is None:
+        return None
+    if reason is NotReady.BLOCKED:
+        return Reason(Why.HOST_BLOCKED)
+    if reason is NotReady.ASKED_TO_WAIT:
+        return Reason(Why.HOST_ASKED_TO_WAIT, state.asked_until)
+    if reason is NotReady.BACKING_OFF:
+        return Reason(Why.HOST_BACKOFF, state.blocked_until, f" after {failures(state.failures)}")
+    if reason is NotReady.BUSY:
+        text = f": {gate.in_flight[host]} in flight, as many as politeness.per_host allows"
+        return Reason(Why.HOST_BUSY, now, text)
     text = f": it was asked a moment ago, and {delay_of(gate, host)} is between requests"
     return Reason(Why.HOST_BUSY, float(gate.earliest[host]), text)
 

@@ -94,12 +94,14 @@ class Roster:
         for i, page_id in enumerate(stored.ids.tolist()):
             page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
             self._pages.put(page, stored.states[i], int(stored.failures[i]))
+        indices = np.array([hosts[name] for name in stored.hosts], dtype=np.int64)
+        self._gate.remember_answers(np.unique(indices[~np.isnan(stored.last_success)]))
         with np.errstate(invalid="ignore"):
             alpha = stored.shape / stored.rate
         self._scheduler.add(
             Arrivals(
                 ids=stored.ids,
-                hosts=np.array([hosts[name] for name in stored.hosts], dtype=np.int64),
+                hosts=indices,
                 importance=stored.importance,
                 last=np.minimum(stored.last_success, now),
                 signals=stored.signals,

@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawld.content.cookies import ChainCookies
 from crawld.daemon.listener import Polls
+from crawld.daemon.outages import Outages
+from crawld.daemon.places import Place, Places
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
+from crawld.scheduler.evidence import ENOUGH, Evidence
 from crawld.scheduler.pacer import Departures
 from crawld.scheduler.politeness import HostGate
 
@@ -31,6 +35,9 @@ class Sender:
     store: Store
     clock: Clock
     status: Status
+    places: Places
+    outages: Outages
+    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked
     polls: Polls | None = None
 
     async def send(self, request: Request) -> Outcome:
@@ -38,20 +45,46 @@ class Sender:
         self.status.requests += 1
         self.status.by_purpose[request.purpose.value] += 1
         host = self.gate.host(request.host)
+        place = None
         try:
             if (early := self.departures.delay(self.clock.monotonic())) > 0:
                 await asyncio.sleep(early)
+            began = self.clock.now()
+            if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
+                place = self.places.take(host, self.clock.monotonic())
             outcome = await self.fetcher.fetch(request)
         except BaseException:
-            self.gate.finish(host, self.clock.now())
+            self.gate.finish(host, self.clock.now(), late=_end(place))
             raise
         before = self.gate.export(host)
-        trouble = isinstance(outcome, FetchFailed) and outcome.scope is Scope.HOST
-        retry_after = outcome.retry_after if isinstance(outcome, FetchFailed) else None
-        self.gate.finish(host, self.clock.now(), trouble=trouble, retry_after=retry_after)
+        evidence = self._evidence(request, outcome, began)
+        self.gate.finish(host, self.clock.now(), evidence, late=_end(place))
+        if evidence.well:
+            self.outages.end(request.host)
         if (after := self.gate.export(host)) != before:
             self.store.record_host(after)
         return outcome
+
+    def _evidence(self, request: Request, outcome: Outcome, began: float) -> Evidence:
+        """What the outcome says about the host."""
+        if not isinstance(outcome, FetchFailed):
+            return Evidence(request.url, began, well=True, seconds=outcome.duration)
+        if outcome.scope is Scope.HOST:
+            return Evidence(
+                request.url, began, well=False, retry_after=outcome.retry_after, enough=self._enough(request)
+            )
+        # A complete answer shows a host that works, also if it is not the one we wanted.
+        well = None if outcome.status is None else True
+        return Evidence(request.url, began, well, outcome.duration, outcome.retry_after)
+
+    def _enough(self, request: Request) -> int:
+        """How many URLs of the host must fail before the host is blamed: all its pages, where it has but one or two."""
+        if request.purpose is Purpose.ROBOTS and not self.robots.has_copy(request.url, self.clock.now()):
+            return 1  # without it nothing else may be asked
+        pages = self.asked_on_host(request.host)
+        if pages and request.purpose is not Purpose.PAGE:
+            pages += 1
+        return min(pages or ENOUGH, ENOUGH)
 
     async def send_again(self, request: Request) -> Outcome:
         """Wait for a slot and the gate, then send."""
@@ -92,8 +125,8 @@ class Sender:
         request = Request(url, host_of(url), Purpose.ROBOTS)
         outcome = await self.follow(request)
         now = self.clock.now()
-        self.robots.learn(url, outcome, now)
         host = self.gate.host(request.host)
+        self.robots.learn(url, outcome, now, host_down=self.gate.backs_off(host))
         if self.robots.crawl_delay(url) != self.gate.export(host).crawl_delay:
             self.gate.set_crawl_delay(host, self.robots.crawl_delay(url))
             self.store.record_host(self.gate.export(host))
@@ -109,3 +142,11 @@ class Sender:
                 "detail": failed and failed.detail,
             },
         )
+
+
+def _end(place: Place | None) -> bool:
+    """Watch a request no longer; whether it had given up its place."""
+    if place is None:
+        return False
+    place.over = True
+    return place.late

@@ -19,6 +19,7 @@ from crawld.interfaces import Clock, Record, Store
 from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope
 from crawld.model.page import Page, PageState
+from crawld.model.url import host_of
 from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -147,8 +148,7 @@ class Visits:
             audit=audit,
             reverted=judgement.reverted,
         )
-        spared = isinstance(outcome, FetchFailed) and outcome.scope is Scope.HOST
-        wait = self.pages.after(page.id, judgement.state, at, spared=spared)
+        wait = self._wait(page, at, outcome, judgement.state)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -161,6 +161,19 @@ class Visits:
             self._look_for_feeds(page, outcome)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
+
+    def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState) -> float:
+        """The time before which the page is not asked again: it is not to blame where its host is down."""
+        if not isinstance(outcome, FetchFailed):
+            return self.pages.after(page.id, state, at)
+        gate, name = self.sender.gate, host_of(outcome.url)
+        host = gate.host(name)
+        if outcome.scope is Scope.HOST and gate.backs_off(host):
+            now, pages = self.clock.now(), self.pages.asked_on_host(page.host)
+            wait = max(gate.export(host).blocked_until - now, 0.0)
+            return now + self.sender.outages.turn(name, page.id, at, wait, pages)
+        # Its own wait begins when its host may be asked again: it is not the one that is asked first.
+        return self.pages.after(page.id, state, max(at, gate.export(host).asked_until))
 
     def _look_for_feeds(self, page: Page, outcome: Outcome) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back."""

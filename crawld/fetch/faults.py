@@ -1,7 +1,8 @@
 """Names for what can go wrong between two sockets: every exception of the client becomes a trouble with a scope.
 
-Whom a trouble speaks of: what happens before a server has answered (no name, no connection, no handshake, no
-answer in time) concerns the host; what is wrong with one answer concerns its page.
+What never became a complete answer (no name, no connection, no handshake, no answer in time, a body broken off) may be
+the host's trouble, which the gate decides by what else the host answers. What is wrong with a complete answer concerns
+its page.
 A forbidden address is the host's trouble, since every address of that host was refused.
 """
 
@@ -36,13 +37,13 @@ def classify(error: BaseException, *, reused: bool = False) -> Fault:
     if isinstance(error, aiohttp.ClientConnectorError):
         return _not_connected(error.os_error)
     if isinstance(error, aiohttp.ClientPayloadError | http_exceptions.PayloadEncodingError):
-        return Trouble.PROTOCOL, Scope.PAGE, f"body broken off: {_words(error)}"
+        return Trouble.PROTOCOL, Scope.HOST, f"body broken off: {_words(error)}"
     if reused and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError):
         return Trouble.REFUSED, Scope.PAGE, "a kept connection was closed as it was used again"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return Trouble.REFUSED, Scope.HOST, "connection closed by the server before an answer"
     if isinstance(error, aiohttp.ClientResponseError | http_exceptions.HttpProcessingError):
-        return Trouble.PROTOCOL, Scope.PAGE, f"not an HTTP answer: {_words(error)}"
+        return Trouble.PROTOCOL, Scope.HOST, f"not an HTTP answer: {_words(error)}"
     if isinstance(error, ssl.SSLError):
         return Trouble.TLS, Scope.HOST, f"TLS failed: {_words(error)}"
     if isinstance(error, OSError):

@@ -30,7 +30,7 @@ NO_CONTENT = {202, 204, 205, 207, 208, 226}
 """Successes without the page itself: accepted for later, nothing, nothing, WebDAV reports, a difference."""
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 """Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
-BUSY = {429, 503}
+TOO_MANY_REQUESTS = 429
 DRAINED = 65_536
 """Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
 DRAIN_SECONDS = 2.0
@@ -172,7 +172,7 @@ class HttpFetcher:
         if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):
             await _drain(response)
             wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
-            scope = Scope.HOST if status in BUSY else Scope.PAGE
+            scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
             detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
             return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
         return await self._read_body(request, response, began)

@@ -3,7 +3,8 @@
 An answer counts as RFC 9309 has it. 2xx: its rules, for at most a day. 4xx, or redirects without end: there are no
 rules. 429, 5xx, no answer or a broken one: everything is forbidden and asked again after a growing wait, for however
 long that lasts (the RFC would let a crawler stop caring after thirty days; a server that never answers is not worth
-guessing for). A good copy goes on being obeyed while the site is out of reach, for up to thirty days.
+guessing for). While the whole host is down the wait stays short: the host's gate says when the next request may leave.
+A good copy goes on being obeyed while the site is out of reach, for up to thirty days.
 """
 
 import zlib
@@ -67,7 +68,12 @@ class RobotsCache:
             return Allowed()
         return Disallowed("forbidden by robots.txt", site.fresh_until)
 
-    def learn(self, robots_url: str, outcome: Outcome, now: float) -> None:
+    def has_copy(self, url: str, now: float) -> bool:
+        """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
+        site = self._sites.get(origin_of(url))
+        return site is not None and now < site.good_until
+
+    def learn(self, robots_url: str, outcome: Outcome, now: float, *, host_down: bool = False) -> None:
         """Take over what fetching that robots.txt (redirects followed) brought."""
         origin = origin_of(robots_url)
         if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
@@ -75,7 +81,7 @@ class RobotsCache:
         elif _has_none(outcome):
             site = _Site(now + LONGEST_KEPT)
         else:
-            site = self._unreachable(origin, outcome, now)
+            site = self._unreachable(origin, outcome, now, host_down=host_down)
         self._sites[origin] = site
         self._sites.move_to_end(origin)
         (self._failing.add if site.failures else self._failing.discard)(origin)
@@ -111,10 +117,10 @@ class RobotsCache:
         packed = zlib.compress(rules.text.encode("utf-8", "surrogateescape")) if rules.text else None
         return _Site(now + kept, packed, now + STALE_KEPT, rules.crawl_delay, rules.sitemaps)
 
-    def _unreachable(self, origin: str, outcome: Outcome, now: float) -> _Site:
-        """Keep what was known, and ask again after a wait that doubles with each failure."""
+    def _unreachable(self, origin: str, outcome: Outcome, now: float, *, host_down: bool) -> _Site:
+        """Keep what was known, and ask again after a wait that doubles with each failure of the file's own."""
         known = self._sites.get(origin, _Site(0.0))
-        failures = known.failures + 1
+        failures = 1 if host_down else known.failures + 1
         wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, 20), LONGEST_WAIT)
         reason = "no answer"
         if isinstance(outcome, FetchFailed):

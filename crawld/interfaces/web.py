@@ -67,8 +67,11 @@ class Robots(Protocol):
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
 
-    def learn(self, robots_url: str, outcome: Outcome, now: float) -> None:
-        """Take over what fetching that robots.txt (redirects followed) brought."""
+    def has_copy(self, url: str, now: float) -> bool:
+        """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
+
+    def learn(self, robots_url: str, outcome: Outcome, now: float, *, host_down: bool = False) -> None:
+        """Take over what fetching that robots.txt (redirects followed) brought; `host_down` if its host backs off."""
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""

@@ -43,6 +43,9 @@ class Chooser(Protocol):
     def release(self, row: int, not_before: float = -np.inf) -> None:
         """Give back a held page as it was; with `not_before`, after an attempt that failed."""
 
+    def lift(self, row: int, asked_at: float) -> None:
+        """Let a page that waits after an attempt at that time wait no longer than the minimum interval."""
+
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added since the last successful crawl."""
 

@@ -154,6 +154,14 @@ class Columns:
             self.not_before[row] = max(float(self.not_before[row]), earliest)
         return True
 
+    def lift(self, row: int, asked_at: float) -> bool:
+        """Shorten the wait of a page asked then to the minimum interval; False if it is held or waits no longer."""
+        not_before = float(np.fmax(asked_at, self.last[row])) + self.intervals.shortest
+        if self.state[row] != WAITING or self.not_before[row] <= not_before:
+            return False
+        self.not_before[row] = not_before
+        return True
+
     def held(self, row: int) -> bool:
         """Whether the page is out."""
         return row in self._picked_at

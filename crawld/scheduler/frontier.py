@@ -124,6 +124,12 @@ class Frontier(Keeper):
         if self.pages.release(row, not_before):
             self._file(row)
 
+    def lift(self, row: int, asked_at: float) -> None:
+        """Let a page wait no longer than the minimum interval."""
+        if self.pages.lift(row, asked_at):
+            self._withdraw(row)
+            self._file(row)
+
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added."""
         self.pages.boost[row] = boost

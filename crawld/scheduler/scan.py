@@ -81,6 +81,10 @@ class Scan(Keeper):
         """Give back a page as it was."""
         self.pages.release(row, not_before)
 
+    def lift(self, row: int, asked_at: float) -> None:
+        """Let a page wait no longer than the minimum interval."""
+        self.pages.lift(row, asked_at)
+
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added."""
         self.pages.boost[row] = boost

@@ -185,6 +185,12 @@ class Scheduler:
             self._held.pop(row)
         self.chooser.release(row, not_before)
 
+    def lift(self, page_id: int, asked_at: float) -> None:
+        """Let a page that waits after an attempt at that time wait no longer than the minimum interval."""
+        row = self._row_of.get(page_id)
+        if row is not None:
+            self.chooser.lift(row, asked_at)
+
     def notice(self, page_id: int, source: int = 0) -> None:
         """Count a signal of that source (an index into SOURCES)."""
         row = self._row_of.get(page_id)

@@ -175,7 +175,9 @@ class Sweep:
             shut = np.flatnonzero(earliest > horizon)
             if len(shut):
                 for blocked in np.unique(host[shut]).tolist():
-                    self._shelved[blocked] = float(self._gate.earliest[blocked])
+                    # Some of its pages may sleep for longer, put there before the host came free earlier.
+                    until = max(self._shelved.get(blocked, -np.inf), float(self._gate.earliest[blocked]))
+                    self._shelved[blocked] = until
                 wait = np.maximum(wait, earliest)
         # A host blocked for good must still be found again: inf is kept for rows that do not sleep.
         wait = np.minimum(wait, FOREVER)

@@ -145,6 +145,11 @@ class Timetable:
         if self.pages.release(row, not_before):
             self._queue_up(row)
 
+    def lift(self, row: int, asked_at: float) -> None:
+        """Let a page wait no longer than the minimum interval."""
+        if self.pages.lift(row, asked_at):
+            self._queue_up(row)
+
     def notice(self, row: int, boost: float) -> None:
         """Count a signal: of a page whose every change is announced, some are followed by a crawl."""
         self.pages.boost[row] = boost

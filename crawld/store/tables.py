@@ -50,6 +50,7 @@ hosts = Table(
     Column("delay", Double),
     Column("blocked", Boolean, nullable=False, server_default=text("false")),
     Column("distrust_304_until", Double, nullable=False, server_default="0"),
+    Column("asked_until", Double, nullable=False, server_default="0"),
 )
 
 pages = Table(

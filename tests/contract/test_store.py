@@ -172,7 +172,7 @@ class TestRecord:
     async def test_a_restart_finds_everything(self, store: SqlStore, store_url: str) -> None:
         """State, times, failures, memory, host and body survive a stop that was asked for."""
         await store.adopt(wanted("a"), origin="list", now=NOW)
-        host = HostState("example.org", NOW + 60, 2, 1.5, 3.0, True, NOW + 90)
+        host = HostState("example.org", NOW + 60, 2, 1.5, 3.0, True, NOW + 90, NOW + 30)
         store.record(record(1, Verdict.NEW, memory=memory(1, etag='W/"1"'), body=b"<p>hello</p>" * 99, host=host))
         store.record(record(1, Verdict.FAILED, at=NOW + 5, failures=1, trouble="timeout"))
         store = await restarted(store, store_url)

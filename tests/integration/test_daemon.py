@@ -13,7 +13,8 @@ from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
 from crawld.store import Reader
-from tests.site import Site
+from tests.behaviours import BEHAVIOURS, answer
+from tests.site import Behaviour, Site
 
 
 @asynccontextmanager
@@ -103,8 +104,6 @@ async def test_a_redirect_that_needs_its_own_cookie_is_followed(tmp_path: Path) 
 @pytest.mark.parametrize("status", [202, 204, 205])
 async def test_an_answer_without_content_keeps_the_copy(tmp_path: Path, status: int) -> None:
     """A page that answers without content for a while has failed, not changed, and its copy stays."""
-    from tests.behaviours import answer
-
     async with Site() as site:
         url = site.url("/cue/1")
         async with running(tmp_path, [url]) as daemon:
@@ -120,8 +119,6 @@ async def test_an_answer_without_content_keeps_the_copy(tmp_path: Path, status: 
 async def test_a_page_that_is_not_there_is_gone(tmp_path: Path) -> None:
     """404 or 410 is gone, after content and at the first visit, and not asked again at once; only one is a change."""
     async with Site() as site:
-        from tests.behaviours import answer
-
         async with running(tmp_path, [site.url("/cue/1"), site.url("/absent")]) as daemon:
             await until(lambda: len(site.visits("/cue/1")) >= 1)
             site.pages["/cue/1"] = answer("gone", 410)
@@ -137,8 +134,6 @@ async def test_a_page_that_is_not_there_is_gone(tmp_path: Path) -> None:
 async def test_a_page_that_comes_is_a_change(tmp_path: Path) -> None:
     """What was gone at the first visit and is there at the next has changed, and is no longer gone."""
     async with Site() as site:
-        from tests.behaviours import answer
-
         url = site.url("/later")
         async with running(tmp_path, [url]) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["gone"] == 1)
@@ -177,19 +172,64 @@ async def test_the_daemon_and_the_database_say_the_same_freshness(tmp_path: Path
     assert (by_url[site.url("/ok/secret")], by_url[site.url("/status/500")]) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("trouble", ["/status/429?after=60", "/status/503", "/silent/1"])
-async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: str) -> None:
-    """After it, pages of that host wait, and those of the other host go on."""
+@pytest.mark.parametrize("trouble", [["/status/429?after=60"], ["/status/503"] * 3, ["/hang_up"] * 4])
+async def test_trouble_of_a_host_blocks_the_host_and_no_other(tmp_path: Path, trouble: list[str]) -> None:
+    """After a Retry-After or several failing pages, pages of that host wait, and those of the other host go on."""
     async with Site(hosts=2) as site:
-        urls = [site.url(trouble), *(site.url(f"/ok/{i}") for i in range(5)), site.url("/cue/other", host=2)]
+        bad = [site.url(f"{path}{'&' if '?' in path else '?'}{i}=x") for i, path in enumerate(trouble)]
+        urls = [*bad, *(site.url(f"/ok/{i}") for i in range(5)), site.url("/cue/other", host=2)]
         async with running(tmp_path, urls, politeness={"delay": 0, "per_host": 1}):
-            path = trouble.partition("?")[0]
-            await until(lambda: len(site.visits(path)) >= 1)
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM hosts WHERE blocked_until > 0")))
             asked = [seen for seen in site.visits() if seen.host == site.host(1)]
             others = len(site.visits("/cue/other"))
             await until(lambda: len(site.visits("/cue/other")) >= others + 2)
             assert [seen for seen in site.visits() if seen.host == site.host(1)] == asked
     assert rows(tmp_path, "SELECT name FROM hosts WHERE blocked_until > 0") == [(site.host(1),)]
+
+
+def _closing_later(site: Site) -> None:
+    site.pages["/bad"] = BEHAVIOURS["hang_up"]
+
+
+def _silent_later(site: Site) -> None:
+    site.pages["/bad"] = BEHAVIOURS["silent"]
+
+
+BAD_PAGES: dict[str, tuple[Behaviour, Callable[[Site], None]]] = {
+    "503": (answer(status=503), lambda _: None),
+    "429": (answer(status=429), lambda _: None),
+    "silent": (BEHAVIOURS["silent"], lambda _: None),
+    "closing": (BEHAVIOURS["hang_up"], lambda _: None),
+    "half an answer": (BEHAVIOURS["drop"], lambda _: None),
+    "closing later": (BEHAVIOURS["ok"], _closing_later),
+    "silent later": (BEHAVIOURS["ok"], _silent_later),
+}
+
+
+@pytest.mark.parametrize(("kind", "first"), [*((kind, True) for kind in BAD_PAGES), ("503", False), ("silent", False)])
+async def test_a_bad_page_leaves_the_others_their_crawls(tmp_path: Path, kind: str, first: bool) -> None:
+    """With one request at a time, nearly every slot is spent on the good pages beside a bad one."""
+    begins, turns = BAD_PAGES[kind]
+    async with Site() as site:
+        site.pages["/bad"] = begins
+        good = [site.url(f"/ok/{i}") for i in range(20)]
+        urls = [site.url("/bad"), *good] if first else [*good, site.url("/bad")]
+        given: dict[str, object] = {
+            "bandwidth": "20/s",
+            "politeness": {"delay": 0, "per_host": 1},
+            "fetch": {"timeout": 60, "first_byte_timeout": 20, "connect_timeout": 10},
+            "max_interval": 3600,
+        }
+        async with running(tmp_path, urls, **given) as daemon:
+            await until(lambda: len(site.visits("/bad")) >= 1)
+            turns(site)
+            status, before = daemon.crawler.status, len(site.visits())
+            served = status.requests + status.idle_slots
+            await until(lambda: status.requests + status.idle_slots >= served + 150)
+            asked = [seen.path for seen in site.visits()[before:]]
+    assert asked.count("/bad") <= 1
+    # A silent page keeps its place for three seconds, here sixty slots.
+    assert len(asked) >= (75 if "silent" in kind else 120)
 
 
 async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from crawld.scheduler.chooser import Ints
 from crawld.scheduler.columns import Intervals
+from crawld.scheduler.evidence import Evidence
 from crawld.scheduler.frontier import Frontier
 from crawld.scheduler.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
 from crawld.scheduler.politeness import HostGate, Manners
@@ -165,11 +166,20 @@ class Twins(RuleBasedStateMachine):
         self.leaving += [row for row in self.held if row in rows]
 
     @precondition(lambda self: self.flying)
-    @rule(trouble=st.booleans())
-    def answer(self, trouble: bool) -> None:
-        """A host answers, or fails."""
+    @rule(well=st.booleans(), retry_after=st.sampled_from([None, 0.0, 7.0]))
+    def answer(self, well: bool, retry_after: float | None) -> None:
+        """A host answers, which ends its back-off, or fails."""
         assert self.gate
-        self.gate.finish(self.flying.pop(), self.now, trouble=trouble)
+        said = Evidence("url", self.now, well, retry_after=retry_after, enough=1)
+        self.gate.finish(self.flying.pop(), self.now, said)
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), ago=st.floats(0, 20))
+    def lift(self, data: Any, ago: float) -> None:
+        """A page need not wait any longer."""
+        row = data.draw(st.sampled_from(self.rows))
+        self.scan.lift(row, self.now - ago)
+        self.frontier.lift(row, self.now - ago)
 
     @precondition(lambda self: self.gate)
     @rule(host=st.integers(0, 3), how=st.sampled_from(["block", "unblock", "slow", "quick", "all"]))

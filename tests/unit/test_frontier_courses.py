@@ -122,6 +122,18 @@ def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> Non
     assert frontier.level == 0.0  # late pages do not move the level
 
 
+def test_a_host_that_comes_free_earlier_wakes_all_its_pages() -> None:
+    """Also those put aside before, where other pages were put aside in between."""
+    gate = hosts(1, 0.0)
+    frontier = Frontier(GreedyBlind(), gate, Intervals(shortest=0.0))
+    some, host = Beliefs(*(np.ones(8) for _ in range(5))), np.zeros(8, dtype=np.int64)
+    gate.block(0)
+    frontier.add(host, some, np.zeros(8), np.zeros(8))
+    gate.unblock(0)
+    frontier.add(host, some, np.zeros(8), np.zeros(8))
+    assert {frontier.pick(10.0) for _ in range(16)} == set(range(16))
+
+
 def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
     """A hundred pages out at once on one host: blocks last, and neither level nor charts are renewed at every slot."""
     pages, gate = 1000, HostGate(Manners(spacing=0.0, per_host=100))

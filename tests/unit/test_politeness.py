@@ -6,14 +6,28 @@ import numpy as np
 import pytest
 
 from crawld.model.host import HostState
-from crawld.scheduler.politeness import HostGate, Manners
+from crawld.scheduler.evidence import MOST_KNOWN_BAD, Evidence
+from crawld.scheduler.politeness import HostGate, Manners, NotReady
 
 
-def fail(gate: HostGate, host: int, now: float) -> float:
-    """One request that fails at host scope; returns when the host may be asked again."""
+def ask(gate: HostGate, host: int, now: float, url: str, *, well: bool, retry_after: float | None = None) -> float:
+    """One request that ends at once; returns when the host may be asked again."""
     gate.acquire(host, now)
-    gate.finish(host, now, trouble=True)
+    gate.finish(host, now, Evidence(url, now, well, retry_after=retry_after))
     return float(gate.ready_at[host])
+
+
+def fail(gate: HostGate, host: int, now: float, url: str = "a", *, enough: int = 3) -> float:
+    """One request that fails as a host in trouble does; returns when the host may be asked again."""
+    gate.acquire(host, now)
+    gate.finish(host, now, Evidence(url, now, well=False, enough=enough))
+    return float(gate.ready_at[host])
+
+
+def hand_gate(**manners: float) -> tuple[HostGate, int]:
+    """A gate without spacing or jitter, and a host."""
+    gate = HostGate(Manners(spacing=0.0, jitter=0.0, **manners))  # type: ignore[arg-type]
+    return gate, gate.host("h")
 
 
 def test_requests_to_one_host_start_at_least_the_spacing_apart() -> None:
@@ -75,66 +89,206 @@ def test_a_shorter_delay_frees_the_host_earlier_and_says_so() -> None:
     assert gate.revision > before
 
 
-def test_failures_back_off_twice_as_long_each_time_with_jitter() -> None:
-    """Each further host-scope failure doubles the wait up to a cap, lengthened by at most the jitter."""
-    gate = HostGate(Manners(first_backoff=10.0, max_backoff=100.0, jitter=0.5, forgive_after=1e9), Random(1))
+def test_one_page_never_stops_its_host() -> None:
+    """However often one URL fails, the others are asked."""
+    gate, host = hand_gate()
+    for now in range(100):
+        assert fail(gate, host, float(now), "bad") <= now
+    assert not gate.backs_off(host)
+
+
+def test_three_pages_without_a_success_stop_their_host() -> None:
+    """The third different URL that fails starts the back-off; a success before it starts the count anew."""
+    gate, host = hand_gate()
+    assert [fail(gate, host, 0.0, url) for url in "ab"] == [0.0, 0.0]
+    ask(gate, host, 2.0, "c", well=True)
+    assert [fail(gate, host, 100.0, url) for url in "de"] == [100.0, 100.0]
+    assert fail(gate, host, 100.0, "f") == 110.0
+    assert gate.backs_off(host)
+
+
+def test_fewer_pages_are_enough_where_the_host_has_fewer() -> None:
+    """The only page of a host stops it when it fails."""
+    gate, host = hand_gate()
+    assert fail(gate, host, 0.0, "only", enough=1) == 10.0
+
+
+def test_a_failure_of_a_request_older_than_the_last_success_says_nothing() -> None:
+    """A host that has answered since is well, however many old requests time out."""
+    gate = HostGate(Manners(spacing=0.0, per_host=10))
+    host = gate.host("h")
+    for _ in range(4):
+        gate.acquire(host, 0.0)
+    ask(gate, host, 20.0, "quick", well=True)
+    for url in "abcd":
+        gate.finish(host, 30.0, Evidence(url, 0.0, well=False))
+    assert gate.ready(host, 30.0)
+
+
+def test_pages_known_to_be_bad_stop_their_host_once() -> None:
+    """After a false alarm the same pages failing again are no news while others succeed, but are in a silence."""
+    gate, host = hand_gate()
+    for url in "abc":
+        until = fail(gate, host, 0.0, url)
+    ask(gate, host, until, "good", well=True)
+    for url in "abc":
+        assert fail(gate, host, 60.0, url) <= 60.0
+    for url in "abc":
+        until = fail(gate, host, 130.0, url)
+    assert until == 140.0
+
+
+def test_what_is_remembered_of_bad_pages_is_bounded() -> None:
+    """Of a host with thousands of bad pages the latest are remembered."""
+    gate, host = hand_gate()
+    for number in range(3 * MOST_KNOWN_BAD):
+        fail(gate, host, 0.0, f"bad{number}")
+        ask(gate, host, 0.0, "good", well=True)
+    assert len(gate._suspicions._known_bad[host]) == MOST_KNOWN_BAD
+
+
+def test_waits_double_to_a_minute_and_then_grow_with_the_outage() -> None:
+    """Each probe that fails makes the next wait longer, by at most the jitter more than its share of the outage."""
+    gate = HostGate(Manners(spacing=0.0), Random(1))
     host, now, waits = gate.host("h"), 0.0, []
-    for _ in range(6):
-        again = fail(gate, host, now)
+    ask(gate, host, now, "good", well=True)
+    for _ in range(500):
+        again = fail(gate, host, now, enough=1)
         waits.append(again - now)
         now = again
-    for wait, least in zip(waits, (10.0, 20.0, 40.0, 80.0, 100.0, 100.0), strict=True):
-        assert least <= wait <= 1.5 * least
+    for wait, least in zip(waits[:6], (10.0, 20.0, 40.0, 62.5, 62.5, 62.5), strict=True):
+        assert least <= wait <= 1.2 * least
     assert len(set(waits)) == len(waits)
+    assert max(waits[:50]) <= 75.0
+    assert 3 * 3600.0 <= waits[-1] <= 1.2 * 3 * 3600.0
 
 
-def test_retry_after_is_honoured_when_longer_than_the_back_off() -> None:
-    """The host's own word counts, up to a limit, with or without trouble."""
-    gate = HostGate(Manners(first_backoff=10.0, max_retry_after=1000.0))
-    for name, trouble in (("busy", True), ("moved", False)):
+def test_a_host_that_never_answered_is_asked_less_often() -> None:
+    """Dead names in a list cost little: their waits grow with a larger share of the outage."""
+    known, unknown = HostGate(Manners(spacing=0.0)), HostGate(Manners(spacing=0.0))
+    known.host("h")
+    known.remember_answers(np.array([0]))
+    asked = []
+    for gate in (known, unknown):
+        host, now, count = gate.host("h"), 0.0, 0
+        while now < 86400.0:
+            now, count = fail(gate, host, now, enough=1), count + 1
+        asked.append(count)
+    assert asked[0] > 3 * asked[1]
+
+
+def test_a_success_ends_the_back_off_at_once_and_says_so() -> None:
+    """The host is free again, the revision is raised, and the next back-off starts from the beginning."""
+    gate, host = hand_gate()
+    until = fail(gate, host, fail(gate, host, 0.0, enough=1), enough=1)
+    before = gate.revision
+    assert ask(gate, host, until, "a", well=True) <= until
+    assert gate.revision > before
+    assert fail(gate, host, until + 100.0, enough=1) == until + 110.0
+
+
+def test_a_back_off_is_probed_by_one_request() -> None:
+    """Also where many requests at once are allowed; those still under way from before do not lengthen it."""
+    gate = HostGate(Manners(spacing=0.0, per_host=10, jitter=0.0))
+    host = gate.host("h")
+    for _ in range(10):
+        gate.acquire(host, 0.0)
+    for number in range(10):
+        gate.finish(host, 1.0, Evidence(f"p{number}", 0.0, well=False))
+    assert gate.export(host).failures == 1
+    assert not gate.ready(host, 10.9)
+    gate.acquire(host, 11.0)
+    assert not gate.ready(host, 1e9)
+    gate.finish(host, 12.0, Evidence("p0", 11.0, well=True))
+    for _ in range(10):
+        gate.acquire(host, 12.0)
+
+
+def test_a_retry_after_is_waited_out_whatever_else_succeeds() -> None:
+    """It counts up to a limit, with or without trouble, and a success of another request does not shorten it."""
+    gate = HostGate(Manners(spacing=0.0, per_host=2, jitter=0.0, max_retry_after=1000.0))
+    for name, well in (("busy", False), ("forbidding", True)):
         host = gate.host(name)
         gate.acquire(host, 0.0)
-        gate.finish(host, 0.0, trouble=trouble, retry_after=500.0)
+        assert ask(gate, host, 0.0, "a", well=well, retry_after=500.0) == 500.0
+        gate.finish(host, 10.0, Evidence("b", 0.0, well=True))
         assert gate.ready_at[host] == 500.0
-    gate.acquire(0, 500.0)
-    gate.finish(0, 500.0, retry_after=1e9)
-    assert gate.ready_at[0] == 1500.0
+    assert ask(gate, 0, 500.0, "a", well=False, retry_after=1e9) == 1500.0
 
 
-def test_quiet_time_forgives() -> None:
-    """One success does not clear the past, a quiet time does."""
-    gate = HostGate(Manners(first_backoff=10.0, jitter=0.0, forgive_after=600.0))
+def test_a_short_retry_after_does_not_shorten_a_back_off() -> None:
+    """The longer of both counts."""
+    gate, host = hand_gate()
+    fail(gate, host, 0.0, enough=1)
+    assert ask(gate, host, 10.0, "a", well=False, retry_after=1.0) == 30.0
+
+
+def test_a_late_request_gives_up_its_place() -> None:
+    """One that takes much longer than usual lets the next one start, spacing apart; at most two do."""
+    gate = HostGate(Manners(spacing=1.0, late_after=3.0, late_factor=8.0, most_late=2))
     host = gate.host("h")
-    now = fail(gate, host, 0.0)
+    gate.acquire(host, 0.0)
+    gate.finish(host, 0.5, Evidence("a", 0.0, well=True, seconds=0.5))
+    for start in (10.0, 20.0):
+        gate.acquire(host, start)
+        assert not gate.give_up_place(host, 3.9)
+        assert not gate.ready(host, start + 3.9)
+        assert gate.give_up_place(host, 4.0)
+        assert gate.ready(host, start + 4.0)
+    gate.acquire(host, 30.0)
+    assert not gate.give_up_place(host, 20.0)
+    gate.finish(host, 51.0, late=True)
+    assert gate.give_up_place(host, 21.0)
+    gate.finish(host, 52.0, late=True)
+    gate.finish(host, 52.0, late=True)
+    assert gate.in_flight[host] == 0
+
+
+def test_a_probe_keeps_its_place() -> None:
+    """A host that backs off is asked one at a time, however long that takes."""
+    gate, host = hand_gate()
+    now = fail(gate, host, 0.0, enough=1)
     gate.acquire(host, now)
-    gate.finish(host, now)
-    assert gate.export(host).failures == 1
-    assert fail(gate, host, 20.0) == 40.0
-    gate.acquire(host, 700.0)
-    gate.finish(host, 700.0)
-    assert gate.export(host).failures == 0
-    assert fail(gate, host, 800.0) == 810.0
+    assert not gate.give_up_place(host, 100.0)
+
+
+def test_the_gate_says_why_a_host_is_not_ready() -> None:
+    """The operator's block before Retry-After, back-off, requests under way and spacing."""
+    gate = HostGate(Manners(spacing=1.0, jitter=0.0))
+    host = gate.host("h")
+    assert gate.not_ready(host, 0.0) is None
+    gate.acquire(host, 0.0)
+    assert gate.not_ready(host, 5.0) is NotReady.BUSY
+    gate.finish(host, 0.1, Evidence("a", 0.0, well=True))
+    assert gate.not_ready(host, 0.5) is NotReady.SPACING
+    fail(gate, host, 1.0, enough=1)
+    assert gate.not_ready(host, 5.0) is NotReady.BACKING_OFF
+    ask(gate, host, 11.0, "a", well=False, retry_after=100.0)
+    assert gate.not_ready(host, 50.0) is NotReady.ASKED_TO_WAIT
+    gate.block(host)
+    assert gate.not_ready(host, 50.0) is NotReady.BLOCKED
 
 
 def test_the_operator_blocks_and_unblocks() -> None:
-    """A blocked host is never ready; unblocking lifts back-offs as well."""
+    """A blocked host is never ready; unblocking lifts back-off and Retry-After as well."""
     gate = HostGate()
     host = gate.host("h")
-    fail(gate, host, 0.0)
+    fail(gate, host, 0.0, enough=1)
+    ask(gate, host, 100.0, "a", well=False, retry_after=1000.0)
     gate.block(host)
     assert not gate.ready(host, 1e12)
     before = gate.revision
     gate.unblock(host)
-    assert gate.ready(host, 1.0)
+    assert gate.ready(host, 101.0)
     assert gate.revision > before
 
 
 def test_what_is_known_of_a_host_survives_a_restart() -> None:
-    """Export and restore carry blocks, failures, delays and the distrust of 304."""
+    """A back-off is neither forgotten nor prolonged; delays, Retry-After and the distrust of 304 are kept."""
     gate = HostGate(Manners(jitter=0.0))
     host = gate.host("h")
     gate.set_crawl_delay(host, 7.0)
-    fail(gate, host, 1000.0)
+    fail(gate, host, 1000.0, enough=1)
     gate.distrust_304(host, 5000.0)
     state = gate.export(host)
     assert state == HostState("h", 1010.0, 1, crawl_delay=7.0, distrust_304_until=5000.0)
@@ -144,7 +298,12 @@ def test_what_is_known_of_a_host_survives_a_restart() -> None:
     assert second.delay[again] == 7.0
     assert not second.ready(again, 1009.0)
     assert second.ready(again, 1010.0)
-    assert fail(second, again, 1010.0) == 1030.0
+    assert ask(second, again, 1010.0, "a", well=False, retry_after=100.0) == 1110.0
+    third = HostGate(Manners(jitter=0.0))
+    third.restore(second.export(again))
+    assert third.not_ready(0, 1109.0) is NotReady.ASKED_TO_WAIT
+    assert fail(third, 0, 1110.0) == 1150.0
+    assert ask(third, 0, 1150.0, "a", well=True) == 1157.0
 
 
 def test_many_hosts_keep_their_own_state() -> None:

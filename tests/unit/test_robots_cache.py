@@ -125,6 +125,24 @@ def test_waits_grow_and_are_bounded() -> None:
     assert asked.until == NOW + 3600.0
 
 
+def test_an_outage_of_the_host_does_not_make_the_waits_grow() -> None:
+    """While the whole host is down its gate says when to ask, and robots.txt is asked as soon as that allows."""
+    cache = RobotsCache("crawld")
+    for _ in range(12):
+        cache.learn(ROBOTS, status(503), NOW, host_down=True)
+        verdict = cache.verdict(PAGE, NOW)
+        assert isinstance(verdict, Disallowed)
+        assert verdict.until == NOW + FIRST_WAIT
+
+
+def test_a_copy_is_one_that_may_be_obeyed_in_an_outage() -> None:
+    """A file read within thirty days is a copy; the knowledge that there is none, or nothing at all, is not."""
+    assert learnt(file(), status(500)).has_copy(PAGE, NOW + STALE_KEPT - 1)
+    assert not learnt(file()).has_copy(PAGE, NOW + STALE_KEPT)
+    assert not learnt(Fetched(ROBOTS, 404)).has_copy(PAGE, NOW)
+    assert not RobotsCache("crawld").has_copy(PAGE, NOW)
+
+
 def test_an_old_copy_outlives_an_outage() -> None:
     """While robots.txt is out of reach its last copy is obeyed, but not for ever."""
     cache = learnt(file())

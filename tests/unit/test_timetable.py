@@ -6,6 +6,7 @@ import pytest
 from crawld.scheduler import allocation
 from crawld.scheduler.allocation_costs import VisitOrder, freshness, weighted
 from crawld.scheduler.columns import Intervals
+from crawld.scheduler.evidence import Evidence
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.timetable import Bools, Plan, Timetable
 from crawld.scheduler.valuation import Beliefs, Floats
@@ -146,6 +147,23 @@ def test_a_host_unblocked_by_the_operator_is_asked_at_once() -> None:
     assert table.pick(1.0) is None
     gate.unblock(host)
     assert table.pick(1.5) == 0
+
+
+def test_a_success_that_ends_a_back_off_brings_the_pages_back_at_once() -> None:
+    """Pages of a host that backed off, and those told to wait because of it, are picked as soon as it is well."""
+    gate = HostGate(Manners(spacing=0.0))
+    host = gate.host("a.example")
+    table = Timetable(Plan(uniform), 1.0, gate, UNBOUND)
+    table.add(np.full(2, host), known(np.ones(2), np.ones(2)), np.zeros(2), np.zeros(2))
+    assert table.pick(1.0) == 0
+    gate.acquire(host, 1.0)
+    gate.finish(host, 1.0, Evidence("0", 1.0, well=False, enough=1))
+    table.release(0, 500.0)
+    assert table.pick(2.0) is None
+    gate.acquire(host, float(gate.ready_at[host]))
+    gate.finish(host, 30.0, Evidence("robots.txt", 20.0, well=True))
+    table.lift(0, 1.0)
+    assert sorted([table.pick(30.0) or 0, table.pick(31.0) or 0]) == [0, 1]
 
 
 def test_intervals_bind() -> None:

@@ -57,12 +57,12 @@ async def test_stats_names_every_trouble_of_the_hosts(tmp_path: Path) -> None:
     async with Site(hosts=4) as site:
         site.robots["127.0.0.3"] = answer("no", 503)
         pages = [
-            site.url("/ok/1"), site.url("/absent"), site.url("/status/503?after=900", host=2),
+            site.url("/ok/1"), site.url("/status/500"), site.url("/status/503?after=900", host=2),
             site.url("/ok/3", host=3), site.url("/ok/4", host=4),
         ]  # fmt: skip
         given = ["--config", str(settings(tmp_path, pages, bandwidth="10/s"))]
         async with daemon(*given, cwd=tmp_path) as running:
-            for page in ("/absent", "/status/503", "/ok/4"):
+            for page in ("/status/500", "/status/503", "/ok/4"):
                 await running.until_logged(f"{page}")
             await running.until_logged("127.0.0.3")
             assert (await command("host", site.host(4), "block", *given, cwd=tmp_path)).status == 0
@@ -98,8 +98,8 @@ async def test_stats_says_first_that_the_store_cannot_write(tmp_path: Path) -> N
 async def test_explain_without_a_daemon_tells_what_the_database_knows(tmp_path: Path) -> None:
     """A stopped daemon is the reason, the page's own state stands beside it; a retired page is told as such."""
     async with Site() as site:
-        absent, listed = site.url("/absent"), site.url("/ok/1")
-        given = ["--config", str(settings(tmp_path, [absent, listed], bandwidth="10/s"))]
+        broken, listed = site.url("/status/500"), site.url("/ok/1")
+        given = ["--config", str(settings(tmp_path, [broken, listed], bandwidth="10/s"))]
         async with daemon(*given, cwd=tmp_path) as running:
             await running.until_logged("verdict=failed")
             await running.until_logged("verdict=new")
@@ -107,10 +107,10 @@ async def test_explain_without_a_daemon_tells_what_the_database_knows(tmp_path: 
             told = json.loads((await command("explain", listed, "--json", *given, cwd=tmp_path)).out)
             assert (told["reason"], told["now"]) == ("retired", None)
             assert await running.end() == 0
-        told = json.loads((await command("explain", absent, "--json", *given, cwd=tmp_path)).out)
+        told = json.loads((await command("explain", broken, "--json", *given, cwd=tmp_path)).out)
         assert [one["reason"] for one in told["reasons"]] == ["not_running", "failing"]
-        assert "404" in told["reasons"][1]["sentence"]
-        assert "crawld is not running" in (await command("explain", absent, *given, cwd=tmp_path)).out
+        assert "500" in told["reasons"][1]["sentence"]
+        assert "crawld is not running" in (await command("explain", broken, *given, cwd=tmp_path)).out
 
 
 async def test_tables_of_the_command_line_fit(tmp_path: Path) -> None:

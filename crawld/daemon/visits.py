@@ -167,13 +167,13 @@ class Visits:
         if not isinstance(outcome, FetchFailed):
             return self.pages.after(page.id, state, at)
         gate, name = self.sender.gate, host_of(outcome.url)
-        host = gate.host(name)
+        host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):
-            now, pages = self.clock.now(), self.pages.asked_on_host(page.host)
+            pages = self.pages.asked_on_host(page.host)
             wait = max(gate.export(host).blocked_until - now, 0.0)
             return now + self.sender.outages.turn(name, page.id, at, wait, pages)
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
-        return self.pages.after(page.id, state, max(at, gate.export(host).asked_until))
+        return self.pages.after(page.id, state, max(now, gate.export(host).asked_until))
 
     def _look_for_feeds(self, page: Page, outcome: Outcome) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back."""

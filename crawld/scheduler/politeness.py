@@ -36,7 +36,7 @@ class Manners:
     max_backoff: float = 3 * 3600.0
     max_retry_after: float = 86400.0  # the longest Retry-After that is honoured
     jitter: float = 0.2  # a back-off is longer by up to this share, so that hosts do not return together
-    late_after: float = 3.0  # a request that waits this long, and several times as long as usual, gives up its place
+    late_after: float = 2.0  # a request that waits this long, and several times as long as usual, gives up its place
     late_factor: float = 8.0  # how many times as long as the host's answers usually take
     most_late: int = 2  # requests without a place, per host
 

@@ -228,8 +228,8 @@ async def test_a_bad_page_leaves_the_others_their_crawls(tmp_path: Path, kind: s
             await until(lambda: status.requests + status.idle_slots >= served + 150)
             asked = [seen.path for seen in site.visits()[before:]]
     assert asked.count("/bad") <= 1
-    # A silent page keeps its place for three seconds, here sixty slots.
-    assert len(asked) >= (75 if "silent" in kind else 120)
+    # A silent page keeps its place for two seconds, here forty slots.
+    assert len(asked) >= (90 if "silent" in kind else 120)
 
 
 async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_silent_page_gives_its_place_to_the_next_and_few_do() -> None:
         async with Crawling(web, 20) as crawling:
             start = crawling.clock.monotonic()
             await asyncio.sleep(10 * MINUTE)
-            assert len(web.between(start + 8 * MINUTE, start + 10 * MINUTE)) >= 0.9 * RATE * 2 * MINUTE
+            assert len(web.between(start, start + 10 * MINUTE)) >= 0.75 * RATE * 10 * MINUTE
         assert web.most_under_way == 3
 
     in_virtual_time(course())

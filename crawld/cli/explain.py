@@ -74,8 +74,10 @@ def _lines(page: dict[str, Any]) -> list[tuple[str, str]]:
         worth = [source for source, count in estimate["signals"].items() if count]
         lines += [(f"{source} signals", _worth(estimate, source)) for source in worth]
     memory = page["memory"]
-    if memory and memory["volatile_blocks"]:
-        lines.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
+    if memory and memory["volatile_places"]:
+        lines.append(("noise", f"{memory['volatile_places']} places vary from visit to visit and are left out"))
+    if memory and memory["frame_blocks"]:
+        lines.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
     if now is None:
         lines.append(("just now", "no daemon is running on this database, or it does not hold the page"))
     else:

@@ -14,3 +14,15 @@ class HostState:
     delay: float | None = None  # set by the operator
     blocked: bool = False  # by the operator
     distrust_304_until: float = 0.0  # the server was caught answering 304 for a changed page
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChange:
+    """A change of a host's frame (menu, footer, banner): one event of the site, however many pages show it."""
+
+    host: str
+    first_at: float
+    last_at: float
+    pages: int  # that showed it so far
+    lost: int  # blocks
+    gained: int

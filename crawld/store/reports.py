@@ -9,13 +9,17 @@ from sqlalchemy import Select, Table, column, func, select, table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from crawld.content.frame import FEWEST_PAGES, MOST_PAGES, HostFrame
+from crawld.content.volatile import volatile_words
 from crawld.errors import StoreError
+from crawld.model.crawl import Memory
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.bodies import decompress
 from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.frames import read_recent_blocks
 from crawld.store.memories import memory_of
 from crawld.store.schema import check_readable
 
@@ -202,10 +206,31 @@ class Reader:
             "last_modified": memory.last_modified,
             "content_type": memory.content_type,
             "blocks": len(memory.digest.blocks),
-            "volatile_blocks": len(memory.volatile),
+            "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
+            "frame_blocks": await self._frame_blocks(memory),
             "streak": memory.streak,
             "versions_seen": len(memory.seen),
         }
+
+    async def _frame_blocks(self, memory: Memory) -> int:
+        """How many blocks of a page its host's pages share, so that they are left out of the comparison."""
+        page = tables.pages
+        async with self._opened.connect() as connection:
+            query = select(tables.hosts.c.name).join(page, page.c.host_id == tables.hosts.c.id)
+            host = await connection.scalar(query.where(page.c.id == memory.page_id))
+            blocks = await read_recent_blocks(connection, host or "", MOST_PAGES)
+        if len(blocks) < FEWEST_PAGES:
+            return 0
+        return sum(HostFrame(host or "", blocks).left_out(memory.page_id, memory.digest.blocks))
+
+    async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
+        """Changes of hosts' frames, newest first."""
+        change, name = tables.frame_changes, tables.hosts.c.name
+        query = select(name.label("host"), *(column for column in change.c if column.name != "host_id"))
+        query = query.join_from(change, tables.hosts, tables.hosts.c.id == change.c.host_id)
+        if host is not None:
+            query = query.where(name == host)
+        return await self._rows(query.order_by(change.c.first_at.desc(), name).limit(limit))
 
     async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
         rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))

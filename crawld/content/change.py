@@ -119,6 +119,7 @@ class _Versions:
 
     def __init__(self, old: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> None:
         self.old, self.new, self.texts = old, new, texts
+        self.lengths = len(old), len(new)
         self.hunks = hunks(old, new)
 
     @cached_property
@@ -186,7 +187,7 @@ def _walk(places: Sequence[Place], versions: _Versions) -> _Walk:
     where = singles(versions.old) if places else {}
     for place in places:
         before = located(place, versions.old, where)
-        now = None if before is None else followed(before, len(versions.old), len(versions.new), versions.kept)
+        now = None if before is None else followed(place, before, versions.lengths, versions.kept)
         if now is not None and before is not None:
             found.append((now, before, place))
     found.sort(key=lambda one: (one[0].start, one[0].stop))
@@ -234,9 +235,16 @@ def _places(walk: _Walk, real: Sequence[Hunk], versions: _Versions, blocks: Sequ
     """What to remember of places: those found again, and one for every new difference."""
     total = sum(map(block_length, blocks)) or 1.0
     found = list(walk.found)
-    for within in _stretches(real, versions):
-        if any(within.start < span.stop and span.start < within.stop for _, span in walk.found):
+    for stretch, moved in _stretches(real, versions):
+        within = stretch
+        met = [one for one in found if within.start < one[1].stop and one[1].start < within.stop]
+        if met and (not moved or any(span.start <= within.start and within.stop <= span.stop for _, span in met)):
             continue  # it lies in a place that has learnt from it
+        if met:  # a list in another order, of which only parts were known
+            found = [one for one in found if one not in met]
+            within = range(
+                min(within.start, *(span.start for _, span in met)), max(within.stop, *(span.stop for _, span in met))
+            )
         if sum(block_length(blocks[at]) for at in within) > MOST_DIFFERING * total:
             continue
         if (made := new_place(versions.new, within, versions.words)) is not None:
@@ -244,17 +252,17 @@ def _places(walk: _Walk, real: Sequence[Hunk], versions: _Versions, blocks: Sequ
     return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
 
 
-def _stretches(real: Sequence[Hunk], versions: _Versions) -> list[range]:
-    """Where the newer version differs. Differences between which blocks have moved are one: a list in another order."""
+def _stretches(real: Sequence[Hunk], versions: _Versions) -> list[tuple[range, bool]]:
+    """Where the newer version differs, and whether blocks have moved there: a list in another order is one stretch."""
     removed = {block for hunk in real for block in versions.old[hunk.old_from : hunk.old_to]}
     moved = [hunk for hunk in real if not removed.isdisjoint(versions.new[hunk.new_from : hunk.new_to])]
     inserted = {block for hunk in real for block in versions.new[hunk.new_from : hunk.new_to]}
     moved += [hunk for hunk in real if not inserted.isdisjoint(versions.old[hunk.old_from : hunk.old_to])]
     if not moved:
-        return [range(hunk.new_from, hunk.new_to) for hunk in real]
+        return [(range(hunk.new_from, hunk.new_to), False) for hunk in real]
     whole = range(min(hunk.new_from for hunk in moved), max(hunk.new_to for hunk in moved))
     apart = [hunk for hunk in real if hunk.new_to < whole.start or whole.stop < hunk.new_from]
-    return [whole, *(range(hunk.new_from, hunk.new_to) for hunk in apart)]
+    return [(whole, True), *((range(hunk.new_from, hunk.new_to), False) for hunk in apart)]
 
 
 def _merged(found: list[tuple[Place, range]], blocks: Sequence[int]) -> list[Place]:
@@ -330,7 +338,7 @@ def learn_pair(places: Sequence[Place], first: Reading, second: Reading) -> tupl
     learnt = []
     for place in places:
         before = located(place, first.digest.blocks, where)
-        now = None if before is None else followed(before, len(first.digest.blocks), len(blocks), kept)
+        now = None if before is None else followed(place, before, (len(first.digest.blocks), len(blocks)), kept)
         if before is None or now is None:
             learnt.append(place)
             continue

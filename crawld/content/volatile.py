@@ -48,22 +48,27 @@ def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> ra
     return range(left + 1, right) if left is not None and right is not None and left < right else None
 
 
-def followed(span: range, old_length: int, new_length: int, kept: Mapping[int, int]) -> range | None:
-    """Where a stretch of an old version lies in a new one, given which blocks were kept, by their old and new index.
+def followed(place: Place, span: range, lengths: tuple[int, int], kept: Mapping[int, int]) -> range | None:
+    """Where a place of an old version lies in a new one, given their lengths and which blocks were kept.
 
-    The blocks beside it may have been edited; then the nearest ones that were kept tell.
+    A block beside it may have been edited, put in or taken out. Then the other side tells, where the place has always
+    had as many blocks, or else the nearest blocks that were kept.
     """
-    left = next(
-        (kept[at] + span.start - at for at in range(span.start - 1, max(span.start - 1 - REACH, -1), -1) if at in kept),
-        span.start if span.start <= REACH else None,
-    )
-    right = next(
-        (kept[at] + span.stop - at for at in range(span.stop, min(span.stop + REACH, old_length)) if at in kept),
-        new_length - old_length + span.stop if old_length - span.stop <= REACH else None,
-    )
-    if left is None or right is None or not 0 <= left <= right <= new_length:
-        return None
-    return range(left, right)
+    old_length, new_length = lengths
+    left = 0 if span.start == 0 else kept.get(span.start - 1, -2) + 1
+    right = new_length if span.stop == old_length else kept.get(span.stop, -1)
+    fixed = place.most if place.fewest == place.most else None
+    if left < 0 and right >= 0 and fixed is not None:
+        left = right - fixed
+    elif right < 0 <= left and fixed is not None:
+        right = left + fixed
+    if left < 0:
+        before = range(span.start - 1, max(span.start - 1 - REACH, -1), -1)
+        left = next((kept[at] + span.start - at for at in before if at in kept), span.start)
+    if right < 0:
+        after = range(span.stop, min(span.stop + REACH, old_length))
+        right = next((kept[at] + span.stop - at for at in after if at in kept), new_length - old_length + span.stop)
+    return range(left, right) if 0 <= left <= right <= new_length else None
 
 
 def anchored(place: Place, *, left: bool, right: bool) -> Place:
@@ -182,7 +187,7 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
     ]
     explained = all(fits for _, fits in results) and all(settled) and _lengths_fit(place.blocks, found)
     common, fits = _in_common(place, found)
-    if common and fits:  # the same words in another order, whatever stands where
+    if common and fits and same.count(False) > 1:  # the same words in another order, whatever stands where
         explained = any(is_volatile(word) for block in patterns for word in block)
     return replace(place, blocks=patterns, common=common, still=0), explained and fits
 
@@ -409,7 +414,8 @@ def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words]) -> bool:
 
 
 def _hashes(blocks: Sequence[Words]) -> tuple[int, ...]:
-    return tuple(sorted(word & 0xFFFF_FFFF for block in blocks for word in block))
+    """What the words are, in no order; times and counters, which vary by themselves, are left out."""
+    return tuple(sorted(word & 0xFFFF_FFFF for block in blocks for word in block if kind_of(word) not in SLOW))
 
 
 def _in_common(place: Place, found: Sequence[Words]) -> tuple[tuple[int, ...], bool]:

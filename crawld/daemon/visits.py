@@ -5,7 +5,7 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from crawld.content.digest import Reading
@@ -62,13 +62,15 @@ class Visits:
         """Visit a page; where we are stopped in the middle, it is given back as it was."""
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
-            memory = await self.store.recall(page.id) if self._seen(page) else None
+            recalled = memory = await self.store.recall(page.id) if self._seen(page) else None
             at = self.clock.now()
             request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
             reading, memory = await self._read(page, at, outcome, memory)
             frame = await self._frame(page, memory, reading)
             judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame)
+            if memory is not recalled and judgement.memory is None:
+                judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
                 judgement = await self._second_look(page, at, reading, judgement)
                 await self._check_honesty(page, request, memory, judgement)

@@ -126,8 +126,14 @@ class Reader:
         return await self._rows(query.limit(limit))
 
     async def host_stats(self, *, limit: int | None = None) -> Sequence[Row]:
-        """Rows of the view, largest host first."""
-        return await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        """Rows of the view, largest host first, each with the number of changes of its frame."""
+        rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        change, host = tables.frame_changes, tables.hosts.c
+        counting = select(host.name, func.count().label("changes")).join_from(
+            change, tables.hosts, host.id == change.c.host_id
+        )
+        counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
+        return [row | {"frame_changes": int(counts.get(row["host"], 0))} for row in rows]
 
     async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
         """Rows of the view, by host and source."""

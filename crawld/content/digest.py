@@ -6,6 +6,7 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 
 import hashlib
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
+LONGEST_TITLE = 300
+_TITLE_PARTS = re.compile(r"\s[-–—|·:»«]{1,2}\s")
+"""A title often ends, or begins, with the name of the site: parted from it, that is a block other pages have too."""
 ALGORITHM = 2
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
@@ -62,6 +66,8 @@ def read_body(
         blocks = visible_blocks(body, content_type, rule)
     if blocks is None:
         return Reading(Digest(raw, scheme=scheme))
+    blocks = [*_TITLE_PARTS.split(blocks[0][:LONGEST_TITLE]), blocks[0][LONGEST_TITLE:], *blocks[1:]]
+    blocks = [block for block in blocks if block]
     text = hashlib.blake2b("\n".join(blocks).encode("utf-8", "replace"), digest_size=16).digest()
     texts = grouped(blocks)
     numbers = tuple(block_number(block) for block in texts)
@@ -79,11 +85,12 @@ def scheme_of(rule: DigestRule) -> int:
 
 def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
     """Every block that names times: where it is, its number without them, and the moments."""
-    whole = "\n".join(texts)
-    starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+    whole = [text.encode("utf-8", "replace") for text in texts]
+    starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
+    joined = b"\n".join(whole)
     found: list[tuple[int, int, tuple[int, ...]]] = []
     moments, looked_at = 0, 0
-    while (place := next_time(whole, looked_at)) is not None:
+    while (place := next_time(joined, looked_at)) is not None:
         index = bisect_right(starts, place) - 1
         looked_at = starts[index + 1]
         if (timed := timed_block(texts[index], at)) is not None:

@@ -7,6 +7,7 @@ difference says nothing about the page. A gap stands for a run of words of which
 import re
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import islice
 from zlib import crc32
 
 from crawld.content.moments import EXPRESSION, names_a_time
@@ -76,15 +77,21 @@ _SLOW_PATIENCE, _PATIENCE = 12, 2
 
 def words_of(text: str) -> list[int]:
     """The words of a block, none of which has varied yet."""
-    found: list[tuple[str, Kind]] = []
-    end = len(text)
-    for match in (_TIMED_WORDS if names_a_time(text) else _WORDS).finditer(text):
-        if len(found) == MOST_WORDS:
-            end = match.start()
-            break
-        found.append((match.group(), _KINDS[match.lastgroup or "word"]))
+    matches = _matches(text)
+    found = [(match.group(), _KINDS[match.lastgroup or "word"]) for match in matches[:MOST_WORDS]]
     words = [_hash(word) | _refined(found, at) << _KIND for at, (word, _) in enumerate(found)]
-    return [*words, _hash(text[end:])] if end < len(text) else words
+    return [*words, _hash(text[matches[MOST_WORDS].start() :])] if len(matches) > MOST_WORDS else words
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    """Where each of the words of a block begins and ends."""
+    spans = [match.span() for match in _matches(text)]
+    return [*spans[:MOST_WORDS], (spans[MOST_WORDS][0], len(text))] if len(spans) > MOST_WORDS else spans
+
+
+def _matches(text: str) -> list[re.Match[str]]:
+    """The words as they are found, and one more where there are too many."""
+    return list(islice((_TIMED_WORDS if names_a_time(text) else _WORDS).finditer(text), MOST_WORDS + 1))
 
 
 def _hash(text: str) -> int:

@@ -24,6 +24,7 @@ class Frames:
     def __init__(self, store: Store, pages: Pages) -> None:
         self._store, self._pages = store, pages
         self._frames: OrderedDict[str, HostFrame] = OrderedDict()
+        self._weight = 0  # blocks held
 
     def at_hand(self, host: str) -> HostFrame | None:
         """The frame, where it was needed before."""
@@ -36,7 +37,10 @@ class Frames:
         frame = self._frames.get(host)
         if frame is None:
             blocks = await self._store.recent_blocks(host, MOST_PAGES)
-            frame = self._frames.setdefault(host, HostFrame(host, blocks))  # another visit may have been quicker
+            frame = self._frames.get(host)  # another visit may have been quicker
+        if frame is None:
+            frame = self._frames[host] = HostFrame(host, blocks)
+            self._weight += frame.weight
         return frame
 
     def visited(self, page: Page, memory: Memory | None, judgement: Judgement, at: float) -> None:
@@ -45,7 +49,9 @@ class Frames:
         if frame is None:
             return
         self._frames.move_to_end(page.host)
+        before = frame.weight
         change = learn_visit(frame, page.id, memory, judgement, at)
+        self._weight += frame.weight - before
         self._bound()
         if change is None:
             return
@@ -54,10 +60,9 @@ class Frames:
             log.info("frame changed", extra={"host": page.host, "lost": change.lost, "gained": change.gained})
 
     def _bound(self) -> None:
-        weight = sum(frame.weight for frame in self._frames.values()) if len(self._frames) > 1 else 0
-        while weight > MOST_BLOCKS and len(self._frames) > 1:
+        while self._weight > MOST_BLOCKS and len(self._frames) > 1:
             _, dropped = self._frames.popitem(last=False)
-            weight -= dropped.weight
+            self._weight -= dropped.weight
 
 
 def learn_visit(

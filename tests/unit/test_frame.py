@@ -99,6 +99,18 @@ def test_a_banner_costs_two_pages(host: Host) -> None:
     assert changed == [True, True] + [False] * 10
 
 
+def test_a_site_name_in_every_title_is_the_sites() -> None:
+    """Where every title ends with the site's name and version, a new version costs two pages at most."""
+    host = Host()
+    changed = []
+    for version in ("4.1", "4.1", "4.2"):
+        for page in PAGES:
+            title = f"Page {page} — The Docs {version}"
+            changed.append(host.changed(page, title, *MENU, *article(page), f"Docs {version}", *FOOTER))
+    assert sum(changed) <= 2
+    assert host.changed(7, "Page 7 renamed — The Docs 4.2", *MENU, *article(7), "Docs 4.2", *FOOTER)
+
+
 def test_the_same_edit_of_some_pages_is_theirs(host: Host) -> None:
     """A line that some pages gain while others do not is no frame."""
     changed = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from crawld.content.change import compared_blocks
 from crawld.content.rules import DigestRule
 from crawld.daemon.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
@@ -217,6 +218,23 @@ def test_a_list_in_any_order_still_shows_its_edits() -> None:
     items[3] += " again"
     assert visitor.visit(*shuffled())
     assert not visitor.visit(*shuffled())
+
+
+def test_what_is_compared_can_be_shown() -> None:
+    """The text that counts has an ellipsis in place of each volatile word, and is whole otherwise."""
+    visitor = learnt(*SLOW["counter behind"])
+    assert visitor.memory is not None
+    reading = read(_page("Views: 99 says Alice for € 5.00"), None, RULE, 0.0)
+    shown = compared_blocks(reading, visitor.memory)
+    assert shown == [*BEFORE, "Views: … says Alice for € 5.00", *AFTER]
+    rng, visitor = random.Random(3), Visitor()
+    for _ in range(20):
+        last = ("Related", *links(rng))
+        visitor.visit(*last, pair=("Related", *links(rng)))
+    assert visitor.memory is not None
+    shown = compared_blocks(read(_page(*last), None, RULE, 0.0), visitor.memory)
+    assert "Related" in shown
+    assert not set(shown) & set(LINKS)
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from crawld.content.words import gap, gap_range, is_gap, varied_of
+from crawld.content.words import gap, gap_range, is_gap, is_volatile, varied_of
 from crawld.model.crawl import Place
 
 Words = Sequence[int]
@@ -44,6 +44,25 @@ def followed(place: Place, span: range, lengths: tuple[int, int], kept: Mapping[
         after = range(span.stop, min(span.stop + REACH, old_length))
         right = next((kept[at] + span.stop - at for at in after if at in kept), new_length - old_length + span.stop)
     return range(left, right) if 0 <= left <= right <= new_length else None
+
+
+def trimmed(place: Place, stood: Sequence[int], stands: Sequence[int]) -> tuple[Place, int, int]:
+    """A place that has another number of blocks now, without the steady blocks at its ends, and how many these are."""
+    if place.fewest < place.most or len(stood) == len(stands):
+        return place, 0, 0
+    shorter = min(len(stood), len(stands))
+    lead = 0
+    while lead < shorter and stood[lead] == stands[lead] and not any(map(is_volatile, place.blocks[lead])):
+        lead += 1
+    trail = 0
+    while (
+        trail < shorter - lead
+        and stood[-1 - trail] == stands[-1 - trail]
+        and not any(map(is_volatile, place.blocks[-1 - trail]))
+    ):
+        trail += 1
+    blocks = place.blocks[lead : len(place.blocks) - trail]
+    return replace(place, blocks=blocks, fewest=len(blocks), most=len(blocks)), lead, trail
 
 
 def anchored(place: Place, *, left: bool, right: bool) -> Place:

@@ -44,7 +44,7 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
             ), in_range(held, *gap_range(block[hole]))
         return _regapped(block, hole, words), False
     if any(is_volatile(word) for word in block) and not any(
-        is_volatile(word) and kind_of(word) in {Kind.WORD, Kind.NAME} for word in block
+        is_volatile(word) and kind_of(word) == Kind.WORD for word in block
     ):
         start, stop = _common_ends(block, words, wild=True)
         tail = len(words) - stop

@@ -14,8 +14,10 @@ from crawld.content.words import (
     Kind,
     differed,
     differed_in_pair,
+    edited,
     gap,
     gap_range,
+    is_edited,
     is_gap,
     is_volatile,
     kind_of,
@@ -40,7 +42,8 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
     if place.fewest < place.most:
         return _revisited_loose(place, found)
     if len(found) != len(place.blocks):
-        if any(is_volatile(word) for block in place.blocks for word in block):
+        words = [word for block in place.blocks for word in block]
+        if any(map(is_volatile, words)) and not any(map(is_edited, words)):
             return _edited(place, found), False
         return _loosened(place, found), False
     results = [
@@ -211,5 +214,8 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
         middle: list[tuple[int, ...]] = [blocks[start - 1]] * (len(found) - shorter)  # one more of a varying list
     else:
         middle = [tuple(words) for words in found[start : len(found) - stop]]
-    kept = (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
+    kept = tuple(  # should the number differ again at once, it varies
+        tuple(edited(word) if is_gap(word) else word for word in block)
+        for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
+    )
     return replace(place, blocks=kept, fewest=len(found), most=len(found), common=(), still=0)

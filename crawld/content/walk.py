@@ -6,7 +6,7 @@ from functools import cached_property
 
 from crawld.content.digest import block_length
 from crawld.content.hunks import Hunk, hunks, kept_blocks, singles
-from crawld.content.placement import END, START, anchored, followed, joined, located, new_place, widened
+from crawld.content.placement import END, START, anchored, followed, joined, located, new_place, trimmed, widened
 from crawld.content.volatile import bounded, is_forgotten, rested, revisited, times_varied, volatile_words
 from crawld.content.words import words_of
 from crawld.model.crawl import Place
@@ -116,6 +116,9 @@ def walk_places(places: Sequence[Place], versions: Versions) -> Walk:
         if stood == stands:
             walk.found.append(widened(rested(place), versions.words, now, len(versions.new)))
             continue
+        place, lead, trail = trimmed(place, stood, stands)  # noqa: PLW2901
+        before, now = (range(span.start + lead, span.stop - trail) for span in (before, now))  # noqa: PLW2901
+        stood, stands = versions.old[before.start : before.stop], versions.new[now.start : now.stop]
         same = [one == other for one, other in zip(stood, stands)]
         learnt, explained = revisited(place, [versions.words(at) for at in now], same)
         walk.found.append(widened(learnt, versions.words, now, len(versions.new)))

@@ -24,7 +24,7 @@ class Kind(IntEnum):
     TIME = 2  # a date or a clock
     COUNTER = 3  # "1,234 views"
     MONEY = 4  # a price is never noise
-    NAME = 5  # the number in "version 7" or "chapter 3" tells versions apart
+    NAME = 5  # a number that names something, as in "version 7" or "a3f9"
     AGE = 6  # "3 hours ago"
 
 
@@ -60,6 +60,7 @@ _NAMED, _SPAN = re.compile(r"v\d", re.IGNORECASE), re.compile(r"\d{1,4}[smhdw]\Z
 _UNITS = frozenset(
     ("s", "sec", "second", "seconds", "m", "min", "minute", "minutes", "h", "hour", "hours", "day", "days", "weeks")
 )
+_PURE = re.compile(r"[\d.,:'’\u202f\u00a0/+-]+[a-zµ]{0,3}\Z", re.IGNORECASE)
 _WEEKDAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
 
 # One number for each word: 32 bits of hash, 3 of kind, then counts of what was seen: visits at which it differed (4),
@@ -108,6 +109,8 @@ def _refined(words: Sequence[tuple[str, Kind]], at: int) -> Kind:
         return Kind.NAME if not any(_COUNTING.match(other) for other in before[-2:]) else Kind.COUNTER
     if _SPAN.match(word) or (at + 1 < len(words) and words[at + 1][0].lower() in _UNITS):
         return Kind.TIME
+    if _PURE.match(word) is None:
+        return Kind.NAME
     around = [*before[-3:], *(other.lower() for other, _ in words[at + 1 : at + 3])]
     return Kind.COUNTER if any(_COUNTING.match(other) for other in around) else kind
 
@@ -187,6 +190,7 @@ def differed(word: int, now: int) -> int:
 
 def stayed(word: int) -> int:
     """The word after a visit at which it stood in its place: what stops varying is forgotten."""
+    word &= ~(1 << _EDITED)
     if not varied_of(word) and not pairs_of(word):
         return word
     still, calm = (word >> _STILL & 15) + 1, word >> _CALM & 15

@@ -108,9 +108,12 @@ def wants_second_look(judgement: Judgement) -> bool:
     return bool(doubtful) and (due or any(map(half_proven, doubtful)))
 
 
-def is_pair(seconds: float, since_last_visit: float) -> bool:
-    """Whether two fetches so far apart are close enough that what differs is noise."""
-    return seconds <= max(PAIR_SECONDS, PAIR_SHARE * since_last_visit)
+def is_pair(seconds: float, since_last_visit: float, *, crawl_delay: bool = False) -> bool:
+    """Whether two fetches so far apart are close enough that what differs is noise.
+
+    A host with a Crawl-delay is visited slowly altogether: there only the time between visits tells what is close.
+    """
+    return seconds <= max(0.0 if crawl_delay else PAIR_SECONDS, PAIR_SHARE * since_last_visit)
 
 
 def learn_from_pair(judgement: Judgement, first: Reading, second: Reading) -> Judgement:

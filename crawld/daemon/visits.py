@@ -132,7 +132,9 @@ class Visits:
             return judgement
         second_at = self.clock.now() - again.duration
         since = at - self.scheduler.last_success(page.id)
-        if not is_pair(second_at - at, since):
+        gate = self.sender.gate
+        slow = bool(gate.export(gate.host(page.host)).crawl_delay)
+        if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         second = await self._off_loop(again.body, read, again, None, self.rule_for(page.url), second_at)
         log.info("second look", extra={"url": page.url})

@@ -83,3 +83,23 @@ async def test_a_new_way_of_reading_pages_is_no_change(tmp_path: Path) -> None:
     changed = rows(tmp_path, "SELECT url FROM crawls JOIN pages ON pages.id = page_id WHERE verdict = 'changed'")
     assert changed == [(site.url(paths[2]),)]
     assert rows(tmp_path, "SELECT count(*) FROM versions WHERE scheme = 0") == [(0,)]
+
+
+async def test_a_page_that_really_changes_does_not_freeze_behind_a_crawl_delay(tmp_path: Path) -> None:
+    """Where the second fetch comes as late as a visit would, every change goes on counting."""
+    editions = itertools.count()
+
+    async def paper(visit: Visit) -> None:
+        words = " ".join(f"{chr(97 + next(editions) % 25)}word" for _ in range(6))
+        await visit.reply(page("Paper", *STEADY, f"News of {words}", *STEADY[:1]))
+
+    async with Site() as site:
+        site.pages["/paper"] = paper
+        site.robots[site.address()] = "User-agent: *\nCrawl-delay: 0.3\n"
+        settings = {"min_interval": 0.3, "max_interval": 0.6}
+        async with running(tmp_path, [site.url("/paper")], **settings) as daemon:
+            await until(lambda: len(site.visits("/paper")) >= 25, 60.0)
+            await daemon.store.flush()
+    verdicts = [verdict for (verdict,) in rows(tmp_path, "SELECT verdict FROM crawls ORDER BY id")]
+    assert verdicts == ["new"] + ["changed"] * (len(verdicts) - 1)
+    assert len(verdicts) >= 15

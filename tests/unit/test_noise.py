@@ -181,6 +181,14 @@ def test_late_second_fetches_teach_nothing() -> None:
     assert visitor.looks > 0
 
 
+def test_a_crawl_delay_makes_no_pair_of_two_visits() -> None:
+    """Two fetches are a pair by their distance, and on a host with a Crawl-delay only against the time of a visit."""
+    assert is_pair(1.5, 2.0)
+    assert not is_pair(1.5, 2.0, crawl_delay=True)
+    assert is_pair(10.0, HOUR, crawl_delay=True)
+    assert not is_pair(10.0, 20.0)
+
+
 def test_prices_and_versions_are_no_noise() -> None:
     """A price, or the number of a version, that differs at every visit is a change at every visit."""
     for spell in ("now for € {}.50", "Release {} is out", "only {},99 EUR today"):

@@ -30,7 +30,7 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
     """The pattern after a visit, and whether these words fit it as far as its steady words go."""
     hole = _gap_at(block)
     if hole is None and len(block) == len(words):
-        return tuple(_step(word, now) for word, now in zip(block, words)), True
+        return _with_times(tuple(_step(word, now) for word, now in zip(block, words))), True
     if hole is not None:
         before, after = block[:hole], block[hole + 1 :]
         held = len(words) - len(before) - len(after)
@@ -43,9 +43,12 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
                 *(_step(word, now) for word, now in zip(after, words[end:])),
             ), in_range(held, *gap_range(block[hole]))
         return _regapped(block, hole, words), False
-    if any(is_volatile(word) for word in block) and not any(
-        is_volatile(word) and kind_of(word) == Kind.WORD for word in block
-    ):
+    volatile = [at for at, word in enumerate(block) if is_volatile(word)]
+    if any(kind_of(block[at]) == Kind.WORD for at in volatile):  # a run of words, the number of which varies too
+        first, last = volatile[0], volatile[-1] + 1
+        run = gap(last - first, last - first, block[first:last])
+        return revisited_block((*block[:first], run, *block[last:]), words)[0], False
+    if volatile:
         start, stop = _common_ends(block, words, wild=True)
         tail = len(words) - stop
         return (*block[:start], *words[start:tail], *block[len(block) - stop :]), False
@@ -54,6 +57,19 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
     counts = len(block) - start - stop, len(words) - start - stop
     middle = differed(gap(min(counts), max(counts), inside), 0)
     return (*block[:start], middle, *block[len(block) - stop :]), False
+
+
+def _with_times(block: tuple[int, ...]) -> tuple[int, ...]:
+    """A pattern in which a date that has differed is volatile beside a clock that is."""
+    clocks = {at for at, word in enumerate(block) if kind_of(word) == Kind.TIME and is_volatile(word)}
+    if not clocks:
+        return block
+    return tuple(
+        differed(word, word)
+        if kind_of(word) == Kind.TIME and varied_of(word) == 1 and clocks & {at - 2, at - 1, at + 1, at + 2}
+        else word
+        for at, word in enumerate(block)
+    )
 
 
 def _step(word: int, now: int) -> int:

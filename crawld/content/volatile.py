@@ -12,6 +12,7 @@ from crawld.content.varying_block import fits, in_range, is_settled, paired_bloc
 from crawld.content.words import (
     SLOW,
     Kind,
+    as_words,
     differed,
     differed_in_pair,
     edited,
@@ -24,6 +25,7 @@ from crawld.content.words import (
     pairs_of,
     stayed,
     varied_of,
+    with_pairs,
 )
 from crawld.model.crawl import Place
 
@@ -135,10 +137,7 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
     if most == 0:
         return tuple(map(tuple, blocks))
     return tuple(
-        tuple(
-            word & ~(3 << 39) | most << 39 if varied_of(word) >= POOLED and pairs_of(word) < most else word
-            for word in block
-        )
+        tuple(with_pairs(word, most) if varied_of(word) >= POOLED and pairs_of(word) < most else word for word in block)
         for block in blocks
     )
 
@@ -180,7 +179,7 @@ def _loosened(place: Place, found: Sequence[Words]) -> Place:
     most = sum(gap_range(word)[1] if is_gap(word) else 1 for word in known)
     words = [word for block in found for word in block]
     whole = differed(gap(min(most, len(words)), max(most, len(words)), known), 0)
-    whole &= ~(7 << 32)  # a run of words, whatever they are
+    whole = as_words(whole)
     fewest, most_blocks = min(place.fewest, len(found)), max(place.most, len(found))
     return replace(place, blocks=((whole,),), fewest=fewest, most=most_blocks, common=(), still=0)
 

@@ -13,7 +13,7 @@ from crawld.model.crawl import Place
 
 MOST_VOLATILE = 0.75
 """A page of which a larger share varies changes at every visit, which is the truth."""
-MOST_DIFFERING = 0.6
+MOST_DIFFERING = 0.8
 """Where a larger share of a page differs it is another text, and nothing is learnt from that."""
 MOST_LETTERS = 30_000
 """So much text of a page is taken apart into words at one visit; other differences count, and teach nothing."""

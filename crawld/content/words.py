@@ -53,7 +53,7 @@ _COUNTING = re.compile(rf"(?:{_COUNTED}|counter|count|total)\Z", re.IGNORECASE)
 _NAMING = frozenset(
     (
         "version", "release", "edition", "revision", "rev", "build", "chapter", "part", "issue", "episode", "volume",
-        "section", "step", "article", "page", "number", "no", "nr", "v", "update", "draft", "season", "round",
+        "section", "step", "article", "page", "number", "nr", "v", "update", "draft", "season", "round",
     )
 )  # fmt: skip
 _NAMED, _SPAN = re.compile(r"v\d", re.IGNORECASE), re.compile(r"\d{1,4}[smhdw]\Z", re.IGNORECASE)
@@ -136,6 +136,11 @@ def gap(fewest: int, most: int, like: Sequence[int]) -> int:
     return bounds | kind << _KIND | varied << _VARIED | pairs << _PAIRS | calm << _CALM | 1 << _GAP
 
 
+def as_words(word: int) -> int:
+    """A gap in which any words may stand."""
+    return word & ~(7 << _KIND)
+
+
 def gap_range(word: int) -> tuple[int, int]:
     """The fewest and the most words a gap held."""
     return word & 0xFFFF, word >> 16 & 0xFFFF
@@ -159,6 +164,11 @@ def varied_of(word: int) -> int:
 def pairs_of(word: int) -> int:
     """In how many pairs of quick fetches, each at a visit of its own, it differed."""
     return word >> _PAIRS & 3
+
+
+def with_pairs(word: int, pairs: int) -> int:
+    """The word as if it had differed in so many pairs."""
+    return word & ~(3 << _PAIRS) | pairs << _PAIRS
 
 
 def same_word(one: int, other: int) -> bool:

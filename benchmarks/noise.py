@@ -99,6 +99,12 @@ def pool(size: int, words: Sequence[int]) -> list[str]:
     return [f"{sentence(rng, rng.choice(words))} of {rng.choice(PLACES)}" for _ in range(size)]
 
 
+def story(fetch: Fetch, number: int) -> str:
+    """A headline with its age and the comments it has got: every visit finds one more."""
+    title = sentence(random.Random(number), 6)
+    return f"{title}, {age(fetch.at - BEGAN - HOUR * number + 700)}, {3 * (fetch.visit - number)} comments"
+
+
 LINKS, QUOTES, ADS = pool(200, (2, 3, 4, 5)), pool(25, (6, 7, 8, 9, 10)), pool(60, (5,))
 ITEMS = pool(10, (2, 3, 4))
 
@@ -136,6 +142,10 @@ REAL: dict[str, Callable[[Page, Fetch], list[str]]] = {
     "headlines": listed(lambda fetch: random.Random(fetch.visit).sample(LINKS, 5)),
     "price": beside(lambda fetch: f"now € {10 + fetch.visit % 9}.{fetch.visit % 90 + 10}"),
     "version": beside(lambda fetch: f"This is version {fetch.visit}"),
+    "news with ages": listed(
+        lambda fetch: [story(fetch, number) for number in range(fetch.visit, fetch.visit - 9, -1)]
+    ),
+    "new order": listed(lambda fetch: random.Random(fetch.visit).sample(ITEMS, len(ITEMS))),
     "article": listed(lambda fetch: [sentence(random.Random(fetch.visit), 40)]),
     "change between two fetches": listed(lambda fetch: [sentence(random.Random(int(fetch.at / HOUR * 2)), 30)]),
 }

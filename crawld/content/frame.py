@@ -28,6 +28,8 @@ MOVED_BY, MOVED_SHARE = 2, 0.6
 """A block that so many other pages gained or lost moved with the site, unless most pages seen since did not."""
 OWN_BYTES = 200.0
 """A page with less text of its own is compared as a whole: its frame may be all there is to it."""
+TITLES = 2
+"""So many blocks of a page's own may stand before its menu: the title, and the title again."""
 CONTRADICTED_BY = 3
 LOOKED_AT, NEIGHBOURS = 64, 16  # other pages, of those seen most recently
 ERROR_SECONDS = 86_400.0
@@ -280,13 +282,15 @@ class PageFrame:
             and all(map(max, gained, inserted_shared))
         ):
             return Explained.YES
-        if not all(removed_shared) or not self._runs_elsewhere(hunk, removed, inserted):
-            return Explained.NO
-        if inserted and all(inserted_shared):
-            return Explained.YES
-        if self.is_contradicted(removed, inserted):
-            return Explained.NO
-        return Explained.PRESUMED
+        likely = all(removed_shared) and self._is_outside(hunk) and self._runs_elsewhere(hunk, removed, inserted)
+        return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
+
+    def _is_outside(self, hunk: Hunk) -> bool:
+        """Whether nothing but frame, and perhaps a title, lies between the difference and one end of the page."""
+        before, after = self.old[: hunk.old_from], self.old[hunk.old_to :]
+        if all(map(self.is_shared, after)):
+            return True
+        return sum(1 for _ in islice((block for block in before if not self.is_shared(block)), TITLES + 1)) <= TITLES
 
     def moved(self, block: int, *, gained: bool) -> bool:
         """Whether other pages gained, or lost, the block as well, and most of those seen since did."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from crawld.content.varying_block import fits, in_range, is_settled, paired_block, revisited_block, widened_gap
 from crawld.content.words import (
+    ENOUGH_PAIRS,
     SLOW,
     Kind,
     as_words,
@@ -60,7 +61,7 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
     explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found)
     common, kept = _in_common(place, found)
     if common and kept and same.count(False) > 1:  # the same words in another order, whatever stands where
-        explained = any(is_volatile(word) for block in patterns for word in block)
+        explained = any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
     return replace(place, blocks=patterns, common=common, still=0), explained and kept
 
 

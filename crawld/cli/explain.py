@@ -87,8 +87,10 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         worth = [source for source, count in estimate["signals"].items() if count]
         found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
     memory = page["memory"]
-    if memory and memory["volatile_blocks"]:
-        found.append(("volatile", f"{memory['volatile_blocks']} places differ at every fetch and are left out"))
+    if memory and memory["volatile_places"]:
+        found.append(("noise", f"{memory['volatile_places']} places vary from visit to visit and are left out"))
+    if memory and memory["frame_blocks"]:
+        found.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
     if page["compared"]:
         found.append(("compared", compared_sentence(page["compared"])))
     if held is not None:

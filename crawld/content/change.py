@@ -1,14 +1,21 @@
-"""Two digests to a verdict: changed or not, by how much, back to an earlier version, or noise."""
+"""Two versions to a verdict: changed or not, by how much, back to an earlier version, noise, or the site's frame."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crawld.content.digest import block_length
+from crawld.content.digest import Reading, block_length
+from crawld.content.frame import Explained, HostFrame
+from crawld.content.hunks import Hunk, hunks, kept_blocks, singles
+from crawld.content.moments import consistent
+from crawld.content.placement import followed, located
 from crawld.content.rules import DEFAULT_RULE, DigestRule
-from crawld.content.volatile import steady_blocks
-from crawld.model.crawl import Digest, Memory
+from crawld.content.varying_block import steady_text
+from crawld.content.volatile import bounded, is_forgotten, paired, rested, volatile_words
+from crawld.content.walk import Versions, places_after, walk_places
+from crawld.content.words import words_of
+from crawld.model.crawl import Digest, Memory, Place
 
 VERSIONS_SEEN = 16
 
@@ -20,32 +27,86 @@ class Comparison:
     changed: bool
     magnitude: float | None = None
     reverted: bool = False  # back to a version seen before
-    left_out: int = 0  # volatile blocks that were not compared
+    left_out: int = 0  # volatile places that differ and were not compared
+    lost: tuple[int, ...] = ()  # blocks of the frame
+    gained: tuple[int, ...] = ()
+    renewed: bool = False  # the visible text differs, whatever the verdict
+    kept: bool = False  # go on comparing with the version remembered
+    presumed: bool = False  # a difference is taken for the frame's, which other pages have yet to show
+    places: tuple[Place, ...] = ()
 
 
-UNCHANGED = Comparison(changed=False, magnitude=0.0)
-
-
-def compare(memory: Memory, digest: Digest, rule: DigestRule = DEFAULT_RULE) -> Comparison:
+def compare(
+    memory: Memory,
+    reading: Reading,
+    rule: DigestRule = DEFAULT_RULE,
+    at: float | None = None,
+    frame: HostFrame | None = None,
+) -> Comparison:
     """Whether a page changed, by its rule.
 
-    Where it did not, go on comparing with the digest remembered: small changes below `min_change` then add up.
+    Differences below `min_change` add up: the version they are compared with stays.
     """
-    known = memory.digest
-    if digest.raw == known.raw:
-        return UNCHANGED
-    if rule.mode == "raw" or digest.text is None or known.text is None:
-        return Comparison(changed=True, reverted=version_key(digest, memory.volatile) in memory.seen)
-    if digest.text == known.text:
-        return UNCHANGED
-    before = steady_blocks(known.blocks, memory.volatile)
-    after = steady_blocks(digest.blocks, memory.volatile)
-    left_out = len(digest.blocks) - len(after)
-    magnitude = share_changed(before, after)
-    if before == after or magnitude < rule.min_change:
-        return Comparison(changed=False, magnitude=magnitude, left_out=left_out)
-    reverted = version_key(digest, memory.volatile) in memory.seen
-    return Comparison(changed=True, magnitude=magnitude, reverted=reverted, left_out=left_out)
+    known, seen = memory.digest, reading.digest
+    if seen.raw == known.raw or (seen.text == known.text and seen.text is not None and rule.mode != "raw"):
+        return Comparison(changed=False, magnitude=0.0, places=_rested(memory.places))
+    if rule.mode == "raw" or seen.text is None or known.text is None:
+        return Comparison(changed=True, reverted=version_key(seen, ()) in memory.seen, renewed=True)
+    elapsed = 0.0 if at is None else at - memory.fetched_at
+    versions = Versions(known.blocks, timely_blocks(known, seen, elapsed), reading.texts)
+    walk = walk_places(memory.places, versions)
+    differences = walk.differences(versions)
+    by_frame, presumed = _by_frame(memory, seen, differences, frame)
+    real = [hunk for hunk in differences if hunk not in by_frame]
+    old_frame = {block for hunk in by_frame for block in range(hunk.old_from, hunk.old_to)}
+    new_frame = {block for hunk in by_frame for block in range(hunk.new_from, hunk.new_to)}
+    magnitude = share_changed(
+        [block for index, block in walk.rest(versions.old, old=True) if index not in old_frame],
+        [block for index, block in walk.rest(versions.new, old=False) if index not in new_frame],
+    )
+    small = bool(real) and magnitude < rule.min_change
+    changed = bool(real) and not small
+    return Comparison(
+        changed=changed,
+        magnitude=magnitude,
+        reverted=changed and version_key(seen, memory.places) in memory.seen,
+        left_out=len(walk.explained),
+        lost=tuple(known.blocks[index] for index in sorted(old_frame)),
+        gained=tuple(seen.blocks[index] for index in sorted(new_frame)),
+        renewed=True,
+        kept=small,
+        presumed=presumed and not changed,
+        places=places_after(walk, real, versions, seen.blocks),
+    )
+
+
+def timely_blocks(known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
+    """The blocks seen, where those whose expressions of time only moved with time count as those known."""
+    if not known.times or not seen.times:
+        return seen.blocks
+    waiting: dict[int, deque[tuple[int, tuple[int, ...]]]] = {}
+    for index, number, moments in known.times:
+        waiting.setdefault(number, deque()).append((index, moments))
+    blocks = list(seen.blocks)
+    for index, number, moments in seen.times:
+        if queue := waiting.get(number):
+            before, old = queue.popleft()
+            if consistent(old, moments, elapsed):
+                blocks[index] = known.blocks[before]
+    return tuple(blocks)
+
+
+def _by_frame(
+    memory: Memory, seen: Digest, differences: Sequence[Hunk], frame: HostFrame | None
+) -> tuple[set[Hunk], bool]:
+    """The differences that are the site's, and whether any of them is only presumed to be."""
+    if frame is None or not differences:
+        return set(), False
+    view = frame.view(memory.page_id, memory.digest.blocks, seen.blocks)
+    if not view.has_content(differences):
+        return set(), False
+    found = {hunk: view.explains(hunk) for hunk in differences}
+    return {hunk for hunk, how in found.items() if how}, Explained.PRESUMED in found.values()
 
 
 def share_changed(before: Sequence[int], after: Sequence[int]) -> float:
@@ -59,29 +120,68 @@ def share_changed(before: Sequence[int], after: Sequence[int]) -> float:
     return 1.0 - both / either if either else 0.0
 
 
-def version_key(digest: Digest, volatile: Sequence[int]) -> bytes:
-    """What tells a version apart from others: its steady blocks, its text, or its bytes."""
+def version_key(digest: Digest, places: Sequence[Place]) -> bytes:
+    """What tells a version apart from others: its blocks without times and volatile places, or its bytes."""
     if digest.text is None:
         return digest.raw
-    if not volatile:
-        return digest.text
-    steady = steady_blocks(digest.blocks, volatile)
-    return hashlib.blake2b(b"".join(block.to_bytes(8, "big") for block in steady), digest_size=16).digest()
+    blocks = list(digest.blocks)
+    where = singles(blocks)
+    spans = [located(place, blocks, where) for place in places if volatile_words(place)]
+    for index, number, _ in digest.times:
+        blocks[index] = number
+    noise = {at for span in spans if span is not None for at in span}
+    steady = (block.to_bytes(8, "big") for at, block in enumerate(blocks) if at not in noise)
+    return hashlib.blake2b(b"".join(steady), digest_size=16).digest()
 
 
 def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) -> Memory:
-    """What to remember after a further crawl: the new version where the page changed, the old one where not.
-
-    What is volatile differs at every fetch. Where it was the same twice, it was a real change that came between the
-    two fetches that taught us, and counts again.
-    """
+    """What to remember after a further crawl."""
     if not comparison.changed:
-        kept = replace(memory, fetched_at=at, streak=0)
-        if not memory.volatile or digest.text is None:
-            return kept
-        if digest.text == memory.digest.text:
-            return replace(kept, volatile=())
-        return kept if comparison.magnitude else replace(kept, digest=digest)
-    key = version_key(memory.digest, memory.volatile)
+        if comparison.kept:
+            return replace(memory, streak=0)
+        kept = replace(memory, fetched_at=at, streak=0, places=comparison.places)
+        return replace(kept, digest=digest) if comparison.renewed else kept
+    key = version_key(memory.digest, memory.places)
     seen = (key, *(other for other in memory.seen if other != key))[:VERSIONS_SEEN]
-    return replace(memory, fetched_at=at, digest=digest, streak=memory.streak + 1, seen=seen)
+    return replace(memory, fetched_at=at, digest=digest, streak=memory.streak + 1, seen=seen, places=comparison.places)
+
+
+def learn_pair(places: Sequence[Place], first: Reading, second: Reading) -> tuple[Place, ...]:
+    """The places after a quick second fetch of the version they were learnt from."""
+    blocks = timely_blocks(first.digest, second.digest, 0.0)
+    where = singles(first.digest.blocks)
+    kept = kept_blocks(hunks(first.digest.blocks, blocks), len(first.digest.blocks))
+    learnt = []
+    for place in places:
+        before = located(place, first.digest.blocks, where)
+        now = None if before is None else followed(place, before, (len(first.digest.blocks), len(blocks)), kept)
+        if before is None or now is None:
+            learnt.append(place)
+            continue
+        differs = blocks[now.start : now.stop] != first.digest.blocks[before.start : before.stop]
+        words = [words_of(second.texts[index]) for index in now] if differs else []
+        learnt.append(paired(place, words, differs=differs))
+    return bounded(learnt)
+
+
+def compared_blocks(reading: Reading, memory: Memory, frame: HostFrame | None = None) -> list[str]:
+    """The text that counts, block by block: without the host's frame, and an ellipsis for what is volatile."""
+    blocks, texts = reading.digest.blocks, list(reading.texts)
+    where = singles(blocks)
+    left_out: set[int] = set()
+    for place in memory.places:
+        span = located(place, blocks, where)
+        if span is None or not volatile_words(place):
+            continue
+        if len(span) == len(place.blocks) and place.fewest == place.most:
+            for at, pattern in zip(span, place.blocks):
+                texts[at] = steady_text(pattern, texts[at])
+        elif span:
+            texts[span.start] = "…"
+            left_out.update(span[1:])
+    framed = [False] * len(blocks) if frame is None else frame.left_out(memory.page_id, blocks)
+    return [text for at, text in enumerate(texts) if at not in left_out and not framed[at]]
+
+
+def _rested(places: Sequence[Place]) -> tuple[Place, ...]:
+    return tuple(place for place in map(rested, places) if not is_forgotten(place))

@@ -6,33 +6,99 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 
 import hashlib
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from zlib import crc32
 
 from crawld.content.markup import is_html, visible_blocks
+from crawld.content.moments import MOST_MOMENTS, next_time, timed_block
 from crawld.content.rules import DEFAULT_RULE, DigestRule
 from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
+LONGEST_TITLE = 300
+_TITLE_PARTS = re.compile(r"\s[-–—|·:»«]{1,2}\s")
+"""A title often ends, or begins, with the name of the site: parted from it, that is a block other pages have too."""
+ALGORITHM = 2
+"""Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A body that was read: its digest, and the texts of the digest's blocks (none where the digest was known)."""
+
+    digest: Digest
+    texts: Sequence[str] = ()
 
 
 def digest(
-    body: bytes, content_type: str | None = None, rule: DigestRule = DEFAULT_RULE, known: Digest | None = None
+    body: bytes,
+    content_type: str | None = None,
+    rule: DigestRule = DEFAULT_RULE,
+    known: Digest | None = None,
+    at: float = 0.0,
 ) -> Digest:
-    """What a body was. The text is None where only the bytes can be compared.
+    """What a body fetched at that time was. The text is None where only the bytes can be compared."""
+    return read_body(body, content_type, rule, known, at).digest
+
+
+def read_body(
+    body: bytes,
+    content_type: str | None = None,
+    rule: DigestRule = DEFAULT_RULE,
+    known: Digest | None = None,
+    at: float = 0.0,
+) -> Reading:
+    """The digest of a body with the texts it was made of.
 
     Most bodies are the very bytes seen before: where they are those of the `known` digest, it is the answer.
     """
     raw = hashlib.blake2b(body, digest_size=16).digest()
-    if known is not None and raw == known.raw:
-        return known
-    if rule.mode == "raw" or not is_html(body, content_type):
-        return Digest(raw)
-    blocks = visible_blocks(body, content_type, rule)
+    scheme = scheme_of(rule)
+    if known is not None and raw == known.raw and scheme == known.scheme:
+        return Reading(known)
+    blocks = None
+    if rule.mode != "raw" and is_html(body, content_type):
+        blocks = visible_blocks(body, content_type, rule)
     if blocks is None:
-        return Digest(raw)
+        return Reading(Digest(raw, scheme=scheme))
+    blocks = [*_TITLE_PARTS.split(blocks[0][:LONGEST_TITLE]), blocks[0][LONGEST_TITLE:], *blocks[1:]]
+    blocks = [block for block in blocks if block]
     text = hashlib.blake2b("\n".join(blocks).encode("utf-8", "replace"), digest_size=16).digest()
-    return Digest(raw, text, tuple(block_number(block) for block in grouped(blocks)))
+    texts = grouped(blocks)
+    numbers = tuple(block_number(block) for block in texts)
+    return Reading(Digest(raw, text, numbers, _times(texts, at), scheme), texts)
+
+
+def scheme_of(rule: DigestRule) -> int:
+    """What makes digests comparable, as a number: how texts are cut and numbered, and what the rule leaves out."""
+    found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
+    if found is None:
+        key = repr((ALGORITHM, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))
+        found = rule.__dict__["_scheme"] = crc32(key.encode("utf-8", "replace")) | 1
+    return found
+
+
+def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """Every block that names times: where it is, its number without them, and the moments."""
+    whole = [text.encode("utf-8", "replace") for text in texts]
+    starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
+    joined = b"\n".join(whole)
+    found: list[tuple[int, int, tuple[int, ...]]] = []
+    moments, looked_at = 0, 0
+    while (place := next_time(joined, looked_at)) is not None:
+        index = bisect_right(starts, place) - 1
+        looked_at = starts[index + 1]
+        if (timed := timed_block(texts[index], at)) is not None:
+            found.append((index, block_number(timed[0]), timed[1]))
+            moments += len(timed[1])
+        if moments > MOST_MOMENTS or len(found) > MOST_MOMENTS:
+            return ()
+    return tuple(found)
 
 
 def block_number(text: str) -> int:
@@ -48,17 +114,19 @@ def _length_class(length: int) -> int:
 
 
 _LENGTH_CLASSES = bytes(map(_length_class, range(4096)))
+_LENGTHS = tuple(math.exp2(length / 8) - 1.0 for length in range(256))
 
 
 def block_length(number: int) -> float:
     """About how many bytes the block had, within 5 %."""
-    return math.exp2((number & 0xFF) / 8) - 1.0
+    return _LENGTHS[number & 0xFF]
 
 
 def grouped(blocks: Sequence[str]) -> Sequence[str]:
-    """At most about MOST_BLOCKS blocks: neighbours joined up to blocks that their own content marks as an end.
+    """At most MOST_BLOCKS blocks: neighbours joined up to blocks that their own content marks as an end.
 
-    Ends chosen by content stay where they are when text is put in before them; groups of a fixed size would not.
+    Ends chosen by content stay where they are when text is put in before them; groups of a fixed size would not, and
+    are made only where too many blocks are alike and mark ends.
     """
     if len(blocks) <= MOST_BLOCKS:
         return blocks
@@ -70,4 +138,8 @@ def grouped(blocks: Sequence[str]) -> Sequence[str]:
         if (block_number(block) >> 8) % every == 0:
             groups.append("\n".join(group))
             group = []
-    return [*groups, "\n".join(group)] if group else groups
+    groups += ["\n".join(group)] if group else []
+    if len(groups) <= MOST_BLOCKS:
+        return groups
+    size = math.ceil(len(groups) / MOST_BLOCKS)
+    return ["\n".join(groups[at : at + size]) for at in range(0, len(groups), size)]

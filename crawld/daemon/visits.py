@@ -5,14 +5,25 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from crawld.content.digest import digest
+from crawld.content.digest import Reading
 from crawld.content.feed_links import feed_links
+from crawld.content.frame import HostFrame
 from crawld.content.rules import DigestRule
-from crawld.content.volatile import add_places, volatile_places
 from crawld.daemon.audits import Audits
-from crawld.daemon.judge import Judgement, judge
+from crawld.daemon.frames import Frames
+from crawld.daemon.judge import (
+    Judgement,
+    comparable,
+    digested_again,
+    is_pair,
+    judge,
+    learn_from_pair,
+    read,
+    wants_second_look,
+)
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
 from crawld.interfaces import Clock, Record, Store
@@ -23,11 +34,10 @@ from crawld.model.url import host_of
 from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
+T = TypeVar("T")
 
 BODY_IN_THREAD = 100_000
 """Bodies from this size on are digested off the loop, so that slots stay on time."""
-SECOND_LOOK_STREAKS = frozenset({4, 16, 64, 256})
-"""After so many changes in a row a page is fetched twice, to learn which of its blocks differ at every fetch."""
 DISTRUST_304 = 30 * 86400.0
 
 
@@ -44,22 +54,31 @@ class Visits:
     unconditional_share: float
     rng: random.Random
     audits: Audits
+    frames: Frames = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.frames = Frames(self.store, self.pages)
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle, it is given back as it was."""
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
-            memory = await self.store.recall(page.id) if self._seen(page) else None
+            recalled = memory = await self.store.recall(page.id) if self._seen(page) else None
             at = self.clock.now()
             request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
-            judgement = await self._judge(page, at, outcome, memory)
+            reading, memory = await self._read(page, at, outcome, memory)
+            frame = await self._frame(page, memory, reading)
+            judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame)
+            if memory is not recalled and judgement.memory is None:
+                judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
-                judgement = await self._second_look(page, at, outcome, memory, judgement)
+                judgement = await self._second_look(page, at, reading, judgement)
                 await self._check_honesty(page, request, memory, judgement)
         except BaseException:
             self.scheduler.release(page.id)
             raise
+        self.frames.visited(page, memory, judgement, at)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _seen(self, page: Page) -> bool:
@@ -76,31 +95,51 @@ class Visits:
         gate = self.sender.gate
         return gate.export(gate.host(page.host)).distrust_304_until > now
 
-    async def _judge(self, page: Page, at: float, outcome: Outcome, memory: Memory | None) -> Judgement:
+    async def _read(
+        self, page: Page, at: float, outcome: Outcome, memory: Memory | None
+    ) -> tuple[Reading | None, Memory | None]:
+        """The answer's body as read, and what it is to be compared with, digested by the same rule."""
+        if not isinstance(outcome, Fetched) or outcome.status >= 300:
+            return None, memory
         rule = self.rule_for(page.url)
-        if isinstance(outcome, Fetched) and len(outcome.body) >= BODY_IN_THREAD:
-            return await asyncio.to_thread(judge, page.id, at, outcome, memory, rule)
-        return judge(page.id, at, outcome, memory, rule)
+        if memory is not None and not comparable(memory, rule):
+            copy = await self.store.copy(page.id)
+            memory = await self._off_loop(copy, digested_again, memory, copy, rule)
+        return await self._off_loop(outcome.body, read, outcome, memory, rule, at), memory
 
-    async def _second_look(
-        self, page: Page, at: float, outcome: Outcome, memory: Memory | None, judgement: Judgement
-    ) -> Judgement:
-        """Fetch a page that changes at every visit again, and judge anew without the blocks that differ."""
-        fresh = judgement.memory
-        if memory is None or fresh is None or fresh.streak not in SECOND_LOOK_STREAKS:
+    @staticmethod
+    async def _off_loop(body: bytes | None, work: Callable[..., T], *given: object) -> T:
+        """Do work on a body, in a thread where it is a large one."""
+        if body is not None and len(body) >= BODY_IN_THREAD:
+            return await asyncio.to_thread(work, *given)
+        return work(*given)
+
+    async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
+        """What the host's pages share, where it could matter: the page is not what it was."""
+        if memory is None:
+            return None
+        before, now = memory.digest.text, reading.digest.text if reading is not None else None
+        if before is None or now is None or before == now:
+            return self.frames.at_hand(page.host)
+        return await self.frames.read(page.host)
+
+    async def _second_look(self, page: Page, at: float, reading: Reading | None, judgement: Judgement) -> Judgement:
+        """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
+        if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         again = await self.sender.send_again(Request(page.url, page.host))
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
-        places = volatile_places(
-            fresh.digest, digest(again.body, again.headers.get("content-type"), self.rule_for(page.url))
-        )
-        if not places:
+        second_at = self.clock.now() - again.duration
+        since = at - self.scheduler.last_success(page.id)
+        gate = self.sender.gate
+        slow = bool(gate.export(gate.host(page.host)).crawl_delay)
+        if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
-        log.info("volatile", extra={"url": page.url, "blocks": len(places)})
-        known = add_places(memory.volatile, places)
-        return await self._judge(page, at, outcome, replace(memory, volatile=known))
+        second = await self._off_loop(again.body, read, again, None, self.rule_for(page.url), second_at)
+        log.info("second look", extra={"url": page.url})
+        return learn_from_pair(judgement, reading, second)
 
     async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""

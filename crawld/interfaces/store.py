@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate
-from crawld.model.host import HostState
+from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import Signal, Source
 
@@ -183,6 +183,12 @@ class Store(Protocol):
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page."""
 
+    async def copy(self, page_id: int) -> bytes | None:
+        """The latest copy of a page, where one is kept."""
+
+    async def recent_blocks(self, host: str, limit: int) -> Sequence[tuple[int, tuple[int, ...]]]:
+        """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
+
     def record(self, record: Record) -> None:
         """Queue a finished attempt."""
 
@@ -191,6 +197,9 @@ class Store(Protocol):
 
     def record_host(self, host: HostState) -> None:
         """Queue what is now known of a host."""
+
+    def record_frame_change(self, change: FrameChange) -> None:
+        """Queue a change of a host's frame; one that began at the same time is overwritten."""
 
     def record_freshness(self, point: FreshnessPoint) -> None:
         """Queue one point of the freshness history."""

@@ -26,6 +26,8 @@ class Digest:
     raw: bytes
     text: bytes | None = None
     blocks: tuple[int, ...] = ()
+    times: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # blocks that name times: index, number without, moments
+    scheme: int = 0  # digests of two schemes cannot be compared; 0: by a release that had none
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,23 @@ class Crawl:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a page that differed, between two blocks that stay: its words, and what was seen of each.
+
+    `common` are the words that every version had, in whatever order; empty where that says nothing.
+    """
+
+    left: int  # the block before it
+    right: int  # and after it
+    blocks: tuple[tuple[int, ...], ...]  # words as `content.words` writes them
+    fewest: int  # blocks it ever had; where that varies, `blocks` is one block
+    most: int
+    common: tuple[int, ...] = ()
+    still: int = 0  # visits in a row at which nothing of it differed
+    adrift: tuple[int, int] = (0, 0)  # how often the block before it, and after it, did not stay lately
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What is remembered of the latest copy, to ask conditionally and to tell change from noise."""
 
@@ -59,6 +78,6 @@ class Memory:
     etag: str | None = None
     last_modified: str | None = None
     content_type: str | None = None
-    volatile: tuple[int, ...] = ()  # blocks known to differ at every fetch, left out of the comparison
+    places: tuple[Place, ...] = ()  # where the page differed lately, and what of that is volatile
     streak: int = 0  # successive crawls that all found a change
     seen: tuple[bytes, ...] = ()  # digests of earlier versions, latest first, bounded

@@ -32,6 +32,7 @@ class Trouble(StrEnum):
     STATUS = "status"  # an HTTP status that brings no page
     ROBOTS = "robots"  # forbidden by robots.txt
     WRONG_TYPE = "wrong_type"
+    ERROR_PAGE = "error_page"  # an error served as a page: the same text at many addresses at once
 
 
 class Scope(StrEnum):

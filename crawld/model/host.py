@@ -49,3 +49,15 @@ def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
         "pages": sum(one.pages for one in largest),
         "worst": [asdict(one) for one in largest[:MOST_NAMED]],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChange:
+    """A change of a host's frame (menu, footer, banner): one event of the site, however many pages show it."""
+
+    host: str
+    first_at: float
+    last_at: float
+    pages: int  # that showed it so far
+    lost: int  # blocks
+    gained: int

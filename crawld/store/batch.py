@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.interfaces import FreshnessPoint, Poll, Record
 from crawld.model.crawl import Crawl, Memory, Verdict
-from crawld.model.host import HostState
+from crawld.model.host import FrameChange, HostState
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Signal
 from crawld.store.tables import by_source
 
-Item = Record | Signal | HostState | FreshnessPoint | Poll
+Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange
 Row = Mapping[str, Any]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 SECONDS_PER_DAY = 86_400
@@ -93,6 +93,17 @@ class PageChange:
             self.since_first[i] += 1
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A copy of a page; where it `renews`, it takes the place of the copy before."""
+
+    page_id: int
+    at: float
+    content_type: str | None
+    body: bytes
+    renews: bool = False
+
+
 @dataclass(slots=True)
 class Batch:
     """One transaction's worth of rows, in the order they were queued."""
@@ -101,10 +112,12 @@ class Batch:
     crawls: list[Row] = field(default_factory=list)
     signals: list[Row] = field(default_factory=list)
     memories: dict[int, Memory] = field(default_factory=dict)
-    bodies: list[tuple[int, float, str | None, bytes]] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    latest_body: dict[int, int] = field(default_factory=dict)  # of each page, as an index of `bodies`
     hosts: dict[str, HostState] = field(default_factory=dict)
     points: dict[float, FreshnessPoint] = field(default_factory=dict)
     polls: list[Poll] = field(default_factory=list)
+    frame_changes: dict[tuple[str, float], FrameChange] = field(default_factory=dict)
     calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
 
     def add(self, item: Item) -> None:
@@ -121,6 +134,8 @@ class Batch:
                 self.points[item.at] = item
             case Poll():
                 self.polls.append(item)
+            case FrameChange():
+                self.frame_changes[item.host, item.first_at] = item
 
     def _add_record(self, record: Record) -> None:
         crawl = record.crawl
@@ -131,9 +146,20 @@ class Batch:
             self.memories[crawl.page_id] = record.memory
         if record.body is not None:
             content_type = record.memory.content_type if record.memory else None
-            self.bodies.append((crawl.page_id, crawl.at, storable(content_type), record.body))
+            self._add_body(
+                Body(crawl.page_id, crawl.at, storable(content_type), record.body, crawl.verdict is Verdict.UNCHANGED)
+            )
         if record.host is not None:
             self.hosts[record.host.name] = record.host
+
+    def _add_body(self, body: "Body") -> None:
+        """Take in a copy; one that renews another copy of the batch takes its place."""
+        earlier = self.latest_body.get(body.page_id)
+        if body.renews and earlier is not None:
+            self.bodies[earlier] = replace(body, renews=self.bodies[earlier].renews)
+        else:
+            self.latest_body[body.page_id] = len(self.bodies)
+            self.bodies.append(body)
 
     def _calibrate(self, crawl: Crawl) -> None:
         predicted = known(crawl.predicted)

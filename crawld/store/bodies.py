@@ -2,7 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crawld.store.batch import Body
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -22,11 +25,17 @@ def decompress(packed: bytes) -> bytes:
     return zstd.decompress(packed)
 
 
-def body_rows(bodies: Sequence[tuple[int, float, str | None, bytes]], *, only_latest: bool) -> list[dict[str, Any]]:
+def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, Any]]:
     """The rows of `bodies`; with `only_latest`, one for each page."""
     if only_latest:
-        bodies = list({page_id: (page_id, at, kind, body) for page_id, at, kind, body in bodies}.values())
+        bodies = list({body.page_id: body for body in bodies}.values())
     return [
-        {"page_id": page_id, "at": at, "content_type": kind, "size": len(body), "zstd": compress(body)}
-        for page_id, at, kind, body in bodies
+        {
+            "page_id": body.page_id,
+            "at": body.at,
+            "content_type": body.content_type,
+            "size": len(body.body),
+            "zstd": compress(body.body),
+        }
+        for body in bodies
     ]

@@ -3,12 +3,14 @@
 import asyncio
 import struct
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from crawld.model.crawl import Digest, Memory
+from crawld.model.crawl import Digest, Memory, Place
 from crawld.store import tables
 from crawld.store.batch import storable
 from crawld.store.chosen import among
@@ -42,6 +44,47 @@ def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
     return tuple(digests)
 
 
+def pack_times(times: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bytes | None:
+    """Blocks that name times, as numbers one after the other."""
+    numbers = [number for index, block, moments in times for number in (index, block, len(moments), *moments)]
+    return pack_hashes(tuple(numbers)) if numbers else None
+
+
+def unpack_times(packed: bytes | None) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """The inverse of `pack_times`."""
+    numbers = iter(unpack_hashes(packed or b""))
+    return tuple((index, next(numbers), _take(numbers, next(numbers))) for index in numbers)
+
+
+def pack_places(places: tuple[Place, ...]) -> bytes | None:
+    """Places, as numbers one after the other."""
+    numbers: list[int] = []
+    for place in places:
+        counts = place.fewest | place.most << 16 | place.still << 32 | place.adrift[0] << 40 | place.adrift[1] << 42
+        numbers += [place.left, place.right, counts, len(place.blocks), len(place.common), *place.common]
+        for block in place.blocks:
+            numbers += [len(block), *block]
+    return pack_hashes(tuple(numbers)) if numbers else None
+
+
+def unpack_places(packed: bytes | None) -> tuple[Place, ...]:
+    """The inverse of `pack_places`."""
+    numbers = iter(unpack_hashes(packed or b""))
+    places = []
+    for left in numbers:
+        right, counts, blocks, commons = _take(numbers, 4)
+        common = _take(numbers, commons)
+        words = tuple(_take(numbers, next(numbers)) for _ in range(blocks))
+        adrift = counts >> 40 & 3, counts >> 42 & 3
+        bounds = counts & 0xFFFF, counts >> 16 & 0xFFFF
+        places.append(Place(left, right, words, *bounds, common, counts >> 32 & 0xFF, adrift))
+    return tuple(places)
+
+
+def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
+    return tuple(islice(numbers, count))
+
+
 def version_row(memory: Memory) -> dict[str, Any]:
     """The row of `versions`."""
     return {
@@ -53,9 +96,11 @@ def version_row(memory: Memory) -> dict[str, Any]:
         "etag": _header_bytes(memory.etag),
         "last_modified": _header_bytes(memory.last_modified),
         "content_type": storable(memory.content_type),
-        "volatile": pack_hashes(memory.volatile),
         "streak": memory.streak,
         "seen": pack_digests(memory.seen),
+        "scheme": memory.digest.scheme,
+        "times": pack_times(memory.digest.times),
+        "places": pack_places(memory.places),
     }
 
 
@@ -64,11 +109,11 @@ def memory_of(row: Row[Any]) -> Memory:
     return Memory(
         page_id=row.page_id,
         fetched_at=row.fetched_at,
-        digest=Digest(row.raw, row.text, unpack_hashes(row.blocks)),
+        digest=Digest(row.raw, row.text, unpack_hashes(row.blocks), unpack_times(row.times), row.scheme),
         etag=_header_text(row.etag),
         last_modified=_header_text(row.last_modified),
         content_type=row.content_type,
-        volatile=unpack_hashes(row.volatile),
+        places=unpack_places(row.places),
         streak=row.streak,
         seen=unpack_digests(row.seen),
     )
@@ -136,7 +181,8 @@ class RecentMemories:
 
 
 def _weight(memory: Memory) -> int:
-    return 25 + len(memory.digest.blocks) + len(memory.volatile) + 2 * len(memory.seen)
+    words = sum(10 + len(place.common) + sum(map(len, place.blocks)) for place in memory.places)
+    return 25 + len(memory.digest.blocks) + 4 * len(memory.digest.times) + words + 2 * len(memory.seen)
 
 
 class MemoryReader:

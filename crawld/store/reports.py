@@ -147,8 +147,14 @@ class Reader:
         return await self._rows(query.limit(limit))
 
     async def host_stats(self, *, limit: int | None = None) -> Sequence[Row]:
-        """Rows of the view, largest host first."""
-        return await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        """Rows of the view, largest host first, each with the number of changes of its frame."""
+        rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        change, host = tables.frame_changes, tables.hosts.c
+        counting = select(host.name, func.count().label("changes")).join_from(
+            change, tables.hosts, host.id == change.c.host_id
+        )
+        counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
+        return [row | {"frame_changes": int(counts.get(row["host"], 0))} for row in rows]
 
     async def hosts(self) -> Sequence[Row]:
         """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
@@ -256,25 +262,19 @@ class Reader:
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def _memory(self, page_id: int) -> Row | None:
-        from crawld.store.memories import memory_of  # brings numpy along, which no other question needs
+        from crawld.store.remembered import remembered  # brings numpy and parsers along, which no other question needs
 
         async with self._opened.connect() as connection:
-            row = (
-                await connection.execute(select(tables.versions).where(tables.versions.c.page_id == page_id))
-            ).one_or_none()
-        if row is None:
-            return None
-        memory = memory_of(row)
-        return {
-            "fetched_at": memory.fetched_at,
-            "etag": memory.etag,
-            "last_modified": memory.last_modified,
-            "content_type": memory.content_type,
-            "blocks": len(memory.digest.blocks),
-            "volatile_blocks": len(memory.volatile),
-            "streak": memory.streak,
-            "versions_seen": len(memory.seen),
-        }
+            return await remembered(connection, page_id)
+
+    async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
+        """Changes of hosts' frames, newest first."""
+        change, name = tables.frame_changes, tables.hosts.c.name
+        query = select(name.label("host"), *(column for column in change.c if column.name != "host_id"))
+        query = query.join_from(change, tables.hosts, tables.hosts.c.id == change.c.host_id)
+        if host is not None:
+            query = query.where(name == host)
+        return await self._rows(query.order_by(change.c.first_at.desc(), name).limit(limit))
 
     async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
         rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))

@@ -70,6 +70,8 @@ class Pruning:
         deleted += await _thin_freshness(connection, now, cutoff)
         day = tables.calibration_days.c.day
         deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // SECONDS_PER_DAY))
+        frame = tables.frame_changes.c.last_at
+        deleted += await _delete_where(connection, tables.frame_changes, frame < cutoff)
         change = tables.settings_changes.c.at
         return deleted + await _delete_where(connection, tables.settings_changes, change < cutoff)
 

@@ -27,7 +27,7 @@ from crawld.interfaces import (
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
-from crawld.model.host import HostState
+from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.signal import Signal, Source
 from crawld.store import demand, learning, settings, tables
@@ -37,6 +37,7 @@ from crawld.store.bodies import body_rows, decompress
 from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.frames import latest_copy, read_recent_blocks
 from crawld.store.lock import FileLock
 from crawld.store.memories import MemoryReader, RecentMemories
 from crawld.store.pages import PageList
@@ -181,6 +182,10 @@ class SqlStore:
         """Queue what is now known of a host."""
         self._writer.put(host)
 
+    def record_frame_change(self, change: FrameChange) -> None:
+        """Queue a change of a host's frame; one that began at the same time is overwritten."""
+        self._writer.put(change)
+
     def record_freshness(self, point: FreshnessPoint) -> None:
         """Queue one point of the freshness history."""
         self._writer.put(point)
@@ -264,6 +269,18 @@ class SqlStore:
         self._memories.reading(page_id)
         found = await self._memory_reader.read(self._reading, page_id)
         return self._memories.read(page_id, found)
+
+    @patiently
+    async def copy(self, page_id: int) -> bytes | None:
+        """The latest copy of a page, where one is kept."""
+        async with self._reading.connect() as connection:
+            return await latest_copy(connection, page_id)
+
+    @patiently
+    async def recent_blocks(self, host: str, limit: int) -> Sequence[tuple[int, tuple[int, ...]]]:
+        """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
+        async with self._reading.connect() as connection:
+            return await read_recent_blocks(connection, host, limit)
 
     @patiently
     async def audits(self, limit: int) -> Sequence[bool]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Double, Text, Update, bindparam, case, delete, func, update
+from sqlalchemy import BigInteger, Boolean, Double, Text, Update, bindparam, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import Poll
@@ -17,7 +17,16 @@ from crawld.store.bodies import compress
 from crawld.store.bulk import run
 from crawld.store.memories import version_row
 from crawld.store.tables import by_source
-from crawld.store.upserts import adding, count_polls, count_signals, know_host, plain, put_host, replacing
+from crawld.store.upserts import (
+    adding,
+    count_polls,
+    count_signals,
+    know_host,
+    plain,
+    put_frame_change,
+    put_host,
+    replacing,
+)
 
 Rows = list[dict[str, Any]]
 _PENDING, _COUNTED = by_source("pending"), by_source("counted")
@@ -74,6 +83,12 @@ def _count_page_signals() -> Update:
 
 UPDATE_PAGE, UPDATE_QUIET_PAGE = _update_page(quiet=False), _update_page(quiet=True)
 COUNT_PAGE_SIGNALS = _count_page_signals()
+LATEST_BODY = (
+    select(func.max(tables.bodies.c.id))
+    .where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
+    .scalar_subquery()
+)
+FORGET_LATEST_BODY = delete(tables.bodies).where(tables.bodies.c.id == LATEST_BODY)
 FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
@@ -125,9 +140,15 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
     if bodies:
         if only_latest:
             await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
+        else:
+            renewed = [{"b_page": body.page_id} for body in batch.bodies if body.renews]
+            await run(connection, FORGET_LATEST_BODY, renewed)
         await run(connection, plain(tables.bodies), bodies)
     if batch.polls:
         await _write_polls(connection, batch.polls)
+    if batch.frame_changes:
+        rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
+        await run(connection, put_frame_change(dialect), rows)
     if batch.points:
         await run(
             connection, replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]

@@ -157,9 +157,11 @@ versions = Table(  # what is remembered of each page's latest copy
     Column("etag", LargeBinary),  # bytes: echoed to the server as it sent them, whatever they are
     Column("last_modified", LargeBinary),
     Column("content_type", Text),
-    Column("volatile", LargeBinary, nullable=False),
     _count("streak"),
     Column("seen", LargeBinary, nullable=False),
+    _count("scheme"),  # digests of two schemes cannot be compared
+    Column("times", LargeBinary),  # the blocks that name times
+    Column("places", LargeBinary),  # where the page differed lately
 )
 
 bodies = Table(
@@ -220,6 +222,17 @@ sources = Table(  # the files that signals are read from
     Column("next_poll", Double, nullable=False),
     Column("state", LargeBinary, nullable=False),  # the poller's own, zstd
     Index(None, "host"),
+)
+
+frame_changes = Table(  # changes of a host's frame, each one event of the site
+    "frame_changes",
+    metadata,
+    Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
+    Column("first_at", Double, primary_key=True),
+    Column("last_at", Double, nullable=False),
+    _count("pages"),  # that showed it
+    _count("lost"),  # blocks
+    _count("gained"),
 )
 
 demand = Table(  # requests for copies and days of watching, both faded as of `at`

@@ -70,6 +70,20 @@ def count_polls(dialect: str) -> Insert:
     return _counting(dialect, origin.where(host.name == bindparam("b_host", type_=Text)))
 
 
+@lru_cache
+def put_frame_change(dialect: str) -> Insert:
+    """INSERT a change of a host's frame, by the host's name, or overwrite the one that began at the same time."""
+    table, host = tables.frame_changes, tables.hosts.c
+    keys, fields = _split(table)
+    values = [bindparam(f"b_{name}", type_=table.c[name].type) for name in ("first_at", *fields)]
+    origin = select(host.id, *values).where(host.name == bindparam("b_host", type_=Text))
+    statement = _insert(dialect, table).from_select(["host_id", "first_at", *fields], origin)
+    finished: Insert = statement.on_conflict_do_update(
+        index_elements=keys, set_={name: statement.excluded[name] for name in fields}
+    )
+    return finished
+
+
 def _next_host(dialect: str, fields: list[Column[Any]]) -> Any:
     """INSERT a host with the next free id: there is one writer, so nobody else takes it."""
     hosts = tables.hosts

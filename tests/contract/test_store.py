@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from crawld.interfaces import Store, StoredDemand
-from crawld.model.crawl import Digest, Memory, Verdict
-from crawld.model.host import HostState
+from crawld.model.crawl import Digest, Memory, Place, Verdict
+from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import Source
 from crawld.store import SqlStore
+from crawld.store.reports import Reader
 from tests.contract.store_builders import NOW, estimate, memory, point, record, rows, signal, wanted
 
 
@@ -207,14 +208,52 @@ class TestRecord:
         """NUL, lone surrogates and undecodable validators neither raise nor lose the row."""
         await store.adopt(wanted("a"), origin="list", now=NOW)
         etag = b'"\xff\xfe"'.decode("utf-8", "surrogateescape")
-        odd = Memory(1, NOW, Digest(b"r"), etag=etag, content_type="text/\udce4\0", seen=(b"a", b"bc"), volatile=(5,))
+        odd = Memory(1, NOW, Digest(b"r"), etag=etag, content_type="text/\udce4\0", seen=(b"a", b"bc"))
         store.record(record(1, Verdict.NEW, detail="a\0b\udcff", memory=odd))
         store = await restarted(store, store_url)
         recalled = await store.recall(1)
         await store.close()
         assert recalled is not None
-        assert (recalled.etag, recalled.seen, recalled.volatile) == (etag, (b"a", b"bc"), (5,))
+        assert (recalled.etag, recalled.seen) == (etag, (b"a", b"bc"))
         assert store.lost == 0
+
+    async def test_what_was_learnt_of_a_page_survives_a_restart(self, store: SqlStore, store_url: str) -> None:
+        """Times, scheme and places of a memory come back as they were."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        digest = Digest(b"r", b"t", (1, 2**63 - 1), times=((0, 2**62, (5, 6)), (1, 7, (8,))), scheme=2**32 - 1)
+        places = (
+            Place(1, 2**62, ((3, 2**51), (), (4,)), 3, 3, common=(9, 10), still=7, adrift=(3, 1)),
+            Place(5, 2, (), 0, 0),
+            Place(6, 7, ((8,),), 2, 9),
+        )
+        kept = Memory(1, NOW, digest, places=places)
+        store.record(record(1, Verdict.NEW, memory=kept))
+        store = await restarted(store, store_url)
+        assert await store.recall(1) == kept
+        await store.close()
+
+    async def test_the_blocks_of_a_hosts_latest_pages(self, store: SqlStore) -> None:
+        """The pages fetched most recently come last, others and retired ones not at all."""
+        await store.adopt(wanted("a", "b", "c", "d"), origin="list", now=NOW)
+        for page_id in (1, 2, 3, 4):
+            made = Memory(page_id, NOW + 9 - page_id, Digest(b"r", b"t", (page_id, 7)))
+            store.record(record(page_id, Verdict.NEW, memory=made))
+        await store.flush()
+        await store.retire([wanted("b")[0].url], now=NOW)
+        assert await store.recent_blocks("example.org", 2) == [(3, (3, 7)), (1, (1, 7))]
+        assert await store.recent_blocks("example.com", 2) == []
+
+    async def test_a_change_of_a_frame_is_one_row(self, store: SqlStore, store_url: str) -> None:
+        """A change of a host's frame that more pages show is overwritten, another one is another row."""
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        for change in (FrameChange("example.org", NOW, NOW + pages, pages, 1, 2) for pages in (2, 3)):
+            store.record_frame_change(change)
+            await store.flush()
+        store.record_frame_change(FrameChange("example.org", NOW + 9, NOW + 9, 2, 0, 1))
+        await store.flush()
+        async with Reader(store_url) as reader:
+            found = await reader.frame_changes(host="example.org")
+        assert [(row["first_at"] - NOW, row["pages"], row["gained"]) for row in found] == [(9, 2, 1), (0, 3, 2)]
 
     async def test_what_is_not_a_number_is_not_known(self, store: SqlStore, store_url: str) -> None:
         """NaN is stored as NULL on both databases, and such a crawl is no observation."""

@@ -152,6 +152,27 @@ async def test_bodies_are_kept_as_told(store_url: str, keep: str, kept: list[byt
     assert sizes == [(len(body),) for body in kept]
 
 
+@pytest.mark.parametrize("keep", ["latest", "changes"])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_renewed_copy_takes_the_place_of_the_latest(store_url: str, keep: str, at_once: bool) -> None:
+    """The copy of an unchanged page that looks different is renewed: no version is added, and none but it is lost."""
+    store = SqlStore(store_url, keep_bodies=keep)  # type: ignore[arg-type]
+    await store.start()
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+    crawls = [(Verdict.NEW, b"1"), (Verdict.CHANGED, b"22"), (Verdict.UNCHANGED, b"333"), (Verdict.UNCHANGED, b"4444")]
+    for later, (verdict, body) in enumerate([*crawls, (Verdict.CHANGED, b"55555"), (Verdict.UNCHANGED, b"666666")]):
+        store.record(record(1, verdict, at=NOW + later, body=body, memory=memory(1)))
+        if not at_once:
+            await store.flush()
+    store.record(record(2, Verdict.UNCHANGED, body=b"never kept before", memory=memory(2)))
+    await store.flush()
+    assert await store.copy(1) == b"666666"
+    assert await store.copy(3) is None
+    await store.close()
+    sizes = await rows(store_url, "SELECT size FROM bodies WHERE page_id = 1 ORDER BY id")
+    assert sizes == ([(6,)] if keep == "latest" else [(1,), (4,), (6,)])
+
+
 async def test_source_files_are_kept_and_their_polls_counted(store: SqlStore, store_url: str) -> None:
     """A file's latest state survives, its polls add up by host and source, and it can be forgotten."""
     first = SourceFile("https://example.org/sitemap.xml", Source.SITEMAP, "example.org", NOW, b"\x00first")

@@ -141,7 +141,8 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     """Every line of it, tables included; the URL is folded, not cut."""
     monkeypatch.setenv("COLUMNS", str(width))
     page = PAGE | {
-        "state": "gone", "gone_since": NOW - 4e6, "retired_at": None, "memory": {"volatile_blocks": 3},
+        "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
+        "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
         "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "failures": 9},
         "estimate": {"shape": 4.0, "rate": 1600.0, "crawls": 12, "signals": {"sitemap": 9}, "kappa": {"sitemap": 0.5},
                      "gamma": {"sitemap": 1e-4}},

@@ -1,0 +1,36 @@
+"""Reading what the frame of a host is learnt from: the blocks of its pages, and their copies."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.model.page import PageState
+from crawld.store import tables
+from crawld.store.bodies import decompress
+from crawld.store.memories import unpack_hashes
+
+
+async def read_recent_blocks(
+    connection: AsyncConnection, host: str, limit: int
+) -> Sequence[tuple[int, tuple[int, ...]]]:
+    """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
+    page, version = tables.pages.c, tables.versions.c
+    query = (
+        select(version.page_id, version.blocks)
+        .join_from(tables.pages, tables.versions, version.page_id == page.id)
+        .join(tables.hosts, tables.hosts.c.id == page.host_id)
+        .where(tables.hosts.c.name == host, page.state != PageState.RETIRED.value, version.text.is_not(None))
+        .order_by(version.fetched_at.desc())
+        .limit(limit)
+    )
+    rows = (await connection.execute(query)).all()
+    return [(row.page_id, unpack_hashes(row.blocks)) for row in reversed(rows)]
+
+
+async def latest_copy(connection: AsyncConnection, page_id: int) -> bytes | None:
+    """The latest copy of a page, where one is kept."""
+    body = tables.bodies.c
+    query = select(body.zstd).where(body.page_id == page_id).order_by(body.id.desc()).limit(1)
+    packed = await connection.scalar(query)
+    return None if packed is None else decompress(packed)

@@ -1,0 +1,210 @@
+"""The frame of a host: what its pages share is the site's, what one page shows is its own."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from crawld.content.frame import HostFrame
+from crawld.content.rules import DigestRule
+from crawld.daemon.frames import learn_visit
+from crawld.daemon.judge import Judgement, judge, read
+from crawld.model.crawl import Memory, Verdict
+from crawld.model.fetched import Fetched, Trouble
+
+RULE = DigestRule()
+WORDS = ("value", "list", "field", "server", "table", "query", "module", "object", "stream", "buffer", "thread", "file")
+MENU = ("Home", "Guide", "Reference", "Community", "Blog")
+FOOTER = ("Contact us", "All rights reserved")
+
+
+def article(number: int) -> tuple[str, ...]:
+    """Some paragraphs of a page's own, around a heading that others have too."""
+    rng = random.Random(number)
+    text = [" ".join(rng.choice(WORDS) for _ in range(20)) for _ in range(4)]
+    return (f"Page {number}", text[0], text[1], "Example", text[2], text[3], f"Price € {number}.50")
+
+
+@dataclass(slots=True)
+class Host:
+    """The pages of a host as the daemon sees them: each visit is judged in the light of the others."""
+
+    frame: HostFrame = field(default_factory=lambda: HostFrame("x"))
+    memories: dict[int, Memory] = field(default_factory=dict)
+    at: float = 0.0
+
+    def visit(self, page: int, *blocks: str) -> Judgement:
+        """Visit a page that has these blocks now."""
+        self.at += 10.0
+        body = "".join(f"<div>{block}</div>" for block in blocks)
+        outcome = Fetched("http://x/", 200, body.encode(), {"content-type": "text/html"})
+        memory = self.memories.get(page)
+        judgement = judge(page, self.at, outcome, memory, RULE, read(outcome, memory, RULE, self.at), self.frame)
+        learn_visit(self.frame, page, memory, judgement, self.at)
+        if judgement.memory is not None:
+            self.memories[page] = judgement.memory
+        return judgement
+
+    def changed(self, page: int, *blocks: str) -> bool:
+        """Whether the page counted as changed."""
+        return self.visit(page, *blocks).verdict is Verdict.CHANGED
+
+
+PAGES = range(12)
+
+
+@pytest.fixture
+def host() -> Host:
+    """A host of twelve articles in one frame, each visited twice."""
+    made = Host()
+    for _ in range(2):
+        for page in PAGES:
+            made.visit(page, *MENU, *article(page), *FOOTER)
+    return made
+
+
+def test_an_entry_of_the_menu_is_the_sites(host: Host) -> None:
+    """A menu that gains, loses or renames an entry changes no page, and every copy is renewed."""
+    for menu in (("Home", "Guide", "New", *MENU[2:]), ("Home", *MENU[2:]), ("Home", "Book", *MENU[2:])):
+        for page in PAGES:
+            judgement = host.visit(page, *menu, *article(page), *FOOTER)
+            assert judgement.verdict is Verdict.UNCHANGED
+            assert judgement.body is not None
+            assert judgement.frame_gained or judgement.frame_lost
+
+
+def test_an_edit_of_an_article_is_the_pages(host: Host) -> None:
+    """A word, a price, a paragraph more or less, and a shared heading edited on one page are changes of that page."""
+    own = list(article(3))
+    for at, text in ((1, own[1] + " indeed"), (6, "Price € 99.50"), (3, "Examples"), (0, "Page 3, second edition")):
+        own[at] = text
+        assert host.changed(3, *MENU, *own, *FOOTER)
+    assert host.changed(3, *MENU, *own, "A paragraph at the end", *FOOTER)
+    assert host.changed(3, *MENU, *own[:3], *own[4:], "A paragraph at the end", *FOOTER)
+
+
+def test_an_edit_beside_an_edit_of_the_frame_is_seen(host: Host) -> None:
+    """A page whose article and menu changed at once has changed, the others have not."""
+    menu = ("Home", "Guide", "New", *MENU[2:])
+    assert not host.changed(0, *menu, *article(0), *FOOTER)
+    assert host.changed(1, *menu, *article(1), "One paragraph more of it", *FOOTER)
+    assert not host.changed(2, *menu, *article(2), *FOOTER)
+
+
+def test_a_banner_costs_two_pages(host: Host) -> None:
+    """A line put into every article is the site's once two pages have shown it."""
+    changed = [
+        host.changed(page, *MENU, article(page)[0], "Summer sale!", *article(page)[1:], *FOOTER) for page in PAGES
+    ]
+    assert changed == [True, True] + [False] * 10
+
+
+def test_a_site_name_in_every_title_is_the_sites() -> None:
+    """Where every title ends with the site's name and version, a new version costs two pages at most."""
+    host = Host()
+    changed = []
+    for version in ("4.1", "4.1", "4.2"):
+        for page in PAGES:
+            title = f"Page {page} — The Docs {version}"
+            changed.append(host.changed(page, title, *MENU, *article(page), f"Docs {version}", *FOOTER))
+    assert sum(changed) <= 2
+    assert host.changed(7, "Page 7 renamed — The Docs 4.2", *MENU, *article(7), "Docs 4.2", *FOOTER)
+
+
+def test_the_same_edit_of_some_pages_is_theirs(host: Host) -> None:
+    """A line that some pages gain while others do not is no frame."""
+    changed = []
+    for page in PAGES:
+        noted = ["Deprecated."] if page % 3 == 0 else []
+        changed.append(host.changed(page, *MENU, *article(page)[:4], *noted, *article(page)[4:], *FOOTER))
+    assert changed == [page % 3 == 0 for page in PAGES]
+
+
+def test_a_lone_edit_inside_the_frame_counts_in_the_end(host: Host) -> None:
+    """A line that only one page shows in its frame is that page's once others were seen without it."""
+    odd = (*MENU[:3], "Only here", *MENU[3:])
+    assert not host.changed(0, *odd, *article(0), *FOOTER)
+    for page in PAGES[1:6]:
+        host.visit(page, *MENU, *article(page), *FOOTER)
+    assert host.changed(0, *odd, *article(0), *FOOTER)
+
+
+def test_a_title_in_the_menu_is_still_a_title() -> None:
+    """Where every menu lists all titles, a new title changes its own page and no other."""
+    host, titles = Host(), [f"Page {page}" for page in PAGES]
+    for _ in range(2):
+        for page in PAGES:
+            host.visit(page, *MENU, *titles, *article(page), *FOOTER)
+    titles[5] = "Another title"
+    for page in PAGES[:5]:
+        assert not host.changed(page, *MENU, *titles, *article(page), *FOOTER)
+    assert host.changed(5, *MENU, *titles, "Another title", *article(5)[1:], *FOOTER)
+
+
+def test_pages_without_content_of_their_own_are_compared_whole() -> None:
+    """Where pages are alike but for a line, that line is what they are, however many share it."""
+    host = Host()
+    for version in range(6):
+        for page in PAGES:
+            assert host.changed(page, f"Page {page}", f"This is version {version}.", "The end") == (version > 0)
+
+
+def test_unrelated_pages_have_no_frame() -> None:
+    """On a host of pages that have nothing in common every edit counts."""
+    host = Host()
+    for _ in range(2):
+        for page in range(40):
+            host.visit(page, *article(page))
+    for page in range(40):
+        for at in range(7):
+            blocks = list(article(page))
+            if blocks[at] != "Example":
+                blocks[at] += " x"
+                assert host.changed(page, *blocks)
+
+
+def test_one_text_at_many_addresses_is_trouble(host: Host) -> None:
+    """Pages that turn to one and the same text have failed, all but the first two, and come back as they were."""
+    sorry = ("Sorry", "Something went wrong, please come back later.")
+    verdicts = [host.visit(page, *sorry) for page in PAGES]
+    assert [one.verdict for one in verdicts] == [Verdict.CHANGED] * 2 + [Verdict.FAILED] * 10
+    assert {one.trouble for one in verdicts[2:]} == {Trouble.ERROR_PAGE.value}
+    assert all(one.memory is None and one.body is None for one in verdicts[2:])
+    again = host.visit(0, *sorry)
+    assert again.trouble == Trouble.ERROR_PAGE.value
+    back = [host.visit(page, *MENU, *article(page), *FOOTER) for page in PAGES]
+    assert [one.verdict for one in back] == [Verdict.CHANGED] * 2 + [Verdict.UNCHANGED] * 10
+    assert [one.reverted for one in back[:2]] == [True, True]
+
+
+def test_pages_that_always_shared_a_text_are_fine() -> None:
+    """Pages that have one text from the beginning, or change from one to another together, are no error."""
+    host = Host()
+    for text in ("Nothing here yet.", "Nothing here yet.", "Still nothing here.", "Still nothing here."):
+        for page in PAGES:
+            assert host.visit(page, text).trouble is None
+
+
+def test_a_sketch_read_from_the_store_knows_the_frame(host: Host) -> None:
+    """After a restart the blocks of the pages kept tell the frame at once."""
+    host.frame = HostFrame("x", [(page, memory.digest.blocks) for page, memory in host.memories.items()])
+    for page in PAGES:
+        assert not host.changed(page, "Home", "New", *MENU[1:], *article(page), *FOOTER)
+
+
+def test_a_change_of_the_frame_is_one_event(host: Host) -> None:
+    """The event has the time of the first page that showed it, and counts the pages; a lone page is none yet."""
+    assert host.frame.changed(1, [5], [6], 10.0) is None
+    first, second = host.frame.changed(2, [5], [6], 20.0), host.frame.changed(3, [], [6, 7], 30.0)
+    assert first is not None
+    assert second is not None
+    assert (first.first_at, first.pages, first.gained) == (10.0, 2, 1)
+    assert (second.first_at, second.last_at, second.pages, second.gained) == (10.0, 30.0, 3, 2)
+    assert host.frame.changed(3, [8], [], 40.0) is None
+
+
+def test_the_sketch_is_bounded() -> None:
+    """Of many large pages only as many are held as the bound allows."""
+    frame = HostFrame("x", [(page, range(page * 1000 + 1, page * 1000 + 1001)) for page in range(300)])
+    assert len(frame) <= 256
+    assert frame.weight <= 65_536

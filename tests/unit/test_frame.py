@@ -141,6 +141,17 @@ def test_a_title_in_the_menu_is_still_a_title() -> None:
     assert host.changed(5, *MENU, *titles, "Another title", *article(5)[1:], *FOOTER)
 
 
+def test_an_entry_beside_the_pages_own_entry_is_the_sites() -> None:
+    """A menu edited next to the entry of the page itself is still the site's."""
+    host, titles = Host(), [f"Page {page}" for page in PAGES]
+    for _ in range(2):
+        for page in PAGES:
+            host.visit(page, f"Page {page}", *MENU, *titles, *article(page), *FOOTER)
+    titles[5] = "Another title"
+    for page in (4, 6, 0):
+        assert not host.changed(page, f"Page {page}", *MENU[:-1], *titles, *article(page), *FOOTER)
+
+
 def test_pages_without_content_of_their_own_are_compared_whole() -> None:
     """Where pages are alike but for a line, that line is what they are, however many share it."""
     host = Host()

@@ -218,16 +218,29 @@ class Reader:
             "versions_seen": len(memory.seen),
         }
 
-    async def _frame_blocks(self, memory: Memory) -> int:
-        """How many blocks of a page its host's pages share, so that they are left out of the comparison."""
+    async def learnt_of(self, url: str) -> tuple[Memory, HostFrame | None] | None:
+        """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+        page, version = tables.pages.c, tables.versions
+        async with self._opened.connect() as connection:
+            query = select(version).join(tables.pages, page.id == version.c.page_id).where(page.url == url)
+            row = (await connection.execute(query)).one_or_none()
+        if row is None:
+            return None
+        memory = memory_of(row)
+        return memory, await self._frame(memory)
+
+    async def _frame(self, memory: Memory) -> HostFrame | None:
         page = tables.pages
         async with self._opened.connect() as connection:
             query = select(tables.hosts.c.name).join(page, page.c.host_id == tables.hosts.c.id)
             host = await connection.scalar(query.where(page.c.id == memory.page_id))
             blocks = await read_recent_blocks(connection, host or "", MOST_PAGES)
-        if len(blocks) < FEWEST_PAGES:
-            return 0
-        return sum(HostFrame(host or "", blocks).left_out(memory.page_id, memory.digest.blocks))
+        return HostFrame(host or "", blocks) if len(blocks) >= FEWEST_PAGES else None
+
+    async def _frame_blocks(self, memory: Memory) -> int:
+        """How many blocks of a page its host's pages share, so that they are left out of the comparison."""
+        frame = await self._frame(memory)
+        return 0 if frame is None else sum(frame.left_out(memory.page_id, memory.digest.blocks))
 
     async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
         """Changes of hosts' frames, newest first."""

@@ -1,18 +1,36 @@
-"""What of a stored copy is compared, by the rules in the settings."""
+"""What of a stored copy is compared, by the rules in the settings and what was learnt."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crawld.config import load
+from crawld.content import change
+from crawld.content.digest import read_body
+from crawld.content.frame import HostFrame
 from crawld.content.markup import PageText, is_html, page_text
 from crawld.content.rules import DigestRule, rule_for
+from crawld.model.crawl import Memory
 from crawld.store.reports import StoredBody
 
 
+def compared_blocks(
+    copy: StoredBody, learnt: tuple[Memory, HostFrame | None] | None, config_file: Path | None
+) -> Sequence[str] | None:
+    """The blocks of a copy that count, without the site's frame and what varies; None where the bytes are compared."""
+    reading = read_body(copy.body, copy.content_type, _rule_of(copy.url, config_file))
+    if reading.digest.text is None:
+        return None
+    return reading.texts if learnt is None else change.compared_blocks(reading, *learnt)
+
+
+def _rule_of(url: str, config_file: Path | None) -> DigestRule:
+    return rule_for([DigestRule(**rule.model_dump()) for rule in load(config_file).digest], url)
+
+
 def compared(copy: StoredBody, config_file: Path | None) -> tuple[DigestRule, PageText | None]:
-    """The rule for a page, and the text of its copy that is compared; None where the bytes are."""
-    rules = [DigestRule(**rule.model_dump()) for rule in load(config_file).digest]
-    rule = rule_for(rules, copy.url)
+    """The rule for a page, and the text of its copy that is read for it; None where the bytes are compared."""
+    rule = _rule_of(copy.url, config_file)
     if rule.mode == "raw" or not is_html(copy.body, copy.content_type):
         return rule, None
     return rule, page_text(copy.body, copy.content_type, rule)

@@ -3,10 +3,11 @@
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from crawld.cli.compared import compared
+from crawld.cli.compared import compared_blocks
 from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.errors import CrawldError
@@ -16,11 +17,19 @@ from crawld.model.url import normalise
 from crawld.scheduler.freshness import SKEW
 from crawld.store.reports import Reader, StoredBody
 
+if TYPE_CHECKING:
+    from crawld.content.frame import HostFrame
+    from crawld.model.crawl import Memory
+
 
 @click.command()
 @click.argument("url")
 @click.option("--quiet", is_flag=True, help="Only the copy, not its age and freshness (which go to standard error).")
-@click.option("--text", is_flag=True, help="The text that is compared, block by block, in place of the copy.")
+@click.option(
+    "--text",
+    is_flag=True,
+    help="The text that is compared, block by block, in place of the copy; … stands for what varies by itself.",
+)
 @click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
 @CONFIG
 @DATABASE
@@ -38,15 +47,19 @@ def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Pat
         raise CrawldError(f"there is no copy of {wanted}: not on the list, not crawled yet, or keep_bodies is none")
     if not quiet:
         click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
-    sys.stdout.buffer.write(_text(copy, config_file) if text else copy.body)
+    if not text:
+        sys.stdout.buffer.write(copy.body)
+        return
+    learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
+    sys.stdout.buffer.write(_text(copy, learnt, config_file))
 
 
-def _text(copy: StoredBody, config_file: Path | None) -> bytes:
+def _text(copy: StoredBody, learnt: "tuple[Memory, HostFrame | None] | None", config_file: Path | None) -> bytes:
     """The text that is compared: one block a line, but where the page itself breaks lines."""
-    _, found = compared(copy, config_file)
-    if found is None:
+    blocks = compared_blocks(copy, learnt, config_file)
+    if blocks is None:
         raise CrawldError(f"{copy.url} is compared by its bytes: without --text they are printed")
-    return "".join(f"{block}\n" for block in found.blocks).encode("utf-8", "replace")
+    return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")
 
 
 async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:

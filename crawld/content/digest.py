@@ -6,7 +6,6 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 
 import hashlib
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +19,6 @@ from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-LONGEST_TITLE = 300
-_TITLE_PARTS = re.compile(r"\s[-–—|·:»«]{1,2}\s")
-"""A title often ends, or begins, with the name of the site: parted from it, that is a block other pages have too."""
 ALGORITHM = 2
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
@@ -66,8 +62,6 @@ def read_body(
         blocks = visible_blocks(body, content_type, rule)
     if blocks is None:
         return Reading(Digest(raw, scheme=scheme))
-    blocks = [*_TITLE_PARTS.split(blocks[0][:LONGEST_TITLE]), blocks[0][LONGEST_TITLE:], *blocks[1:]]
-    blocks = [block for block in blocks if block]
     text = hashlib.blake2b("\n".join(blocks).encode("utf-8", "replace"), digest_size=16).digest()
     texts = grouped(blocks)
     numbers = tuple(block_number(block) for block in texts)

@@ -46,15 +46,15 @@ class Explained(IntEnum):
 
 @dataclass(slots=True)
 class _Seen:
-    turn: int
+    at: float  # when the page was asked for: what it showed may come in after what another showed later
     blocks: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class _Move:
-    """A block that pages gained, or lost, since that turn."""
+    """A block that pages gained, or lost, since that time."""
 
-    turn: int
+    at: float
     pages: set[int] = field(default_factory=set)
 
 
@@ -72,7 +72,6 @@ class HostFrame:
     def __init__(self, name: str, pages: Iterable[tuple[int, Sequence[int]]] = ()) -> None:
         self.name = name
         self.weight = 0  # blocks held
-        self._turn = 0
         self._pages: OrderedDict[int, _Seen] = OrderedDict()
         self._counts: dict[int, int] = {}
         self._gained: OrderedDict[int, _Move] = OrderedDict()
@@ -81,7 +80,7 @@ class HostFrame:
         self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)
         self._presumed: OrderedDict[int, tuple[tuple[int, ...], tuple[int, ...]]] = OrderedDict()
         for page_id, blocks in pages:
-            self._put(page_id, numbered(blocks))
+            self._put(page_id, numbered(blocks), 0.0)
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -90,7 +89,7 @@ class HostFrame:
 
     def view(self, page_id: int, old: Sequence[int], new: Sequence[int]) -> "PageFrame":
         """What the frame says about two versions of a page."""
-        return PageFrame(self, page_id, numbered(old), numbered(new))
+        return PageFrame(self, page_id, old, new)
 
     def left_out(self, page_id: int, blocks: Sequence[int]) -> list[bool]:
         """For each block of a page, whether it is frame; none is where the page has little of its own."""
@@ -145,17 +144,16 @@ class HostFrame:
             return
         known = self._pages.get(page_id)
         if before is seen and known is not None:  # the very bytes of last time
-            self._turn += 1
-            known.turn = self._turn
+            known.at = at
             self._pages.move_to_end(page_id)
             return
         new = numbered(seen.blocks)
         old = known.blocks if known is not None else (numbered(before.blocks) if before is not None else new)
-        self._put(page_id, new)
+        self._put(page_id, new, at)
         if old == new:
             return
-        _note_moves(self._gained, self._lost, page_id, set(new) - set(old), self._turn)
-        _note_moves(self._lost, self._gained, page_id, set(old) - set(new), self._turn)
+        _note_moves(self._gained, self._lost, page_id, set(new) - set(old), at)
+        _note_moves(self._lost, self._gained, page_id, set(old) - set(new), at)
 
     def turned(self, page_id: int, before: Digest, seen: Digest, at: float) -> None:
         """Note that a page shows another text, without taking it for a version."""
@@ -184,16 +182,15 @@ class HostFrame:
         while len(self._turned) > MOST_TEXTS:
             self._turned.popitem(last=False)
 
-    def _put(self, page_id: int, blocks: tuple[int, ...]) -> None:
-        self._turn += 1
+    def _put(self, page_id: int, blocks: tuple[int, ...], at: float) -> None:
         known = self._pages.get(page_id)
         if known is not None and known.blocks == blocks:
-            known.turn = self._turn
+            known.at = at
             self._pages.move_to_end(page_id)
             return
         if known is not None:
             self._drop(page_id)
-        self._pages[page_id] = _Seen(self._turn, blocks)
+        self._pages[page_id] = _Seen(at, blocks)
         self.weight += len(blocks)
         for block in blocks:
             self._counts[block] = self._counts.get(block, 0) + 1
@@ -212,7 +209,7 @@ class HostFrame:
 
 
 def _note_moves(
-    here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: set[int], turn: int
+    here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: set[int], at: float
 ) -> None:
     """Note that a page gained (or lost) blocks, and take back that it lost (or gained) them before."""
     for block in islice(blocks, MOST_PAGES):
@@ -220,7 +217,7 @@ def _note_moves(
             back.pages.discard(page_id)
         move = here.get(block)
         if move is None:
-            move = here[block] = _Move(turn)
+            move = here[block] = _Move(at)
         here.move_to_end(block)
         if len(move.pages) < MOST_PAGES:
             move.pages.add(page_id)
@@ -244,9 +241,10 @@ def numbered(blocks: Sequence[int]) -> tuple[int, ...]:
 class PageFrame:
     """Two versions of one page in the light of its host's other pages."""
 
-    def __init__(self, host: HostFrame, page_id: int, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+    def __init__(self, host: HostFrame, page_id: int, old: Sequence[int], new: Sequence[int]) -> None:
         self._host, self._page_id = host, page_id
-        self.old, self.new = old, new
+        self._plain = old
+        self.old, self.new = numbered(old), numbered(new)
         own = host._pages.get(page_id)
         self._own = frozenset(own.blocks) if own is not None else frozenset()
         self._least = max(SHARED_BY, SHARED_SHARE * (len(host) - (own is not None)))
@@ -300,7 +298,7 @@ class PageFrame:
         by = len(move.pages - {self._page_id})
         if by < MOVED_BY:
             return False
-        against = sum(1 for seen, blocks in self._recent() if seen.turn > move.turn and (block in blocks) != gained)
+        against = sum(1 for seen, blocks in self._recent() if seen.at > move.at and (block in blocks) != gained)
         return by >= MOVED_SHARE * (by + against)
 
     def is_contradicted(self, removed: Sequence[int], inserted: Sequence[int]) -> bool:
@@ -308,17 +306,18 @@ class PageFrame:
         moves = [self._host._gained.get(block) for block in inserted] + [
             self._host._lost.get(block) for block in removed
         ]
-        turns = [move.turn for move in moves if move is not None and self._page_id in move.pages]
-        if not turns:
+        times = [move.at for move in moves if move is not None and self._page_id in move.pages]
+        if not times:
             return False
         wanted, unwanted = set(inserted), set(removed)
-        since = (blocks for seen, blocks in self._recent() if seen.turn > max(turns))
+        since = (blocks for seen, blocks in self._recent() if seen.at > max(times))
         return sum(1 for blocks in since if not wanted <= blocks or unwanted & blocks) >= CONTRADICTED_BY
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""
-        left = self.old[hunk.old_from - 1] if hunk.old_from else _EDGE
-        right = self.old[hunk.old_to] if hunk.old_to < len(self.old) else _EDGE
+        # Beside the difference, a page's own title in the menu is what it is on other pages: one entry.
+        left = self._plain[hunk.old_from - 1] if hunk.old_from else _EDGE
+        right = self._plain[hunk.old_to] if hunk.old_to < len(self.old) else _EDGE
         if left == right == _EDGE or not (self.is_shared(left) and self.is_shared(right)):
             return False
         runs, having = 0, 0

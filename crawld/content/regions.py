@@ -46,7 +46,7 @@ _IN_SVG = frozenset({"title", "caption"})
 _BESIDE = frozenset({"aside", "nav", "hidden"})
 _STAYS = frozenset({"main", "title"})
 # In a title these stand between the name of the page and that of the site.
-_TITLE_SEPARATOR = re.compile(r"(?<=\s)(?:[|·•—–«»›-]|::)(?=\s)")
+_TITLE_SEPARATOR = re.compile(r"(?<=\s)(?:[|·•—–«»›-]|::?)(?=\s)|:(?=\s)")
 
 
 class Region:
@@ -157,7 +157,7 @@ def select(text: str, *, main: bool) -> Selection:
     left_out = [(HIDDEN, piece) for piece in hidden]
     for region, piece in pieces:
         if region.level <= level:
-            kept.append(_TITLE_SEPARATOR.sub(CUT, piece) if main and region.kind == "title" else piece)
+            kept.append(_TITLE_SEPARATOR.sub(CUT, piece) if region.kind == "title" else piece)
         else:
             left_out.append((region.fate or OUTSIDE, piece))
             if CUT in piece:

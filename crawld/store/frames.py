@@ -10,17 +10,28 @@ from crawld.store import tables
 from crawld.store.bodies import decompress
 from crawld.store.memories import unpack_hashes
 
+LOOKED_AT = 4_096
+
 
 async def read_recent_blocks(
     connection: AsyncConnection, host: str, limit: int
 ) -> Sequence[tuple[int, tuple[int, ...]]]:
-    """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
-    page, version = tables.pages.c, tables.versions.c
+    """The blocks of the pages of a host that were fetched most recently, oldest first, by page.
+
+    Of a host of very many pages only some are looked at, so that the query stays short.
+    """
+    page, version, hosts = tables.pages.c, tables.versions.c, tables.hosts.c
+    some = (
+        select(page.id)
+        .where(page.host_id == select(hosts.id).where(hosts.name == host).scalar_subquery())
+        .where(page.state != PageState.RETIRED.value, page.last_success.is_not(None))
+        .limit(LOOKED_AT)
+        .subquery()
+    )
     query = (
         select(version.page_id, version.blocks)
-        .join_from(tables.pages, tables.versions, version.page_id == page.id)
-        .join(tables.hosts, tables.hosts.c.id == page.host_id)
-        .where(tables.hosts.c.name == host, page.state != PageState.RETIRED.value, version.text.is_not(None))
+        .join_from(some, tables.versions, version.page_id == some.c.id)
+        .where(version.text.is_not(None))
         .order_by(version.fetched_at.desc())
         .limit(limit)
     )

@@ -13,13 +13,24 @@ from crawld.store.frames import read_recent_blocks
 from crawld.store.memories import memory_of
 
 
-async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
-    """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
-    version = tables.versions
+async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, HostFrame | None] | None:
+    """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+    version, page, host = tables.versions, tables.pages, tables.hosts
     row = (await connection.execute(select(version).where(version.c.page_id == page_id))).one_or_none()
     if row is None:
         return None
-    memory = memory_of(row)
+    named = select(host.c.name).join(page, page.c.host_id == host.c.id).where(page.c.id == page_id)
+    name = str(await connection.scalar(named))
+    blocks = await read_recent_blocks(connection, name, MOST_PAGES)
+    return memory_of(row), HostFrame(name, blocks) if len(blocks) >= FEWEST_PAGES else None
+
+
+async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
+    """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
+    learnt = await learnt_of(connection, page_id)
+    if learnt is None:
+        return None
+    memory, frame = learnt
     return {
         "fetched_at": memory.fetched_at,
         "etag": memory.etag,
@@ -27,18 +38,7 @@ async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any
         "content_type": memory.content_type,
         "blocks": len(memory.digest.blocks),
         "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
-        "frame_blocks": await _frame_blocks(connection, memory),
+        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest.blocks)),
         "streak": memory.streak,
         "versions_seen": len(memory.seen),
     }
-
-
-async def _frame_blocks(connection: AsyncConnection, memory: Memory) -> int:
-    """How many blocks of a page its host's pages share, so that they are left out of the comparison."""
-    page = tables.pages
-    query = select(tables.hosts.c.name).join(page, page.c.host_id == tables.hosts.c.id)
-    host = await connection.scalar(query.where(page.c.id == memory.page_id))
-    blocks = await read_recent_blocks(connection, host or "", MOST_PAGES)
-    if len(blocks) < FEWEST_PAGES:
-        return 0
-    return sum(HostFrame(host or "", blocks).left_out(memory.page_id, memory.digest.blocks))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import ColumnElement, Select, Table, column, func, or_, select, table
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,6 +19,10 @@ from crawld.store.address import parse_address
 from crawld.store.bodies import decompress
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.schema import check_readable
+
+if TYPE_CHECKING:
+    from crawld.content.frame import HostFrame
+    from crawld.model.crawl import Memory
 
 Row = dict[str, Any]
 GONE_STATUSES = (404, 410)
@@ -266,6 +270,16 @@ class Reader:
 
         async with self._opened.connect() as connection:
             return await remembered(connection, page_id)
+
+    async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
+        """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+        from crawld.store.remembered import learnt_of
+
+        found = await self._rows(select(tables.pages.c.id).where(_is_page(url)))
+        if not found:
+            return None
+        async with self._opened.connect() as connection:
+            return await learnt_of(connection, found[0]["id"])
 
     async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
         """Changes of hosts' frames, newest first."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from crawld.clock import SystemClock
+from crawld.content.digest import block_number
 from crawld.errors import StoreError
-from crawld.model.crawl import Verdict
+from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import Source
@@ -75,6 +76,25 @@ async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url
     assert rows["d"]["freshness"] < 1e-300
     assert rows["d"]["precision"] is None
     assert host["freshness"] == pytest.approx(rows["b"]["freshness"] / 4, rel=1e-3)
+
+
+async def test_what_is_left_out_of_a_page(store: SqlStore, store_url: str) -> None:
+    """The blocks that a host's pages share are counted, and what was learnt of a page can be read."""
+    await store.adopt(wanted(*"abcdef"), origin="list", now=NOW)
+    own = [block_number(letter * 300) for letter in "abcdef"]
+    for page_id in range(1, 7):
+        made = Memory(page_id, NOW, Digest(b"r", b"t", (5, 6, own[page_id - 1], 7)))
+        store.record(record(page_id, Verdict.NEW, memory=made))
+    await store.flush()
+    async with Reader(store_url) as reader:
+        page = await reader.page("https://example.org/a")
+        learnt = await reader.learnt_of("https://example.org/a")
+        assert await reader.learnt_of("https://example.org/unknown") is None
+    assert page is not None
+    assert (page["memory"]["frame_blocks"], page["memory"]["volatile_places"]) == (3, 0)
+    assert learnt is not None
+    assert learnt[1] is not None
+    assert learnt[1].left_out(1, learnt[0].digest.blocks) == [True, True, False, True]
 
 
 async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) -> None:

@@ -135,5 +135,6 @@ async def test_deploys_change_the_pages_whose_articles_were_edited(tmp_path: Pat
     assert announced <= set(found)
     assert len(announced) / len(set(found)) >= 0.85
     events = rows(tmp_path, "SELECT pages, lost, gained FROM frame_changes ORDER BY first_at")
-    assert len(events) >= 3
-    assert all(pages > PAGES / 2 for pages, _, _ in events[:3])
+    least = 1 if semantic else 3  # what the markup itself names as frame need not be learnt
+    assert len(events) >= least
+    assert all(pages > PAGES / 2 for pages, _, _ in events[:least])

@@ -105,10 +105,10 @@ def test_a_site_name_in_every_title_is_the_sites() -> None:
     changed = []
     for version in ("4.1", "4.1", "4.2"):
         for page in PAGES:
-            title = f"Page {page} — The Docs {version}"
-            changed.append(host.changed(page, title, *MENU, *article(page), f"Docs {version}", *FOOTER))
+            title = (f"Page {page}", f"The Docs {version}")  # as markup cuts "Page 3 — The Docs 4.1"
+            changed.append(host.changed(page, *title, *MENU, *article(page), f"Docs {version}", *FOOTER))
     assert sum(changed) <= 2
-    assert host.changed(7, "Page 7 renamed — The Docs 4.2", *MENU, *article(7), "Docs 4.2", *FOOTER)
+    assert host.changed(7, "Page 7 renamed", "The Docs 4.2", *MENU, *article(7), "Docs 4.2", *FOOTER)
 
 
 def test_the_same_edit_of_some_pages_is_theirs(host: Host) -> None:
@@ -139,6 +139,17 @@ def test_a_title_in_the_menu_is_still_a_title() -> None:
     for page in PAGES[:5]:
         assert not host.changed(page, *MENU, *titles, *article(page), *FOOTER)
     assert host.changed(5, *MENU, *titles, "Another title", *article(5)[1:], *FOOTER)
+
+
+def test_an_entry_beside_the_pages_own_entry_is_the_sites() -> None:
+    """A menu edited next to the entry of the page itself is still the site's."""
+    host, titles = Host(), [f"Page {page}" for page in PAGES]
+    for _ in range(2):
+        for page in PAGES:
+            host.visit(page, f"Page {page}", *MENU, *titles, *article(page), *FOOTER)
+    titles[5] = "Another title"
+    for page in (4, 6, 0):
+        assert not host.changed(page, f"Page {page}", *MENU[:-1], *titles, *article(page), *FOOTER)
 
 
 def test_pages_without_content_of_their_own_are_compared_whole() -> None:

@@ -14,6 +14,7 @@ from crawld.scheduler.politeness import HostGate, NotReady
 from crawld.scheduler.scheduler import Scheduler
 
 Verdict = Allowed | Disallowed | NeedsFetch
+WAITED_FOR = frozenset({NotReady.ASKED_TO_WAIT, NotReady.BACKING_OFF})
 
 
 class Reasons:
@@ -56,13 +57,15 @@ class Reasons:
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
         if state is PageState.GONE:
             return Reason(Why.GONE, until)
+        if failures < 2 and self._gate.not_ready(self._gate.host(page.host), now) in WAITED_FOR:
+            return None  # it waits with its host
         if state is PageState.FAILING and failures:
             return Reason(Why.FAILING, until, f" {times(failures)}")
         shortest = self._scheduler.chooser.pages.intervals.shortest
         last = self._scheduler.last_success(page.id)
-        if not math.isnan(last) and until <= last + shortest + 1.0:
+        if (not math.isnan(last) and until <= last + shortest + 1.0) or until <= now + shortest:
             return Reason(Why.MIN_INTERVAL, until, f" ({format_duration(shortest)})")
-        # Only robots.txt makes a page wait that neither failed nor was crawled; it allows the page by now.
+        # Only robots.txt makes a page wait longer that neither failed nor was crawled; it allows the page by now.
         if state is PageState.DISALLOWED:
             return Reason(Why.DISALLOWED, until)
         return Reason(Why.ROBOTS_UNAVAILABLE, until)

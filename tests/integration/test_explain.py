@@ -134,7 +134,7 @@ async def test_host_asked_to_wait(tmp_path: Path) -> None:
     """A host that sent Retry-After is left alone because it asked for that."""
     async with Site() as site:
         url = site.url("/status/503?after=600")
-        async with running(tmp_path, [url]) as daemon:
+        async with running(tmp_path, [url], min_interval=0.2) as daemon:
             found = await until_reason(daemon, url, Why.HOST_ASKED_TO_WAIT)
             assert "Retry-After" in found["why_not_now"]
             assert 500 < found["expected_in_seconds"] <= 600
@@ -183,7 +183,7 @@ async def test_page_failing_on_its_own(tmp_path: Path) -> None:
     """A page that answers 500 waits for itself, not for its host."""
     async with Site() as site:
         url = site.url("/status/500")
-        async with running(tmp_path, [url], min_interval=0.2) as daemon:
+        async with running(tmp_path, [site.url("/ok/1"), url], min_interval=0.2) as daemon:
             found = await until_reason(daemon, url, Why.FAILING)
             assert "failed once" in found["why_not_now"]
             assert 50 < found["expected_in_seconds"] <= 60

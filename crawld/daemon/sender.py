@@ -86,6 +86,10 @@ class Sender:
             pages += 1
         return min(pages or ENOUGH, ENOUGH)
 
+    def send_nothing(self, host: str) -> None:
+        """Give the gate back that was acquired for a request which is not sent after all."""
+        self.gate.finish(self.gate.host(host), self.clock.now())
+
     async def send_again(self, request: Request) -> Outcome:
         """Wait for a slot and the gate, then send."""
         await self.permits.wait(self.gate.host(request.host))

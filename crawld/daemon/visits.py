@@ -62,8 +62,7 @@ class Visits:
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle, it is given back as it was."""
         try:
-            # A page never seen has no memory to read, and the request leaves that much closer to its slot.
-            recalled = memory = await self.store.recall(page.id) if self._seen(page) else None
+            recalled = memory = await self._recall(page)
             at = self.clock.now()
             request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
@@ -81,8 +80,15 @@ class Visits:
         self.frames.visited(page, memory, judgement, at)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
-    def _seen(self, page: Page) -> bool:
-        return not math.isnan(self.scheduler.last_success(page.id))
+    async def _recall(self, page: Page) -> Memory | None:
+        """What is remembered of the page. One never seen has no memory, and its request leaves closer to its slot."""
+        if math.isnan(self.scheduler.last_success(page.id)):
+            return None
+        try:
+            return await self.store.recall(page.id)
+        except BaseException:
+            self.sender.send_nothing(page.host)
+            raise
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
         if memory is None or unconditional or self._distrusted(page, now):

@@ -191,3 +191,19 @@ def test_what_the_store_keeps_of_a_host_follows_an_outage() -> None:
             assert (crawling.store.hosts[HOST].failures, crawling.store.hosts[HOST].blocked_until) == (0, 0.0)
 
     in_virtual_time(course())
+
+
+def test_a_page_whose_memory_cannot_be_read_leaves_its_host_its_place() -> None:
+    """Where the database fails in front of a request, nothing is sent, and the host is asked again by the next."""
+
+    async def course() -> None:
+        web = Web()
+        async with Crawling(web, 5) as crawling:
+            start = crawling.clock.monotonic()
+            await asyncio.sleep(MINUTE)
+            crawling.store.to_fail = 3
+            await asyncio.sleep(MINUTE)
+            assert len(web.between(start + MINUTE, start + 2 * MINUTE)) >= 0.9 * RATE * MINUTE
+        assert crawling.store.failed == 3
+
+    in_virtual_time(course())

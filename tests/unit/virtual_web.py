@@ -12,6 +12,7 @@ import numpy as np
 from crawld.content.rules import DigestRule
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.pages import Pages
+from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Record, Store
 from crawld.model.crawl import Memory
@@ -134,8 +135,14 @@ class _Memory:
     healthy: bool = True
     hosts: dict[str, HostState] = field(default_factory=dict)
     memories: dict[int, Memory] = field(default_factory=dict)
+    to_fail: int = 0  # so many of the next recalls
+    failed: int = 0
 
     async def recall(self, page_id: int) -> Memory | None:
+        if self.to_fail:
+            self.to_fail -= 1
+            self.failed += 1
+            raise StoreError("the database cannot be read")
         return self.memories.get(page_id)
 
     def record(self, record: Record) -> None:
@@ -194,4 +201,4 @@ class Crawling:
         self.crawler.stop()
         await self._task
         await self.crawler.drain(60.0)
-        assert self.crawler.status.faults == 0
+        assert self.crawler.status.faults == self.store.failed

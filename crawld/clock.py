@@ -33,7 +33,8 @@ class SystemClock:
         at = self._monotonic()
         passed, self._at = at - self._at, at
         behind = self._wall() - (self._shown + passed)
-        self._shown += passed + min(max(behind, -SLEW * passed), max(SLEW * passed, 0.0))
+        most = SLEW * passed
+        self._shown += passed + (behind if -most <= behind <= most else most if behind > 0 else -most)
         if (abs(behind) > (MET if self._warned else WORTH_A_WARNING)) is not self._warned:
             self._warn(behind)
         return self._shown

@@ -13,6 +13,7 @@ _NO_STORE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
 _PACKED_ETAG = re.compile(  # mod_deflate, mod_brotli, Jetty, LiteSpeed and others mark the tag of a compressed answer
     r"((?:W/)?\"[\x21\x23-\x7e\x80-\xff]+?)(?:--?|[;:])(?:gzip|gz|br|zstd|deflate|df)\""
 )
+_PACKED_ENDS = tuple(f'{name}"' for name in ("gzip", "gz", "br", "zstd", "deflate", "df"))
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
 
 
@@ -38,7 +39,7 @@ def if_none_match(etag: str) -> str:
 
     Apache adds `-gzip` to the tag of an answer it compresses, but compares with the tag before that.
     """
-    packed = _PACKED_ETAG.fullmatch(etag)
+    packed = _PACKED_ETAG.fullmatch(etag) if etag.endswith(_PACKED_ENDS) else None
     return f'{etag}, {packed[1]}"' if packed else etag
 
 

@@ -47,21 +47,22 @@ class Sender:
         host = self.gate.host(request.host)
         place = None
         try:
-            if (early := self.departures.delay(self.clock.monotonic())) > 0:
+            monotonic = self.clock.monotonic()
+            if (early := self.departures.delay(monotonic)) > 0:
                 await asyncio.sleep(early)
-            began = self.clock.now()
+                monotonic += early
             if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
-                place = self.places.take(host, self.clock.monotonic())
+                place = self.places.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)
         except BaseException:
             self.gate.finish(host, self.clock.now(), late=_end(place))
             raise
-        before = self.gate.export(host)
-        evidence = self._evidence(request, outcome, began)
-        self.gate.finish(host, self.clock.now(), evidence, late=_end(place))
+        now, before = self.clock.now(), self.gate.export(host)
+        evidence = self._evidence(request, outcome, now - outcome.duration)
+        self.gate.finish(host, now, evidence, late=_end(place))
         if evidence.well:
             self.outages.end(request.host)
-        if (after := self.gate.export(host)) != before:
+        if (after := self.gate.export(host)) is not before and after != before:
             self.store.record_host(after)
         return outcome
 
@@ -97,7 +98,10 @@ class Sender:
 
     async def follow(self, request: Request) -> Outcome:
         """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt."""
-        outcome, cookies = await self.send(request), ChainCookies()
+        outcome = await self.send(request)
+        if not isinstance(outcome, Redirected):
+            return outcome
+        cookies = ChainCookies()
         for _ in range(MOST_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome

@@ -5,7 +5,7 @@ since it last answered well. A URL that failed before while the host went on ans
 account: it does not count again while the host answers.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ENOUGH = 3
 """Different URLs that must fail without a success between them before the host is blamed."""
@@ -15,9 +15,8 @@ MOST_KNOWN_BAD = 100
 """Bad URLs remembered per host; the oldest are forgotten first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What one finished request says about its host."""
+class Evidence(NamedTuple):
+    """What one finished request says about its host. One is made for every request: a tuple is the cheapest form."""
 
     url: str
     began: float  # when the request was sent

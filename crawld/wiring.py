@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from crawld import __version__
@@ -17,7 +17,6 @@ from crawld.api.public import PublicServer, public_app
 from crawld.clock import SystemClock
 from crawld.config import Settings, changes
 from crawld.content.rules import DigestRule, rule_for
-from crawld.daemon.audits import AUDITS_KEPT
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.demand import Demand
@@ -37,6 +36,7 @@ from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.model.age_curve import AgeCurve
+from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.estimate import Estimate
 from crawld.model.url import identity
 from crawld.scheduler import policies
@@ -78,7 +78,13 @@ class Tempo:
 
 def user_agent(settings: Settings) -> str:
     """Who we say we are: as set, or our name with the webmaster of this machine as contact."""
-    return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{socket.getfqdn() or 'localhost'})"
+    return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{_own_name()})"
+
+
+@cache
+def _own_name() -> str:
+    """The name of this machine, looked up once: that may take seconds, and a reload must not stop the crawl."""
+    return socket.getfqdn() or "localhost"
 
 
 def digest_rules(settings: Settings) -> Sequence[DigestRule]:

@@ -50,6 +50,11 @@ def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
         yield Trouble("store", f"the store cannot write{since}: {why}; {waiting} and no page is crawled")
     if store["lost"]:
         yield Trouble("lost", f"{store['lost']} records were lost: the database refused them, see the log")
+    if faults := daemon.get("faults"):
+        crawls = "1 crawl" if faults == 1 else f"{faults} crawls"
+        yield Trouble("internal_errors", f"{crawls} ended in an internal error; see the log")
+    if refused := daemon.get("reload_refused"):
+        yield Trouble("reload_refused", refused)
     if daemon["paused"]:
         yield Trouble("paused", "crawld is paused; `crawld resume` goes on")
     elif daemon["bandwidth"] == 0:

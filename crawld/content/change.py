@@ -27,7 +27,6 @@ class Comparison:
     changed: bool
     magnitude: float | None = None
     reverted: bool = False  # back to a version seen before
-    left_out: int = 0  # volatile places that differ and were not compared
     lost: tuple[int, ...] = ()  # blocks of the frame
     gained: tuple[int, ...] = ()
     renewed: bool = False  # the visible text differs, whatever the verdict
@@ -51,7 +50,8 @@ def compare(
     if seen.raw == known.raw or (seen.text == known.text and seen.text is not None and rule.mode != "raw"):
         return Comparison(changed=False, magnitude=0.0, places=_rested(memory.places))
     if rule.mode == "raw" or seen.text is None or known.text is None:
-        return Comparison(changed=True, reverted=version_key(seen, ()) in memory.seen, renewed=True)
+        reverted = version_key(seen, memory.places) in memory.seen
+        return Comparison(changed=True, reverted=reverted, renewed=True, places=memory.places)
     elapsed = 0.0 if at is None else at - memory.fetched_at
     versions = Versions(known.blocks, timely_blocks(known, seen, elapsed), reading.texts)
     walk = walk_places(memory.places, versions)
@@ -70,7 +70,6 @@ def compare(
         changed=changed,
         magnitude=magnitude,
         reverted=changed and version_key(seen, memory.places) in memory.seen,
-        left_out=len(walk.explained),
         lost=tuple(known.blocks[index] for index in sorted(old_frame)),
         gained=tuple(seen.blocks[index] for index in sorted(new_frame)),
         renewed=True,

@@ -20,6 +20,8 @@ MOST_BLOCKS_SKETCHED = 65_536
 MOST_MOVES = 2_048
 MOST_TEXTS = 64
 MOST_EVENTS = 8
+MOVE_WEIGHT, TURN_WEIGHT = 4, 2
+"""What a move beside its pages, and a page that turned to a text, take in memory, in blocks."""
 FEWEST_PAGES = 4
 """A host of fewer pages has no frame that could be told from content."""
 SHARED_BY, SHARED_SHARE = 3, 0.3
@@ -71,7 +73,9 @@ class HostFrame:
 
     def __init__(self, name: str, pages: Iterable[tuple[int, Sequence[int]]] = ()) -> None:
         self.name = name
-        self.weight = 0  # blocks held
+        self._blocks = 0  # of the pages held
+        self._moves = 0  # what the moves weigh,
+        self._rest = 0  # and everything else
         self._pages: OrderedDict[int, _Seen] = OrderedDict()
         self._counts: dict[int, int] = {}
         self._gained: OrderedDict[int, _Move] = OrderedDict()
@@ -84,6 +88,11 @@ class HostFrame:
 
     def __len__(self) -> int:
         return len(self._pages)
+
+    @property
+    def weight(self) -> int:
+        """How much memory the sketch takes, in blocks."""
+        return self._blocks + self._moves + self._rest
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -119,20 +128,22 @@ class HostFrame:
         lost, gained = presumed
         view = PageFrame(self, page_id, (), ())
         if any(view.moved(block, gained=True) for block in gained) or any(view.moved(b, gained=False) for b in lost):
-            del self._presumed[page_id]
+            self.settle(page_id)
             return False
         return view.is_contradicted(lost, gained)
 
     def presume(self, page_id: int, lost: tuple[int, ...], gained: tuple[int, ...]) -> None:
         """Note a difference that is taken for the frame's, so that it counts where no other page shows it."""
+        self.settle(page_id)
         self._presumed[page_id] = lost, gained
-        self._presumed.move_to_end(page_id)
+        self._rest += 1 + len(lost) + len(gained)
         while len(self._presumed) > MOST_PAGES:
-            self._presumed.popitem(last=False)
+            self.settle(next(iter(self._presumed)))
 
     def settle(self, page_id: int) -> None:
         """Note that a page counted as changed: nothing is owed any more."""
-        self._presumed.pop(page_id, None)
+        if (presumed := self._presumed.pop(page_id, None)) is not None:
+            self._rest -= 1 + len(presumed[0]) + len(presumed[1])
 
     # -- what it learns --------------------------------------------------------------------------------------------
 
@@ -152,8 +163,8 @@ class HostFrame:
         self._put(page_id, new, at)
         if old == new:
             return
-        _note_moves(self._gained, self._lost, page_id, set(new) - set(old), at)
-        _note_moves(self._lost, self._gained, page_id, set(old) - set(new), at)
+        self._note_moves(self._gained, self._lost, page_id, set(new) - set(old), at)
+        self._note_moves(self._lost, self._gained, page_id, set(old) - set(new), at)
 
     def turned(self, page_id: int, before: Digest, seen: Digest, at: float) -> None:
         """Note that a page shows another text, without taking it for a version."""
@@ -177,10 +188,12 @@ class HostFrame:
         turned = self._turned.setdefault(text, {})
         self._turned.move_to_end(text)
         if len(turned) < MOST_PAGES:
+            self._rest += TURN_WEIGHT * (page_id not in turned)
             turned.setdefault(page_id, (before, at))
             turned[page_id] = (turned[page_id][0], at)
         while len(self._turned) > MOST_TEXTS:
-            self._turned.popitem(last=False)
+            _, forgotten = self._turned.popitem(last=False)
+            self._rest -= TURN_WEIGHT * len(forgotten)
 
     def _put(self, page_id: int, blocks: tuple[int, ...], at: float) -> None:
         known = self._pages.get(page_id)
@@ -191,15 +204,15 @@ class HostFrame:
         if known is not None:
             self._drop(page_id)
         self._pages[page_id] = _Seen(at, blocks)
-        self.weight += len(blocks)
+        self._blocks += len(blocks)
         for block in blocks:
             self._counts[block] = self._counts.get(block, 0) + 1
-        while len(self._pages) > MOST_PAGES or (self.weight > MOST_BLOCKS_SKETCHED and len(self._pages) > 2):
+        while len(self._pages) > MOST_PAGES or (self._blocks > MOST_BLOCKS_SKETCHED and len(self._pages) > 2):
             self._drop(next(iter(self._pages)))
 
     def _drop(self, page_id: int) -> None:
         gone = self._pages.pop(page_id)
-        self.weight -= len(gone.blocks)
+        self._blocks -= len(gone.blocks)
         for block in gone.blocks:
             left = self._counts[block] - 1
             if left:
@@ -207,22 +220,28 @@ class HostFrame:
             else:
                 del self._counts[block]
 
-
-def _note_moves(
-    here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: set[int], at: float
-) -> None:
-    """Note that a page gained (or lost) blocks, and take back that it lost (or gained) them before."""
-    for block in islice(blocks, MOST_PAGES):
-        if (back := there.get(block)) is not None:
-            back.pages.discard(page_id)
-        move = here.get(block)
-        if move is None:
-            move = here[block] = _Move(at)
-        here.move_to_end(block)
-        if len(move.pages) < MOST_PAGES:
-            move.pages.add(page_id)
-    while len(here) > MOST_MOVES:
-        here.popitem(last=False)
+    def _note_moves(
+        self, here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: set[int], at: float
+    ) -> None:
+        """Note that a page gained (or lost) blocks, and take back that it lost (or gained) them before."""
+        for block in islice(blocks, MOST_PAGES):
+            if (back := there.get(block)) is not None and page_id in back.pages:
+                back.pages.discard(page_id)
+                self._moves -= 1
+                if not back.pages:
+                    del there[block]
+                    self._moves -= MOVE_WEIGHT
+            move = here.get(block)
+            if move is None:
+                move = here[block] = _Move(at)
+                self._moves += MOVE_WEIGHT
+            here.move_to_end(block)
+            if len(move.pages) < MOST_PAGES and page_id not in move.pages:
+                move.pages.add(page_id)
+                self._moves += 1
+        while here and (len(here) > MOST_MOVES or self._moves > MOST_BLOCKS_SKETCHED):
+            _, forgotten = here.popitem(last=False)
+            self._moves -= MOVE_WEIGHT + len(forgotten.pages)
 
 
 def numbered(blocks: Sequence[int]) -> tuple[int, ...]:

@@ -87,6 +87,8 @@ _EXPRESSION = re.compile(EXPRESSION, re.IGNORECASE)
 _MAY_MATCH = compile_linear(f"(?i){RELATIVE}|{_DATE}|{_CLOCK}")
 _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+_PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
+"""Letters that a match takes for others whatever their case, and that lower case leaves (İ becomes i with a dot)."""
 
 
 class Moment(IntEnum):
@@ -134,7 +136,7 @@ def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> b
 
 
 def _moment(match: re.Match[str], at: float) -> int:
-    text = match.group().lower()
+    text = match.group().lower().translate(_PLAIN)
     if match.lastgroup == "relative":
         kind, unit, seconds = _age(text)
         return kind | unit << 2 | seconds << 6
@@ -172,6 +174,8 @@ def _is_near(text: str, at: float) -> bool:
         days = [number for number in numbers if number <= 31]
         years = [number for number in numbers if number > 31] or [visit.year]
         readings = [(years[0], month, day) for day in days]
+    elif len(numbers) < 3:
+        return False
     elif numbers[0] > 31:
         readings = [(numbers[0], numbers[1], numbers[2])]
     else:

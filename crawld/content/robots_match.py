@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-MOST_STEPS = 100_000_000
+MOST_STEPS = 10_000_000
 """Characters of wildcard patterns times characters of a URL. Beyond it the URL is not allowed: better than a guess."""
 
 Key = TypeVar("Key")

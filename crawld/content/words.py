@@ -36,7 +36,8 @@ _COUNTED = (
     r"|aufrufe|besucher|kommentare?|mitglieder|vues?|visiteurs?|commentaires?|membres?|visitas?|comentarios?|visite"
     r"|visitatori|commenti|просмотр\w{0,3}|комментари\w{1,2}"
 )
-_NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
+# Bounded, because what may follow a number is looked for at each of its beginnings.
+_NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
 _SIGN = r"[$€£¥₹₽₺₩₪¢]"
 _CODE = r"(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD|NZD|BRL|RUB|kr|zł|Kč|euros?|dollars?)\b"
 _PLAIN = (

@@ -3,8 +3,9 @@
 import math
 from collections import deque
 
+from crawld.model.crawl import AUDITS_KEPT
+
 Z95 = 1.959963984540054
-AUDITS_KEPT = 1000
 
 
 class Audits:

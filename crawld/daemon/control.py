@@ -77,6 +77,7 @@ class Steering:
             "active_pages": chooser.active,
             "evaluations": chooser.evaluations,
             "picks": chooser.picks,
+            "faults": status.faults,
             "reload_refused": status.reload_refused,
             "pid": os.getpid(),
             "min_interval_seconds": chooser.pages.intervals.shortest,

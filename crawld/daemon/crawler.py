@@ -22,7 +22,7 @@ from crawld.daemon.outages import Outages
 from crawld.daemon.pages import Pages
 from crawld.daemon.places import Places
 from crawld.daemon.reasons import Reasons
-from crawld.daemon.sender import Sender
+from crawld.daemon.sender import NOT_NOW, Sender
 from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
@@ -40,6 +40,8 @@ log = logging.getLogger("crawld.crawl")
 
 MOST_TRIES = 50
 """Pages looked at in one slot before it is given up, where robots.txt forbids each."""
+ROBOTS_WAIT = 1.0
+"""Seconds that a page waits while its site's robots.txt is being fetched."""
 MOST_IN_FLIGHT = 2000
 MOST_AT_ONCE = 16
 """Slots served in one turn of the loop where they come faster than it turns."""
@@ -138,13 +140,11 @@ class Crawler:
 
     async def send(self, request: Request) -> Outcome:
         """Send a request of someone else's with a slot of its own: gate and robots.txt are respected."""
-        verdict = self._p.robots.verdict(request.url, self._p.clock.now())
+        verdict = await self._sender.permission(request)
         if isinstance(verdict, NeedsFetch):
-            await self._permits.wait(self._p.gate.host(request.host))
-            await self._sender.fetch_robots(verdict.url)
-            verdict = self._p.robots.verdict(request.url, self._p.clock.now())
-        if not isinstance(verdict, Allowed):
-            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, "robots.txt forbids it or is unavailable")
+            return FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE, NOT_NOW)
+        if isinstance(verdict, Disallowed):
+            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
         return await self._sender.send_again(request)
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
@@ -183,7 +183,8 @@ class Crawler:
             self.poll_share.tick()
             self.audit_share.tick()
             full = len(self._tasks) >= MOST_IN_FLIGHT
-            if not healthy or full or not self._use_slot(now):
+            # What is under way goes on where there is no room for more: it makes room.
+            if not healthy or not (self._permits.grant(now) if full else self._use_slot(now)):
                 status.idle_slots += 1
                 known = Why.TOO_MANY_IN_FLIGHT if full else None
                 self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
@@ -202,7 +203,7 @@ class Crawler:
         # Without pages nothing else could use the slot, and polls may find some.
         if polls is None or not (self.poll_share.ready or len(self._p.scheduler) == 0):
             return False
-        chosen = polls.choose(now, self._p.gate, self._p.robots)
+        chosen = polls.choose(now, self._p.gate, self._p.robots, self._sender.robots_under_way)
         if chosen is None:
             return False
         request, verdict = chosen
@@ -220,11 +221,16 @@ class Crawler:
         if page is None:
             self._pending_audit = None
             return False
-        if not self._p.gate.ready(self._p.gate.host(page.host), now):
+        host = self._p.gate.host(page.host)
+        if not self._p.gate.ready(host, now):
+            if self._p.gate.far(host, now):  # waiting for it would stop all audits
+                self._pending_audit = None
             return False
         verdict = self._p.robots.verdict(page.url, now)
         if isinstance(verdict, Disallowed):
             self._pending_audit = None
+            return False
+        if isinstance(verdict, NeedsFetch) and verdict.url in self._sender.robots_under_way:
             return False
         if isinstance(verdict, Allowed):
             if not self._p.scheduler.hold(page.id, now):
@@ -244,7 +250,10 @@ class Crawler:
                 self._forbid(page, verdict, now)
                 continue
             if isinstance(verdict, NeedsFetch):
-                self._p.scheduler.release(page_id)
+                under_way = verdict.url in self._sender.robots_under_way
+                self._p.scheduler.release(page_id, now + ROBOTS_WAIT if under_way else -math.inf)
+                if under_way:
+                    continue
             self._start(page.host, verdict, self._visits.crawl(page), now)
             return True
         return False
@@ -272,4 +281,4 @@ class Crawler:
         self.status.in_flight = len(self._tasks)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.status.faults += 1
-            log.error("a fault of crawld itself, please report it", exc_info=error)
+            log.error("internal error in a crawl task; please report it", exc_info=error)

@@ -24,7 +24,8 @@ class Frames:
     def __init__(self, store: Store, pages: Pages) -> None:
         self._store, self._pages = store, pages
         self._frames: OrderedDict[str, HostFrame] = OrderedDict()
-        self._weight = 0  # blocks held
+        self._weights: dict[str, int] = {}  # of each frame when it was last looked at, and
+        self._weight = 0  # of all together
 
     def at_hand(self, host: str) -> HostFrame | None:
         """The frame, where it was needed before."""
@@ -40,7 +41,7 @@ class Frames:
             frame = self._frames.get(host)  # another visit may have been quicker
         if frame is None:
             frame = self._frames[host] = HostFrame(host, blocks)
-            self._weight += frame.weight
+            self._weigh(host, frame)
         return frame
 
     def visited(self, page: Page, memory: Memory | None, judgement: Judgement, at: float) -> None:
@@ -49,9 +50,8 @@ class Frames:
         if frame is None:
             return
         self._frames.move_to_end(page.host)
-        before = frame.weight
         change = learn_visit(frame, page.id, memory, judgement, at)
-        self._weight += frame.weight - before
+        self._weigh(page.host, frame)
         self._bound()
         if change is None:
             return
@@ -59,10 +59,14 @@ class Frames:
         if change.pages == 2:
             log.info("frame changed", extra={"host": page.host, "lost": change.lost, "gained": change.gained})
 
+    def _weigh(self, host: str, frame: HostFrame) -> None:
+        self._weight += frame.weight - self._weights.get(host, 0)
+        self._weights[host] = frame.weight
+
     def _bound(self) -> None:
         while self._weight > MOST_BLOCKS and len(self._frames) > 1:
-            _, dropped = self._frames.popitem(last=False)
-            self._weight -= dropped.weight
+            host, _ = self._frames.popitem(last=False)
+            self._weight -= self._weights.pop(host)
 
 
 def learn_visit(

@@ -8,10 +8,9 @@ from crawld.content.frame import HostFrame
 from crawld.content.rules import DigestRule
 from crawld.content.volatile import awaits_pair, half_proven, times_varied
 from crawld.model.crawl import Digest, Memory, Verdict
-from crawld.model.fetched import Fetched, FetchFailed, Redirected, Trouble
+from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Redirected, Trouble
 from crawld.model.page import PageState
 
-GONE_STATUSES = frozenset({404, 410})
 GONE_DIGEST = Digest(raw=b"gone")
 SECOND_LOOKS = frozenset({2, 4, 6, 9, 12, 14})
 """After so many differences in one place a page is fetched twice, to learn whether they are noise,"""
@@ -147,7 +146,7 @@ def _error_page(memory: Memory, seen: Digest, frame: HostFrame, at: float) -> Ju
     before = memory.digest
     if seen.text is None or before.text is None or not frame.is_error_page(memory.page_id, before.text, seen.text, at):
         return None
-    detail = "other pages of the host show the very same text since lately"
+    detail = "several pages of this host now show this same text"
     trouble = Trouble.ERROR_PAGE.value
     return Judgement(Verdict.FAILED, PageState.FAILING, trouble=trouble, detail=detail, seen=seen)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.pages import Pages
@@ -40,8 +40,13 @@ class Polls:
     ready: Callable[[], bool] = lambda: True  # whether signals can find every page: polls wait for that
     _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
 
-    def choose(self, now: float, gate: HostGate, robots: Robots) -> tuple[Request, Allowed | NeedsFetch] | None:
-        """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready."""
+    def choose(
+        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str] = ()
+    ) -> tuple[Request, Allowed | NeedsFetch] | None:
+        """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready.
+
+        A poll whose robots.txt is `under_way`, being fetched, waits for it.
+        """
         if not self.ready():
             return None
         for request in self.sources.due(now):
@@ -49,6 +54,8 @@ class Polls:
                 continue
             verdict = robots.verdict(request.url, now)
             if isinstance(verdict, NeedsFetch):
+                if verdict.url in under_way:
+                    continue
                 return request, verdict
             self.sources.begin(request)
             if isinstance(verdict, Allowed):
@@ -57,7 +64,7 @@ class Polls:
         return None
 
     def _forbid(self, request: Request, verdict: Disallowed, now: float) -> None:
-        if not verdict.by_rule:  # robots.txt could not be had: no fault of the file
+        if not verdict.by_rule:  # robots.txt is unavailable: no fault of the file
             self.sources.release(request, verdict.until)
             return
         forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)

@@ -73,13 +73,13 @@ class Pages:
             self._failures.pop(page_id, None)
 
     def change_state(self, page_id: int, state: PageState) -> bool:
-        """Note where a page stands; whether that is news."""
+        """Note where a page stands; whether that is news. Of a page that was retired meanwhile nothing is noted."""
         before, page = self._states.get(page_id), self._pages.get(page_id)
-        news = before is not state
-        if news and page is not None:
-            self._not_asked[page.host] += (state in NOT_ASKED) - (before in NOT_ASKED)
+        if page is None or before is state:
+            return False
+        self._not_asked[page.host] += (state in NOT_ASKED) - (before in NOT_ASKED)
         self._states[page_id] = state
-        return news
+        return True
 
     def state(self, page_id: int) -> PageState:
         """Where a page stands."""
@@ -89,16 +89,18 @@ class Pages:
         """How often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
 
-    def after(self, page_id: int, state: PageState, at: float) -> float:
+    def after(self, page_id: int, state: PageState, at: float, *, audit: bool = False) -> float:
         """Note how a crawl ended; the time before which the page is not asked again.
 
         A page that fails on its own account waits twice as long each time. A page that is gone is asked again now and
-        then.
+        then. An audit comes out of turn: where it finds a page as bad as it was, the wait does not grow.
         """
+        if page_id not in self._pages:
+            return -math.inf
         self.change_state(page_id, state)
         if state is PageState.LIVE:
             self._failures.pop(page_id, None)
-        else:
+        elif not audit or page_id not in self._failures:
             self._failures[page_id] = self._failures.get(page_id, 0) + 1
         return self.wait_after(page_id, state, at)
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from crawld.content.cookies import ChainCookies
 from crawld.daemon.listener import Polls
@@ -21,6 +22,7 @@ from crawld.scheduler.politeness import HostGate
 log = logging.getLogger("crawld.crawl")
 
 MOST_REDIRECTS = 5
+NOT_NOW = "its host may not be asked now"
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Sender:
     outages: Outages
     asked_on_host: Callable[[str], int]  # how many pages of a host are being asked
     polls: Polls | None = None
+    robots_under_way: dict[str, asyncio.Event] = field(default_factory=dict)  # by the URL of the file
 
     async def send(self, request: Request) -> Outcome:
         """Send one request whose gate is acquired."""
@@ -92,8 +95,9 @@ class Sender:
         self.gate.finish(self.gate.host(host), self.clock.now())
 
     async def send_again(self, request: Request) -> Outcome:
-        """Wait for a slot and the gate, then send."""
-        await self.permits.wait(self.gate.host(request.host))
+        """Wait for a slot and the gate, then send; trouble where the host may not be asked for more than a minute."""
+        if not await self.permits.wait(self.gate.host(request.host)):
+            return FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE, NOT_NOW)
         return await self.send(request)
 
     async def follow(self, request: Request) -> Outcome:
@@ -111,6 +115,8 @@ class Sender:
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop)) is not None:
                 return forbidden
             outcome = await self.send_again(hop)
+            if isinstance(outcome, FetchFailed) and outcome.trouble is Trouble.HOST_NOT_READY:
+                return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
         if isinstance(outcome, Redirected):
             detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
@@ -118,21 +124,43 @@ class Sender:
 
     async def _forbidden(self, hop: Request) -> FetchFailed | None:
         """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
-        verdict = self.robots.verdict(hop.url, self.clock.now())
-        if isinstance(verdict, NeedsFetch):
-            await self.permits.wait(self.gate.host(hop.host))
-            await self.fetch_robots(verdict.url)
-            verdict = self.robots.verdict(hop.url, self.clock.now())
+        verdict = await self.permission(hop)
         if isinstance(verdict, Allowed):
             return None
-        reason = verdict.reason if isinstance(verdict, Disallowed) else "its robots.txt is not known yet"
-        return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {reason}")
+        if isinstance(verdict, NeedsFetch):
+            return FetchFailed(hop.url, Trouble.HOST_NOT_READY, Scope.PAGE, f"redirect to {hop.url}: {NOT_NOW}")
+        return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {verdict.reason}")
 
-    async def fetch_robots(self, url: str) -> None:
-        """Fetch a robots.txt and take over what it says; its first request has its slot and gate already."""
+    async def permission(self, request: Request) -> Allowed | Disallowed | NeedsFetch:
+        """What robots.txt says of a request, fetched first where it is not known: once, however many ask.
+
+        It stays unknown where its host may not be asked for more than a minute.
+        """
+        verdict = self.robots.verdict(request.url, self.clock.now())
+        if not isinstance(verdict, NeedsFetch):
+            return verdict
+        if (under_way := self.robots_under_way.get(verdict.url)) is not None:
+            await under_way.wait()
+        else:
+            await self.fetch_robots(verdict.url, granted=False)
+        return self.robots.verdict(request.url, self.clock.now())
+
+    def fetch_robots(self, url: str, *, granted: bool = True) -> Coroutine[Any, Any, None]:
+        """Fetch a robots.txt, under way from this call on; `granted` if its first request has its slot and gate."""
+        self.robots_under_way[url] = asyncio.Event()
+        return self._fetch_robots(url, granted=granted)
+
+    async def _fetch_robots(self, url: str, *, granted: bool) -> None:
         request = Request(url, host_of(url), Purpose.ROBOTS)
-        outcome = await self.follow(request)
-        now = self.clock.now()
+        try:
+            if granted or await self.permits.wait(self.gate.host(request.host)):
+                self._learn_robots(request, await self.follow(request))
+        finally:
+            self.robots_under_way.pop(url).set()
+
+    def _learn_robots(self, request: Request, outcome: Outcome) -> None:
+        """Take over what a robots.txt says."""
+        url, now = request.url, self.clock.now()
         host = self.gate.host(request.host)
         self.robots.learn(url, outcome, now, host_down=self.gate.backs_off(host))
         if self.robots.crawl_delay(url) != self.gate.export(host).crawl_delay:

@@ -144,7 +144,7 @@ class Daemon:
             log.info("reload", extra={"result": result.sentence})
         else:
             at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.clock.now()))
-            status.reload_refused = f"reload refused at {at}: {one_line(result.refused)}; old settings kept"
+            status.reload_refused = f"reload refused at {at}: {one_line(result.refused).rstrip('.')}; old settings kept"
             log.warning("reload refused", extra={"result": result.sentence})
 
     async def _tick(self) -> None:

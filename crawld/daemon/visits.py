@@ -39,6 +39,10 @@ T = TypeVar("T")
 BODY_IN_THREAD = 100_000
 """Bodies from this size on are digested off the loop, so that slots stay on time."""
 DISTRUST_304 = 30 * 86400.0
+FAULT_WAIT = 60.0
+"""Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
+LONGEST_TURN = 3600.0
+"""Seconds that a page waits at most where not its own host is down but one that it redirects to."""
 
 
 @dataclass(slots=True)
@@ -60,7 +64,7 @@ class Visits:
         self.frames = Frames(self.store, self.pages)
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
-        """Visit a page; where we are stopped in the middle, it is given back as it was."""
+        """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
         try:
             recalled = memory = await self._recall(page)
             at = self.clock.now()
@@ -74,10 +78,13 @@ class Visits:
             if judgement.verdict is Verdict.CHANGED:
                 judgement = await self._second_look(page, at, reading, judgement)
                 await self._check_honesty(page, request, memory, judgement)
+            self.frames.visited(page, memory, judgement, at)
+        except Exception:
+            self.scheduler.release(page.id, self.clock.now() + FAULT_WAIT)
+            raise
         except BaseException:
             self.scheduler.release(page.id)
             raise
-        self.frames.visited(page, memory, judgement, at)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     async def _recall(self, page: Page) -> Memory | None:
@@ -193,7 +200,7 @@ class Visits:
             audit=audit,
             reverted=judgement.reverted,
         )
-        wait = self._wait(page, at, outcome, judgement.state)
+        wait = self._wait(page, at, outcome, judgement.state, audit=audit)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -207,18 +214,19 @@ class Visits:
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
 
-    def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState) -> float:
+    def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
-            return self.pages.after(page.id, state, at)
+            return self.pages.after(page.id, state, at, audit=audit)
         gate, name = self.sender.gate, host_of(outcome.url)
         host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):
             pages = self.pages.asked_on_host(page.host)
             wait = max(gate.export(host).blocked_until - now, 0.0)
-            return now + self.sender.outages.turn(name, page.id, at, wait, pages)
+            turn = self.sender.outages.turn(name, page.id, at, wait, pages)
+            return now + (turn if name == page.host else min(turn, LONGEST_TURN))
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
-        return self.pages.after(page.id, state, max(now, gate.export(host).asked_until))
+        return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
 
     def _look_for_feeds(self, page: Page, outcome: Outcome) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back."""

@@ -21,11 +21,20 @@ from crawld.fetch.faults import FAULTS, classify
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
 from crawld.interfaces import Clock
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
+from crawld.model.fetched import (
+    GONE_STATUSES,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Purpose,
+    Redirected,
+    Request,
+    Scope,
+    Trouble,
+)
 from crawld.model.url import normalise, resolve
 
 REDIRECTS = {301, 302, 303, 307, 308}
-GONE = {404, 410}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
 """Successes without the page itself: accepted for later, nothing, nothing, WebDAV reports, a difference."""
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
@@ -166,7 +175,7 @@ class HttpFetcher:
                 detail = "304 to a request without conditions"
                 return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
             return self._fetched(request, response, began)
-        if status in GONE:
+        if status in GONE_STATUSES:
             await _drain(response)
             return self._fetched(request, response, began)
         if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):

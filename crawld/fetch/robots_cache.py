@@ -16,7 +16,7 @@ from crawld.content.headers import max_age
 from crawld.content.robots import RobotsRules, parse_robots, robots_text
 from crawld.fetch.identity import product_token
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Trouble
+from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
 from crawld.model.url import origin_of
 
 DAY = 86400.0
@@ -36,7 +36,7 @@ class _Site:
 
     fresh_until: float
     packed: bytes | None = None  # None: no rules
-    good_until: float = 0.0  # how long the rules may be obeyed while nothing better can be had
+    good_until: float = 0.0  # how long the rules may be obeyed while the file is unavailable
     crawl_delay: float | None = None
     sitemaps: Sequence[str] = ()
     failures: int = 0
@@ -156,7 +156,7 @@ def _has_none(outcome: Outcome) -> bool:
     if isinstance(outcome, Redirected):
         return True
     if isinstance(outcome, Fetched):
-        return outcome.status in {404, 410}
+        return outcome.status in GONE_STATUSES
     if outcome.trouble in {Trouble.TOO_MANY_REDIRECTS, Trouble.BAD_REDIRECT}:
         return True
     return outcome.status is not None and 400 <= outcome.status < 500 and outcome.status != 429

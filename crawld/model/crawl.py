@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+AUDITS_KEPT = 1000
+"""So many of the latest audits measure freshness."""
+
 
 class Verdict(StrEnum):
     """What an attempt found out about the page."""

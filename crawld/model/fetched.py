@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+GONE_STATUSES = frozenset({404, 410})
+
 
 class Purpose(StrEnum):
     """Why a request is sent; every purpose spends a slot and passes the same gate."""
@@ -33,6 +35,7 @@ class Trouble(StrEnum):
     ROBOTS = "robots"  # forbidden by robots.txt
     WRONG_TYPE = "wrong_type"
     ERROR_PAGE = "error_page"  # an error served as a page: the same text at many addresses at once
+    HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked for more than a minute
 
 
 class Scope(StrEnum):

@@ -53,6 +53,8 @@ class NotReady(StrEnum):
 
 MOST_STEPS = 1000
 """Failed probes after which a back-off has surely reached its longest wait."""
+FAR_SECONDS = 60.0
+"""A host that may not be asked for longer than this, its own delay aside, is not waited for by work under way."""
 USUAL_SECONDS = 1.0
 """How long answers of a host are taken to need before the first has come."""
 
@@ -111,6 +113,10 @@ class HostGate:
     def ready(self, host: int, now: float) -> bool:
         """Whether a request to the host may start now."""
         return bool(self.ready_at[host] <= now)
+
+    def far(self, host: int, now: float) -> bool:
+        """Whether the host may not be asked for more than a minute: blocked, backing off, or asked to wait."""
+        return bool(self.earliest[host] > now + FAR_SECONDS + self.delay[host])
 
     def acquire(self, host: int, now: float) -> None:
         """Start a request; the host must be ready."""

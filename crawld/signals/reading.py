@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from crawld.content.feed import links_of_header
 from crawld.content.listing import Entry, Form, Kind, Listing, UnreadableError
 from crawld.content.sitemap import read_sitemap
-from crawld.model.fetched import Fetched, FetchFailed, Outcome
+from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
 from crawld.model.url import host_of
 from crawld.signals.baseline import Stamps, stamp_of
 from crawld.signals.matching import Keys, keys_of
@@ -63,7 +63,7 @@ def read_answer(url: str, hosts: frozenset[str] | None, outcome: Outcome, now: f
         return Reading(trouble="redirected")
     if outcome.status == 304:
         return Reading(unchanged=True)
-    if outcome.status in {404, 410}:
+    if outcome.status in GONE_STATUSES:
         return Reading(gone=True, trouble=f"status {outcome.status}")
     try:
         listing = read_sitemap(outcome.body, url, now)

@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.errors import StoreError
 from crawld.interfaces import Gone
+from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fetched import GONE_STATUSES
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
     from crawld.model.crawl import Memory
 
 Row = dict[str, Any]
-GONE_STATUSES = (404, 410)
-MOST_AUDITS = 1000
-"""So many of the latest audits measure freshness."""
 ASKED_AT_ONCE = 500
 PAGE_COLUMNS = (
     "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
@@ -120,7 +119,7 @@ class Reader:
         return {
             "hosts_in_trouble": await troubles.hosts_in_trouble(self._rows, now),
             "overdue": await troubles.pages_overdue(self._rows, now, longest),
-            "audits": await troubles.latest_audits(self._rows, MOST_AUDITS),
+            "audits": await troubles.latest_audits(self._rows, AUDITS_KEPT),
         }
 
     async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
@@ -244,7 +243,7 @@ class Reader:
         """Since when a page has been gone; None where it is not, or is unknown."""
         page, crawl = tables.pages.c, tables.crawls.c
         status = (
-            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(GONE_STATUSES))
+            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(sorted(GONE_STATUSES)))
             .order_by(crawl.id.desc()).limit(1).scalar_subquery()
         )  # fmt: skip
         query = select(page.gone_since, status.label("status")).where(_is_page(url), page.gone_since.is_not(None))

@@ -32,6 +32,9 @@ async def test_a_refused_reload_is_seen_by_everyone(tmp_path: Path) -> None:
             assert "nonsense: no such setting" in refused.err
             status = json.loads((await command("stats", "--json", "--database", "sqlite:///x.db", cwd=tmp_path)).out)
             assert "nonsense" in status["daemon"]["reload_refused"]
+            assert ".;" not in status["daemon"]["reload_refused"]
+            assert "reload_refused" in [one["kind"] for one in status["trouble"]]
+            assert status["daemon"]["faults"] == 0
             file.write_text("{broken")
             refused = await command("reload", "--json", "--database", "sqlite:///x.db", *given, cwd=tmp_path)
             assert (refused.status, "not YAML" in json.loads(refused.out)["refused"]) == (1, True)

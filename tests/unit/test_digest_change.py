@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from crawld.content.change import VERSIONS_SEEN, Comparison, compare, remember, share_changed
 from crawld.content.digest import Reading, block_number, read_body
 from crawld.content.rules import DigestRule
+from crawld.daemon.judge import judge
 from crawld.model.crawl import Memory
+from crawld.model.fetched import Fetched
 
 HTML = "text/html"
 LONG = "A long paragraph that makes the small ones look small, as real pages have many of them. " * 5
@@ -127,3 +129,17 @@ def test_a_digest_of_another_rule_is_another_scheme() -> None:
     assert len(schemes) == 4
     assert read_body(body, HTML, DigestRule(min_change=0.5)).digest.scheme in schemes
     assert replace(page("a").digest, scheme=0) != page("a").digest
+
+
+def test_a_page_that_comes_back_is_the_one_it_was() -> None:
+    """After a 404 the places that vary are still known, and the version of before is told as such."""
+    memory = known(page(LONG, "Seen by 100 people"))
+    for number in range(1, 20):
+        _, memory = visit(memory, page(LONG, f"Seen by {100 + number} people"), at=3600.0 * number)
+    assert memory.places
+    gone = judge(1, 80_000.0, Fetched("http://x/", 404), memory, DigestRule()).memory
+    assert gone is not None
+    back, after = visit(gone, page(LONG, "Seen by 500 people"), at=83_600.0)
+    assert back.changed
+    assert back.reverted
+    assert after.places == memory.places

@@ -9,7 +9,7 @@ from crawld.content.frame import HostFrame
 from crawld.content.rules import DigestRule
 from crawld.daemon.frames import learn_visit
 from crawld.daemon.judge import Judgement, judge, read
-from crawld.model.crawl import Memory, Verdict
+from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.fetched import Fetched, Trouble
 
 RULE = DigestRule()
@@ -219,3 +219,35 @@ def test_the_sketch_is_bounded() -> None:
     frame = HostFrame("x", [(page, range(page * 1000 + 1, page * 1000 + 1001)) for page in range(300)])
     assert len(frame) <= 256
     assert frame.weight <= 65_536
+
+
+def test_all_that_is_noted_of_a_host_weighs() -> None:
+    """Moves, presumed differences and texts turned to count as well, and what is taken back does not."""
+    frame = HostFrame("x")
+    plain, other = Digest(b"1", b"1", (1, 2)), Digest(b"2", b"2", (1, 3))
+    frame.see(1, None, plain, 10.0)
+    blocks = frame.weight
+    frame.see(1, plain, other, 20.0)
+    moved = frame.weight
+    assert moved > blocks
+    frame.see(1, other, plain, 30.0)
+    assert len(frame._gained) == len(frame._lost) == 1
+    before = frame.weight
+    frame.presume(1, (1,), (2, 3))
+    frame.presume(1, (1,), (2, 3))
+    assert frame.weight == before + 4
+    frame.settle(1)
+    assert frame.weight == before
+
+
+def test_the_moves_of_a_host_are_bounded() -> None:
+    """However many pages gain and lose blocks, the sketch stays within twice its bound."""
+    frame = HostFrame("x")
+    for page in range(256):
+        before = Digest(b"%d" % page, b"%d" % page, ())
+        for version in range(3):
+            blocks = range(version * 256 + 1, version * 256 + 257)
+            seen = Digest(b"%d %d" % (page, version), b"%d %d" % (page, version), tuple(blocks))
+            frame.see(page, before, seen, 10.0 * page + version)
+            before = seen
+    assert frame.weight <= 3 * 65_536

@@ -1,7 +1,11 @@
 """Who we say we are."""
 
+import socket
+
 import pytest
 
+from crawld import wiring
+from crawld.config import Settings
 from crawld.errors import InputError
 from crawld.fetch.identity import check_user_agent, product_token, user_agent
 
@@ -38,3 +42,10 @@ def test_from_a_contact() -> None:
     agent = user_agent("https://example.org/bot")
     assert agent.endswith("(+https://example.org/bot)")
     assert product_token(agent) == "crawld"
+
+
+def test_the_name_of_the_machine_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user agent by default names the machine, and reading the settings again does not ask for it again."""
+    names = iter(["one.example", "two.example", "three.example"])
+    monkeypatch.setattr(socket, "getfqdn", lambda: next(names))
+    assert len({wiring.user_agent(Settings()) for _ in range(3)}) == 1

@@ -10,6 +10,23 @@ from crawld.content.moments import consistent, timed_block
 
 NOW = datetime(2026, 3, 4, 15, 30, 20, tzinfo=UTC).timestamp()
 HOUR, DAY = 3_600.0, 86_400.0
+ODD_WORDS = [
+    "5",
+    "3,",
+    "12:",
+    ".",
+    "ago",
+    "in",
+    "auguſt",
+    "aprİl",
+    "oKtober",
+    "ſecondſ",
+    "mınuteſ",
+    "٣",
+    "０３",
+    "2026",
+    "/",
+]
 
 
 def moved(before: str, after: str, elapsed: float) -> bool:
@@ -71,6 +88,27 @@ def test_what_was_edited(before: str, after: str, elapsed: float) -> None:
 def test_what_names_no_time(text: str) -> None:
     """Prices, versions and other numbers are no times."""
     assert timed_block(text, NOW) is None
+
+
+@pytest.mark.parametrize("text", ["5. Auguſt", "5 ſept 2024", "Auguſt 5", "5 Aprİl 2026", "5 aprıl", "٥ März 2026"])
+def test_letters_that_match_others(text: str) -> None:
+    """A month in letters that a match takes for plain ones is a date like any other."""
+    timed = timed_block(text, NOW)
+    assert timed is not None
+    assert timed[0] == "\0"
+
+
+@given(st.text(alphabet=st.characters() | st.sampled_from("0123456789ſıİK０٣:./- augustepril"), max_size=80))
+def test_any_letters(text: str) -> None:
+    """Text in any script can be read."""
+    timed_block(text, NOW)
+
+
+@given(st.lists(st.sampled_from(ODD_WORDS)))
+def test_any_words_of_time(words: list[str]) -> None:
+    """Words of time in odd letters can be read in any order."""
+    for text in (" ".join(words), "".join(words)):
+        timed_block(text, NOW)
 
 
 @given(st.text(alphabet="0123456789:./- amonth ago in days", max_size=80), st.floats(0, 4e9))

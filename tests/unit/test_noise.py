@@ -7,6 +7,7 @@ import pytest
 
 from crawld.content.change import compared_blocks
 from crawld.content.rules import DigestRule
+from crawld.content.words import MOST_WORDS, spans_of, words_of
 from crawld.daemon.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
@@ -255,3 +256,10 @@ def test_what_is_remembered_is_bounded() -> None:
     words = sum(len(block) for place in visitor.memory.places for block in place.blocks)
     assert len(visitor.memory.places) <= 256
     assert words <= 2_000
+
+
+@pytest.mark.parametrize("text", ["111," * 7_400, "1" * 29_900, "1" * 29_900 + " views", "1.11" * 7_000])
+def test_a_block_that_is_one_long_number_is_read(text: str) -> None:
+    """Digits without end are a bounded number of words."""
+    assert len(words_of(text)) <= MOST_WORDS + 1
+    assert len(spans_of(text)) <= MOST_WORDS + 1

@@ -30,3 +30,25 @@ def test_a_page_that_fails_waits_twice_as_long_each_time() -> None:
     assert waits == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
     pages.after(1, PageState.LIVE, 0.0)
     assert pages.after(1, PageState.FAILING, 0.0) == FIRST_WAIT
+
+
+def test_an_audit_does_not_lengthen_a_wait() -> None:
+    """An audit that finds a page gone begins its wait, and one that finds it still gone leaves it as long as it was."""
+    pages = Pages()
+    pages.put(Page(1, "https://h/1", "h", 1.0))
+    first = pages.after(1, PageState.GONE, 0.0, audit=True)
+    assert first > 0.0
+    assert pages.after(1, PageState.GONE, 0.0, audit=True) == first
+    assert pages.after(1, PageState.GONE, 0.0) == 2 * first
+
+
+def test_of_a_page_retired_while_it_was_crawled_nothing_is_kept() -> None:
+    """What its crawl brings is no news, and the page begins anew when it returns."""
+    pages = Pages()
+    pages.put(Page(1, "https://h/1", "h", 1.0))
+    pages.drop([1])
+    assert not pages.change_state(1, PageState.GONE)
+    pages.after(1, PageState.GONE, 0.0)
+    assert (pages.state(1), pages.failures(1)) == (PageState.RETIRED, 0)
+    pages.put(Page(1, "https://h/1", "h", 1.0))
+    assert (pages.state(1), pages.asked_on_host("h")) == (PageState.WAITING, 1)

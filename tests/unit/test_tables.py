@@ -107,16 +107,18 @@ def test_the_summary_fits_and_shows_trouble_first(
 
     monkeypatch.setenv("COLUMNS", str(width))
     facts = overall()
+    facts["daemon"] |= {"faults": 3, "reload_refused": "reload refused at noon: no; old settings kept"}
     found = troubles(facts, NOW)
     assert [one.kind for one in found] == [
-        "store", "lost", "no_crawls", "host_backoff", "host_blocked", "robots_unavailable", "overdue", "failing",
-        "idle_slots", "skipped_slots",
+        "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_blocked",
+        "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots",
     ]  # fmt: skip
     facts["trouble"] = [{"kind": one.kind, "sentence": one.sentence} for one in found]
     tables.print_lines(stats._lines(facts))
     text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
     assert text.startswith("trouble the store cannot write since")
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
+    assert "3 crawls ended in an internal error; see the log" in text
     assert "12 pages overdue beyond max_interval 24 h" in text
     assert "0.500 measured (95 %: 0.400 to 0.600) by 40 audits since" in text
 

@@ -75,7 +75,7 @@ def store_reason(store: Store, now: float) -> Reason | None:
     """That nothing is crawled while it could not be recorded."""
     if store.healthy:
         return None
-    since = "" if store.trouble_since is None else f" since {format_duration(now - store.trouble_since)}"
+    since = "" if store.trouble_since is None else f" for {format_duration(now - store.trouble_since)}"
     return Reason(Why.STORE_UNWELL, None, f"{since}: {store.trouble or 'its queue is full'}")
 
 

@@ -205,7 +205,8 @@ async def test_not_yet_worth_it(tmp_path: Path) -> None:
         async with running(tmp_path, [lazy, *busy], min_interval=0.05, bandwidth="20/s") as daemon:
             found = await until_reason(daemon, lazy, Why.NOT_WORTH_IT)
             assert "below the level" in found["why_not_now"]
-            assert found["expected_in_seconds"] is None or found["expected_in_seconds"] > 0
+            assert found["expected_in_seconds"] >= 0
+            assert "it is expected 20" in found["why_not_now"]
 
 
 async def test_about_to_be_crawled_and_robots_unknown(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def parse_duration(text: str | float) -> float:
     return seconds
 
 
+def spell_duration(seconds: float) -> str:
+    """A duration as the settings take it: `3w`, `1.5h`, `300ms`; the largest unit that needs at most two decimals."""
+    for unit in ("w", "d", "h", "min", "s"):
+        count = seconds / SECONDS_OF[unit]
+        if count >= 1 and math.isclose(count, round(count, 2), rel_tol=1e-12):
+            return f"{round(count, 2):.12g}{unit}"
+    return f"{seconds:.12g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.12g}ms"
+
+
 def format_duration(seconds: float) -> str:
     """A duration as a person reads it: `45 s`, `12 min`, `3.2 h`, `9 d`."""
     if not math.isfinite(seconds):

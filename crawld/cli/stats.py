@@ -195,7 +195,7 @@ def _freshness(overall: dict[str, Any], now: float) -> list[tuple[str, str]]:
     found = [
         (
             "freshness",
-            f"{figure(overall['freshness'])} predicted now over all pages, by importance; one never fetched is 0",
+            f"{figure(overall['freshness'])} predicted now, weighted by importance; a page never fetched counts 0",
         )
     ]
     measured = (daemon or {}).get("measured_freshness")

@@ -163,7 +163,7 @@ def test_the_last_trouble_is_not_named_twice(detail: str, said: str) -> None:
 def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: str, said: str) -> None:
     """The database tells Retry-After from back-off, to `explain` and to `host`."""
     trouble = {"blocked": False, "blocked_until": time.time() + 9e6, "asked_until": time.time() + asked, "failures": 1}
-    page = {"state": "live", "host_in_trouble": trouble, "last_crawls": [], "last_change_at": None}
+    page: dict[str, Any] = {"state": "live", "host_in_trouble": trouble, "last_crawls": [], "last_change_at": None}
     found = explained(page, Answer(state="not_running"), time.time())
     assert [one["reason"] for one in found["reasons"]] == ["not_running", reason]
     row = trouble | {

@@ -6,6 +6,7 @@ the two equal. Only `wiring` and `cli` read this module.
 
 import hashlib
 import ipaddress
+import math
 import os
 import re
 import tempfile
@@ -17,8 +18,10 @@ import re2
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from crawld.config_errors import sentences
 from crawld.errors import ConfigError, InputError
-from crawld.model.slot import parse_duration, parse_rate
+from crawld.model.counting import many
+from crawld.model.slot import parse_duration, parse_rate, spell_duration
 from crawld.model.url import normalise
 
 POLICIES = (
@@ -48,6 +51,16 @@ def _read(parse: Any, value: object, wanted: str) -> object:
         return parse(value)
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _share(value: object) -> float:
+    try:
+        share = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # TypeError is caught
+    except (TypeError, ValueError, OverflowError):
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError("write a number from 0 to 1")
+    return share
 
 
 def _network(value: str) -> str:
@@ -114,7 +127,7 @@ def _listen(value: str) -> str:
 
 Rate = Annotated[float, BeforeValidator(_rate)]
 Duration = Annotated[float, BeforeValidator(_duration)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, BeforeValidator(_share)]
 Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
@@ -236,10 +249,29 @@ class Settings(_Section):
     api: Api = Api()
     log: Log = Log()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, given: Any) -> Any:
+        """Take a section or list with nothing below its name for its defaults."""
+        if not isinstance(given, dict):
+            return given
+        grouped = {name for name, field in cls.model_fields.items() if isinstance(field.default, _Section | list)}
+        return {name: value for name, value in given.items() if value is not None or name not in grouped}
+
     @model_validator(mode="after")
-    def _requests_are_seen(self) -> "Settings":
+    def _fit_together(self) -> "Settings":
+        """Refuse settings that are good one by one and make no sense together."""
+        bad = []
         if self.importance == "requests" and self.api.listen is None:
-            raise ValueError("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8080")
+            bad.append("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8080")
+        if self.max_interval < self.min_interval:
+            given = f"{spell_duration(self.max_interval)} is less than min_interval {spell_duration(self.min_interval)}"
+            bad.append(f"max_interval: {given}")
+        if self.signals.share + self.audit.share > 1:
+            shares = f"{self.signals.share:g} and {self.audit.share:g}"
+            bad.append(f"signals.share, audit.share: {shares} are more than 1 together, which leaves no page a slot")
+        if bad:
+            raise ValueError("\n".join(bad))
         return self
 
     def control_socket(self) -> Path:
@@ -280,8 +312,8 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
         return Settings.model_validate(given | overrides)
     except ValidationError as error:
         where = f"{path}: " if path else ""
-        lines = [f"  {_place(e['loc'])}{_sentence(e)}" for e in error.errors(include_url=False)]
-        raise ConfigError(f"{where}{len(lines)} setting(s) cannot be used:\n" + "\n".join(lines)) from None
+        lines = [f"\n  {said}" for said in sentences(error)]
+        raise ConfigError(f"{where}{many(len(lines), 'setting')} cannot be used:{''.join(lines)}") from None
 
 
 def _place_list(given: dict[str, Any], directory: Path) -> None:
@@ -347,23 +379,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return {str(name): value for name, value in given.items()}
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
-    parts = [p for p in loc if not (isinstance(p, str) and (p.startswith(("literal[", "list[", "function-"))))]
-    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
-    return f"{text.lstrip('.')}: " if text else ""
-
-
-def _sentence(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "no such setting"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    given = error.get("input")
-    if error["type"] == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
-        message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
-    shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__
-    return f"{message} (given: {shown})" if shown not in message else message
-
-
 def changes(old: Settings, new: Settings) -> dict[str, Any]:
     """The settings in which `new` differs from `old`, as `section.name`, with their new values."""
     found: dict[str, Any] = {}
@@ -377,3 +392,17 @@ def changes(old: Settings, new: Settings) -> dict[str, Any]:
             pairs = {name: (before, after)}
         found |= {place: value for place, (was, value) in pairs.items() if was != value}
     return found
+
+
+def _durations() -> frozenset[str]:
+    found = set()
+    for name, field in Settings.model_fields.items():
+        parts = type(field.default).model_fields if isinstance(field.default, _Section) else {"": field}
+        for part, inner in parts.items():
+            if any(isinstance(one, BeforeValidator) and one.func is _duration for one in inner.metadata):
+                found.add(f"{name}.{part}".rstrip("."))
+    return frozenset(found)
+
+
+DURATIONS = _durations()
+"""The settings that are durations, as `changes` names them."""

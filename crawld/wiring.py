@@ -36,6 +36,7 @@ from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.model.age_curve import AgeCurve
+from crawld.model.counting import many
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.estimate import Estimate
 from crawld.model.url import identity
@@ -96,7 +97,7 @@ def digest_rules(settings: Settings) -> Sequence[DigestRule]:
         except InputError as error:
             bad.append(f"  digest[{at}]: {error}")
     if bad:
-        raise ConfigError(f"{len(bad)} setting(s) cannot be used:\n" + "\n".join(bad))
+        raise ConfigError(f"{many(len(bad), 'setting')} cannot be used:\n" + "\n".join(bad))
     return rules
 
 

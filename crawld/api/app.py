@@ -50,9 +50,16 @@ async def _host(request: web.Request) -> web.Response:
         raise InputError("`delay` must be a duration like 5s, or null to drop it")
     seconds = None if delay is None else parse_duration(delay)
     name, drop = host_name(request.match_info["name"]), "delay" in given and delay is None
-    state = await request.app[CONTROL].steer_host(name, blocked=blocked, delay=seconds, drop_delay=drop)
+    steered = await request.app[CONTROL].steer_host(name, blocked=blocked, delay=seconds, drop_delay=drop)
     return web.json_response(
-        {"host": state.name, "blocked": state.blocked, "delay": state.delay, "blocked_until": state.blocked_until}
+        {
+            "host": steered.state.name,
+            "blocked": steered.state.blocked,
+            "delay": steered.state.delay,
+            "blocked_until": steered.state.blocked_until,
+            "spacing_seconds": steered.spacing,
+            "kept": steered.kept,
+        }
     )
 
 

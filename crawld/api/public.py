@@ -7,9 +7,9 @@ from email.utils import formatdate
 from aiohttp import web
 
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
-from crawld.errors import StoreError
+from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control, Copies, Gone, Inbox
-from crawld.model.url import normalise
+from crawld.model.url import normalise_given
 
 MOST_BYTES = 5 * 2**20
 EVEN_GONE = "X-Include-Gone"
@@ -44,13 +44,15 @@ async def _hub(request: web.Request) -> web.Response:
 
 async def _copy(request: web.Request) -> web.Response:
     even_gone = request.headers.get(EVEN_GONE, "").strip().lower() in {"1", "true", "yes"}
-    found = await request.app[COPIES].copy(normalise(request.query.get("url", "")), even_gone=even_gone)
+    if not (url := request.query.get("url", "")):
+        raise InputError("give ?url=…, the page whose copy is wanted")
+    found = await request.app[COPIES].copy(normalise_given(url), even_gone=even_gone)
     if found is None:
         return web.json_response({"error": "there is no copy of that page"}, status=404)
     if isinstance(found, Gone):
         since = formatdate(found.since, usegmt=True)
         status = f" ({found.status})" if found.status else ""
-        what = "no copy was ever held" if even_gone else f"the last copy comes with the request header {EVEN_GONE}: 1"
+        what = f"the last copy comes with the request header {EVEN_GONE}: 1" if found.held else "no copy is held"
         said = {"error": f"gone since {since}{status}; {what}", "gone_since": found.since, "status": found.status}
         return web.json_response(said, status=410, headers={"X-Gone-Since": since})
     body, headers = found

@@ -1,7 +1,10 @@
 """`crawld check-config`: whether a daemon could start with these settings."""
 
+import errno
+import ipaddress
 import json
 import os
+import socket
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,11 +14,14 @@ import click
 from pydantic import BaseModel
 
 from crawld.cli.run import check_pages
-from crawld.config import STANDARD_INPUT, Settings, changes, load
+from crawld.config import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
 from crawld.errors import CrawldError, InputError
-from crawld.model.slot import format_rate
+from crawld.model.counting import many
+from crawld.model.slot import format_rate, spell_duration
 
 MOST_BAD_LINES = 10
+LONGEST_PATH = 107
+"""Bytes of a Unix socket's path on Linux."""
 ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database": "CRAWLD_DATABASE"}
 
 
@@ -55,7 +61,7 @@ def _examine(config_file: Path | None) -> Findings:
     try:
         settings = load(config_file, given)
     except CrawldError as error:
-        findings.errors.append(str(error))
+        findings.errors += [str(error), *_rule_errors(config_file)]
         return findings
     findings.settings = {name: _plain(name, value) for name, value in changes(Settings(), settings).items()}
     from crawld import wiring
@@ -70,9 +76,56 @@ def _examine(config_file: Path | None) -> Findings:
     except CrawldError as error:
         if str(error) not in findings.errors:
             findings.errors.append(str(error))
+    _examine_api(settings, findings)
     if settings.bandwidth == 0:
         findings.warnings.append("bandwidth: 0 sends nothing")
     return findings
+
+
+def _rule_errors(config_file: Path | None) -> list[str]:
+    """What is wrong with the rules of a file in which other settings are wrong too."""
+    from crawld import wiring
+
+    try:
+        rules = load(None, {"digest": read_yaml(config_file).get("digest") if config_file else None})
+    except CrawldError:
+        return []  # named already
+    try:
+        wiring.digest_rules(rules)
+    except CrawldError as error:
+        return [str(error)]
+    return []
+
+
+def _examine_api(settings: Settings, findings: Findings) -> None:
+    """Whether the control socket can be made and `api.listen` be listened to; a running daemon may do so already."""
+    if settings.api.socket is not None:
+        place = settings.control_socket().absolute()
+        said = None
+        if not place.parent.is_dir():
+            said = f"the directory {place.parent} does not exist"
+        elif not os.access(place.parent, os.W_OK | os.X_OK):
+            said = f"the directory {place.parent} is not writable"
+        elif place.is_dir():
+            said = "this is a directory"
+        elif len(os.fsencode(settings.api.socket)) > LONGEST_PATH:
+            said = f"a path of at most {LONGEST_PATH} bytes can be a socket"
+        if said:
+            findings.errors.append(f"api.socket {settings.api.socket}: {said}")
+    if settings.api.listen is not None:
+        host, _, port = settings.api.listen.rpartition(":")
+        try:
+            address = ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            return  # a name is looked up at the start
+        with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((str(address), int(port)))
+            except OSError as error:
+                busy = error.errno == errno.EADDRINUSE
+                said = "in use now, by a running crawld or by another program" if busy else str(error.strerror)
+                (findings.warnings if busy else findings.errors).append(f"api.listen {settings.api.listen}: {said}")
 
 
 def _examine_list(settings: Settings, config_file: Path | None, findings: Findings) -> None:
@@ -92,15 +145,17 @@ def _examine_list(settings: Settings, config_file: Path | None, findings: Findin
         findings.errors.append(str(no_usable_line(settings.urls, listed)))
     findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[:MOST_BAD_LINES]]
     if (more := len(listed.bad) - MOST_BAD_LINES) > 0:
-        findings.warnings.append(f"{settings.urls}: {more} more lines cannot be used")
+        findings.warnings.append(f"{settings.urls}: {many(more, 'more line', 'more lines')} cannot be used")
     if listed.duplicates:
-        findings.warnings.append(f"{settings.urls}: {listed.duplicates} duplicates")
+        findings.warnings.append(f"{settings.urls}: {many(listed.duplicates, 'duplicate')}")
 
 
 def _plain(name: str, value: Any) -> Any:
     """A value as JSON can hold it and a person would write it; a password is not shown."""
     if name == "bandwidth":
         return format_rate(value)
+    if name in DURATIONS:
+        return spell_duration(value)
     if name == "database":
         from crawld.store.address import parse_address
 
@@ -122,7 +177,7 @@ def _print(findings: Findings) -> None:
         click.echo(f"warning: {warning}", err=True)
     if findings.errors:
         return
-    pages = "" if findings.pages is None else f", {findings.pages} pages in the URL list"
+    pages = "" if findings.pages is None else f", {many(findings.pages, 'page')} in the URL list"
     click.echo(f"OK: {shown}{pages}")
     for name, value in findings.settings.items():
         click.echo(f"  {name}: {value if isinstance(value, str) else json.dumps(value)}")

@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from crawld.cli.compared import compared_figures, compared_sentence
-from crawld.cli.explain_reasons import explained
+from crawld.cli.explain_reasons import explained, unknown_page
 from crawld.cli.posterior import format_rate_of_change
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
 from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
-from crawld.errors import CrawldError
+from crawld.model.counting import many
 from crawld.model.moment import format_moment
 from crawld.model.slot import format_duration
-from crawld.model.url import normalise
+from crawld.model.url import normalise_given
 
 CRAWLS = (
     moment("at", 90),
@@ -44,10 +44,10 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     Works on a stopped daemon's database too; what only a running one knows is then left out. With --json, `reason` is
     one word for programs and `why_not_now` the sentence.
     """
-    wanted = normalise(url)
+    wanted = normalise_given(url)
     page = read(config_file, database, lambda reader: reader.page(wanted))
     if page is None:
-        raise CrawldError(f"{wanted} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
+        raise unknown_page(wanted)
     answer = look(config_file, database, f"/explain?id={page['id']}", READ_SECONDS)
     page |= {"now": answer.said} | explained(page, answer, time.time())
     page["compared"] = compared_figures(read(config_file, database, lambda reader: reader.body(wanted)), config_file)
@@ -73,7 +73,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         *(("besides", reason["sentence"]) for reason in further),
         ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}"),
         ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
-        ("evidence", ", ".join(f"{page[what]} {what}" for what in ("crawls", "changes", "failures", "signals"))),
+        ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
         ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
         ("last crawl", _moment(page["last_crawl_at"], now)),
         ("last change", _moment(page["last_change_at"], now)),
@@ -88,7 +88,9 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
     memory = page["memory"]
     if memory and memory["volatile_places"]:
-        found.append(("noise", f"{memory['volatile_places']} places vary from visit to visit and are left out"))
+        found.append(
+            ("noise", f"left out, as they vary from visit to visit: {many(memory['volatile_places'], 'place')}")
+        )
     if memory and memory["frame_blocks"]:
         found.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
     if page["compared"]:

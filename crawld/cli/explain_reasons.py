@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from crawld.cli.remote import Answer
+from crawld.errors import CrawldError
 from crawld.model.moment import format_moment
 from crawld.model.page import PageState
 from crawld.model.why import Reason, Why, most_decisive_first
@@ -12,9 +13,14 @@ TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 """Reasons that the trouble of the last attempt explains."""
 
 
+def unknown_page(url: str) -> CrawldError:
+    """That nothing is known of a page, and what to do about it."""
+    return CrawldError(f"{url} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
+
+
 def explained(page: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:
     """`reason`, `why_not_now` and all `reasons`, the most decisive first; and the `trouble` of the last attempt."""
-    trouble = _last_trouble(page, now)
+    trouble = last_trouble(page, now)
     if answer.said is None:
         found = [reason.document(now) for reason in most_decisive_first(_from_database(page, answer, now))]
     else:
@@ -43,6 +49,8 @@ def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator
     host = page["host_in_trouble"]
     if host["blocked"]:
         yield Reason(Why.HOST_BLOCKED)
+    elif host["asked_until"] > now:
+        yield Reason(Why.HOST_ASKED_TO_WAIT, host["blocked_until"])
     elif host["blocked_until"] > now:
         yield Reason(Why.HOST_BACKOFF, host["blocked_until"])
     by_state = {"disallowed": Why.DISALLOWED, "gone": Why.GONE, "failing": Why.FAILING}
@@ -50,13 +58,14 @@ def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator
         yield Reason(by_state[page["state"]])
 
 
-def _last_trouble(page: dict[str, Any], now: float) -> str | None:
+def last_trouble(page: dict[str, Any], now: float) -> str | None:
     """How the last attempt went wrong, None where it did not."""
     latest = page["last_crawls"][0] if page["last_crawls"] else None
     if latest is None or latest["trouble"] is None:
         return None
-    detail = f": {latest['detail']}" if latest["detail"] else ""
-    return f"{latest['trouble']}{detail}, {format_moment(latest['at'], now)}"
+    kind, detail = latest["trouble"], latest["detail"] or ""
+    said = detail if detail.startswith(kind) else f"{kind}: {detail}" if detail else kind
+    return f"{said}, {format_moment(latest['at'], now)}"
 
 
 def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -> str:

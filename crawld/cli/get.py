@@ -3,23 +3,32 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from crawld.cli.compared import compared_blocks
+from crawld.cli.explain_reasons import last_trouble, unknown_page
 from crawld.cli.reading import read
 from crawld.cli.remote import CONFIG, DATABASE
+from crawld.config import load
 from crawld.errors import CrawldError
 from crawld.interfaces import Gone
 from crawld.model.moment import format_date, format_moment
-from crawld.model.url import normalise
+from crawld.model.page import PageState
+from crawld.model.url import normalise_given
 from crawld.scheduler.freshness import SKEW
 from crawld.store.reports import Reader, StoredBody
 
 if TYPE_CHECKING:
     from crawld.content.frame import HostFrame
     from crawld.model.crawl import Memory
+
+NEVER_FETCHED = {
+    PageState.FAILING: "every attempt to fetch it has failed",
+    PageState.DISALLOWED: "robots.txt forbids it",
+    PageState.RETIRED: "it was taken off the list before it was fetched",
+}
 
 
 @click.command()
@@ -38,13 +47,17 @@ def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Pat
 
     A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
     """
-    wanted = normalise(url)
+    wanted = normalise_given(url)
     gone, copy = read(config_file, database, lambda reader: _find(reader, wanted))
     if gone is not None and (copy is None or not even_gone):
         rest = "no copy is held" if copy is None else "--gone prints the last copy"
         raise CrawldError(f"{wanted} is {_since(gone)}; {rest}")
     if copy is None:
-        raise CrawldError(f"there is no copy of {wanted}: not on the list, not crawled yet, or keep_bodies is none")
+        page = read(config_file, database, lambda reader: reader.page(wanted))
+        if page is None:
+            raise unknown_page(wanted)
+        kept = load(config_file, {"database": database}).keep_bodies != "none"
+        raise CrawldError(f"there is no copy of {wanted}: {_why_none(page, kept=kept)}")
     if not quiet:
         click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
     if not text:
@@ -64,6 +77,16 @@ def _text(copy: StoredBody, learnt: "tuple[Memory, HostFrame | None] | None", co
 
 async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:
     return await reader.gone(url), await reader.body(url)
+
+
+def _why_none(page: dict[str, Any], *, kept: bool) -> str:
+    """Why a page that is known has no copy: it was never fetched, or its copy was not kept."""
+    state, trouble = PageState(page["state"]), last_trouble(page, time.time())
+    if page["last_crawl_at"] is not None:
+        why = "it was crawled, but its copy is not kept" + ("" if kept else ": keep_bodies is none")
+    else:
+        why = NEVER_FETCHED.get(state, "it has not been fetched yet")
+    return f"{why} (last trouble: {trouble})" if trouble is not None else why
 
 
 def _age(copy: StoredBody) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import json
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,9 @@ import click
 
 from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted
-from crawld.config import load
+from crawld.config import Settings, load
 from crawld.errors import InputError
+from crawld.model.counting import in_a_row
 from crawld.model.host import HostState, host_name
 from crawld.model.slot import format_duration, parse_duration
 
@@ -26,11 +28,12 @@ USAGE = """write one of
   crawld host list                  every host, those blocked, slowed down or in trouble first
   crawld host HOST                  one host
   crawld host HOST delay 10s        at least 10 s between two requests
-  crawld host HOST delay default    as the settings and its robots.txt say
+  crawld host HOST delay default    as the settings and its robots.txt say (also `none` and `off`)
   crawld host HOST block            ask it nothing
   crawld host HOST unblock          ask it again, and end its back-off"""
 DROPPED = frozenset({"default", "none", "off"})
 MOST_COMPARED = 5_000
+PORT = re.compile(r":[0-9]+$")
 
 
 @click.command()
@@ -52,13 +55,13 @@ def command(
 ) -> None:
     """List hosts, show one, block or unblock it (which also ends its back-off), or give it a delay of its own.
 
-    HOST is a name, with the port where it is not the usual one, or a URL. `delay default` drops the delay. All of it is
-    kept over restarts. A running daemon takes it over at once; without one the database is changed.
+    HOST is a name, with the port where it is not the usual one, or a URL. `delay default`, `none` or `off` drops the
+    delay. All of it is kept over restarts. A running daemon takes it over at once; without one the database is changed.
     """
-    if (action == "delay") != (value is not None):
+    if (action == "delay") != (value is not None) or (name == LIST and action is not None):
         raise InputError(USAGE)
     hosts = [_with_backoff(row) for row in read(config_file, database, lambda reader: reader.hosts())]
-    if name == LIST and action is None:
+    if name == LIST:
         ordered = sorted(hosts, key=_trouble_first)
         _list(ordered[: limit or None], len(ordered), as_json=as_json)
         return
@@ -70,7 +73,7 @@ def command(
         click.echo(json.dumps(found, indent=2) if as_json else _line(found))
     else:
         state = _steer(host, _wanted(action, value), config_file, database)
-        _tell(state, as_json=as_json)
+        _tell(state, as_json=as_json, spacing=action == "delay")
 
 
 def _with_backoff(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,14 +99,16 @@ def _line(row: Mapping[str, Any], width: int = 0) -> str:
     """One host: its pages, and everything that keeps it from being asked at the usual pace."""
     notes = ["blocked"] if row["blocked"] else []
     if row["backoff_seconds"] is not None:
-        notes.append(f"back-off for {format_duration(row['backoff_seconds'])}")
+        what = "asked us to wait" if row["asked_until"] > time.time() else "back-off"
+        notes.append(f"{what} for {format_duration(row['backoff_seconds'])}")
     if row["successive_failures"]:
-        notes.append(f"failed {row['successive_failures']} times in a row")
+        notes.append(f"failed {in_a_row(row['successive_failures'])}")
     if row["delay_seconds"] is not None:
         notes.append(f"delay {format_duration(row['delay_seconds'])}")
     if row["crawl_delay_seconds"] is not None:
         notes.append(f"Crawl-delay {format_duration(row['crawl_delay_seconds'])}")
-    return f"{row['host']:<{width}}  {row['pages']:>7} pages  {', '.join(notes)}".rstrip()
+    pages = f"{row['pages']:>7} {'page ' if row['pages'] == 1 else 'pages'}"
+    return f"{row['host']:<{width}}  {pages}  {', '.join(notes)}".rstrip()
 
 
 def _trouble_first(row: Mapping[str, Any]) -> tuple[bool, ...]:
@@ -120,7 +125,8 @@ def _refuse(host: str, known: Sequence[str]) -> None:
     """Say that the host is unknown and which one may be meant; status 1."""
     close = difflib.get_close_matches(host, list(islice(known, MOST_COMPARED)), n=3)
     twin = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-    meant = [twin] if twin in known else close
+    elsewhere = [name for name in known if PORT.sub("", name) == PORT.sub("", host)]
+    meant = elsewhere[:3] or ([twin] if twin in known else close)
     hint = f" Did you mean {' or '.join(meant)}?" if meant else " `crawld host list` shows those there are."
     click.echo(f"crawld: {host}: no page is on this host.{hint}", err=True)
     sys.exit(1)
@@ -137,22 +143,26 @@ def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database
     try:
         return ask(config_file, database, "PUT", f"/hosts/{quoted(host)}", wanted)
     except NotRunningError:
-        state = asyncio.run(_steer_in_store(load(config_file, {"database": database}).database, host, wanted))
+        settings = load(config_file, {"database": database})
+        state, spacing = asyncio.run(_steer_in_store(settings, host, wanted))
         return {
             "host": state.name,
             "blocked": state.blocked,
             "delay": state.delay,
             "blocked_until": state.blocked_until,
+            "spacing_seconds": spacing,
+            "kept": True,
         }
 
 
-async def _steer_in_store(database: str, host: str, wanted: Mapping[str, Any]) -> HostState:
+async def _steer_in_store(settings: Settings, host: str, wanted: Mapping[str, Any]) -> tuple[HostState, float]:
     """The same on the database of a stopped daemon, whose lock we take meanwhile."""
     from crawld.daemon.control import steer
-    from crawld.scheduler.politeness import HostGate
+    from crawld.scheduler.politeness import HostGate, Manners
     from crawld.store import SqlStore
 
-    store, gate = SqlStore(database), HostGate()
+    manners = settings.politeness
+    store, gate = SqlStore(settings.database), HostGate(Manners(manners.delay, manners.max_delay, manners.per_host))
     await store.start()
     try:
         for state in await store.hosts():
@@ -163,12 +173,15 @@ async def _steer_in_store(database: str, host: str, wanted: Mapping[str, Any]) -
         store.record_host(new)
     finally:
         await store.close()
-    return new
+    return new, float(gate.delay[gate.host(host)])
 
 
-def _tell(state: Mapping[str, Any], *, as_json: bool) -> None:
+def _tell(state: Mapping[str, Any], *, as_json: bool, spacing: bool) -> None:
     if as_json:
         click.echo(json.dumps(state))
         return
-    delay = "" if state["delay"] is None else f", {state['delay']:g} s between requests"
+    shown = spacing or state["delay"] is not None
+    delay = f", {state['spacing_seconds']:g} s between requests" if shown else ""
     click.echo(f"{state['host']}: {'blocked' if state['blocked'] else 'not blocked'}{delay}")
+    if not state["kept"]:
+        click.echo("crawld: the store cannot write now: a restart before it can undoes this change", err=True)

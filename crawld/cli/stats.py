@@ -18,6 +18,7 @@ from crawld.cli.tables import Column, Row, figure, name, number, print_lines, pr
 from crawld.cli.tables import moment as moment_column
 from crawld.cli.troubles import idle, troubles
 from crawld.config import load
+from crawld.model.counting import many
 from crawld.model.moment import format_age, format_moment
 from crawld.model.slot import format_duration, format_rate
 
@@ -47,6 +48,10 @@ def _tenth(row: Row) -> str:
     return f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}"
 
 
+def _recall(row: Row) -> str:
+    return figure(row["recall"]) if row["signals"] > row["stale"] else "–"  # nothing was announced, nothing is known
+
+
 CHANGES_EVERY = Column("changes every", _rate, _brief_rate, stays=60)
 VIEWS: Mapping[str, Sequence[Column]] = {
     "hosts": (
@@ -73,7 +78,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         name("host"),
         word("source", 95),
         number("precision", 80),
-        number("recall", 70),
+        Column("recall", _recall, _recall, stays=70),
         number("signals", 60),
         number("polls", 50),
         number("stale", 40),
@@ -170,13 +175,13 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
         paused = ", paused" if daemon["paused"] else ""
         rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
         running = f"running at {rate}{paused} (pid {daemon['pid']})"
-        found.append(("daemon", f"{running}, {daemon['requests']} requests in {uptime}"))
+        found.append(("daemon", f"{running}, {many(daemon['requests'], 'request')} in {uptime}"))
         if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
             found.append(("slots", idle(daemon)))
     else:
         found.append(("daemon", overall["daemon_state"]["state"].replace("_", " ")))
     states = ", ".join(f"{count} {state}" for state, count in overall["states"].items() if count)
-    found.append(("pages", f"{overall['pages']} on {overall['hosts']} hosts ({states})" if states else "none"))
+    found.append(("pages", f"{overall['pages']} on {many(overall['hosts'], 'host')} ({states})" if states else "none"))
     found += _freshness(overall, now)
     found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))
     last = overall["last_crawl_at"]
@@ -187,15 +192,20 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _freshness(overall: dict[str, Any], now: float) -> list[tuple[str, str]]:
     daemon, latest, audits = overall["daemon"], overall["latest"], overall["audits"]
-    found = [("freshness", f"{figure(overall['freshness'])} predicted now, weighted by importance")]
+    found = [
+        (
+            "freshness",
+            f"{figure(overall['freshness'])} predicted now, weighted by importance; a page never fetched counts 0",
+        )
+    ]
     measured = (daemon or {}).get("measured_freshness")
     if not measured and latest and latest["measured"] is not None:
         names = (("mean", "measured"), ("low", "measured_low"), ("high", "measured_high"))
         measured = {name: latest[column] for name, column in names}
     if measured and audits["count"]:
         interval = f"{measured['mean']:.3f} measured (95 %: {measured['low']:.3f} to {measured['high']:.3f})"
-        window = f"{audits['count']} audits since {format_moment(audits['first_at'], now)}"
-        found.append(("", f"{interval} by {window}"))
+        window = f"{many(audits['count'], 'audit')} since {format_moment(audits['first_at'], now)}"
+        found.append(("", f"{interval} of the pages held, by {window}, the last {format_age(audits['last_at'], now)}"))
     else:
         found.append(("", "not measured yet: no audit has been made"))
     return found

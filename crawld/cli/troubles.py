@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crawld.model.counting import many as _many
 from crawld.model.moment import format_moment
 from crawld.model.slot import format_duration, format_rate
 from crawld.model.why import IDLE, Why
@@ -35,24 +36,25 @@ def troubles(overall: Facts, now: float) -> list[Trouble]:
 def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
     daemon, state = overall["daemon"], overall["daemon_state"]
     if state["state"] == "not_running":
-        yield Trouble("not_running", f"crawld is not running; the last crawl was {_ago(overall, now)}")
+        yield Trouble("not_running", f"crawld is not running; {_last_crawl(overall, now)}")
     elif state["state"] == "not_answering":
         process = "" if state["pid"] is None else f" (pid {state['pid']})"
-        text = f"the daemon does not answer{process}; figures are from the database, the last crawl was"
-        yield Trouble("not_answering", f"{text} {_ago(overall, now)}")
+        text = f"the daemon does not answer{process}; figures are from the database"
+        yield Trouble("not_answering", f"{text}; {_last_crawl(overall, now)}")
     if daemon is None:
         return
     store = daemon["store"]
     if not store["healthy"]:
         since = "" if store["since"] is None else f" since {format_moment(store['since'], now)}"
         why = store["trouble"] or "its queue is full"
-        waiting = f"{store['backlog']} records wait in memory"
+        waiting = f"{_many(store['backlog'], 'record waits', 'records wait')} in memory"
         yield Trouble("store", f"the store cannot write{since}: {why}; {waiting} and no page is crawled")
     if store["lost"]:
-        yield Trouble("lost", f"{store['lost']} records were lost: the database refused them, see the log")
+        yield Trouble(
+            "lost", f"{_many(store['lost'], 'record was', 'records were')} lost: the database refused them, see the log"
+        )
     if faults := daemon.get("faults"):
-        crawls = "1 crawl" if faults == 1 else f"{faults} crawls"
-        yield Trouble("internal_errors", f"{crawls} ended in an internal error; see the log")
+        yield Trouble("internal_errors", f"{_many(faults, 'crawl')} ended in an internal error; see the log")
     if refused := daemon.get("reload_refused"):
         yield Trouble("reload_refused", refused)
     if daemon["paused"]:
@@ -60,12 +62,13 @@ def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
     elif daemon["bandwidth"] == 0:
         yield Trouble("no_bandwidth", "the bandwidth is 0: nothing is crawled")
     elif overall["pages"] and _long_ago(overall, daemon, now):
-        yield Trouble("no_crawls", f"no page was crawled of late; the last crawl was {_ago(overall, now)}")
+        late = "" if overall["last_crawl_at"] is None else "no page was crawled of late; "
+        yield Trouble("no_crawls", f"{late}{_last_crawl(overall, now)}")
 
 
-def _ago(overall: Facts, now: float) -> str:
+def _last_crawl(overall: Facts, now: float) -> str:
     at = overall["last_crawl_at"]
-    return "never" if at is None else format_moment(at, now)
+    return "no page has been crawled yet" if at is None else f"the last crawl was {format_moment(at, now)}"
 
 
 def _long_ago(overall: Facts, daemon: Facts, now: float) -> bool:
@@ -80,6 +83,11 @@ def _hosts(overall: Facts, now: float) -> Iterator[Trouble]:
         until = format_moment(worst["until"], now)
         named = _named(worst["host"], f"{_many(worst['pages'], 'page')}, until {until}", backoff["count"])
         yield Trouble("host_backoff", f"{_many(backoff['count'], 'host')} in back-off: {named}")
+    if (asked := hosts["asked_to_wait"])["count"]:
+        worst = asked["worst"][0]
+        until = format_moment(worst["until"], now)
+        named = _named(worst["host"], f"{_many(worst['pages'], 'page')}, until {until}", asked["count"])
+        yield Trouble("host_asked_to_wait", f"{_many(asked['count'], 'host')} asked us to wait (Retry-After): {named}")
     if (blocked := hosts["blocked"])["count"]:
         worst = blocked["worst"][0]
         named = _named(worst["host"], _many(worst["pages"], "page"), blocked["count"])
@@ -87,17 +95,13 @@ def _hosts(overall: Facts, now: float) -> Iterator[Trouble]:
     robots = (overall["daemon"] or {}).get("robots_unavailable")
     if robots and robots["count"]:
         worst = robots["worst"][0]
-        until = format_moment(worst["until"], now)
+        until = format_moment(worst["until"], now) if worst["until"] > now else "as soon as its host may be asked"
         named = _named(worst["origin"], f"{worst['reason']}, tried again {until}", robots["count"])
         yield Trouble("robots_unavailable", f"robots.txt of {_many(robots['count'], 'site')} unavailable: {named}")
 
 
 def _named(worst: str, facts: str, count: int) -> str:
     return f"{worst} ({facts})" + (f" and {count - 1} more" if count > 1 else "")
-
-
-def _many(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def _pages(overall: Facts, now: float) -> Iterator[Trouble]:
@@ -118,7 +122,7 @@ def _slots(overall: Facts) -> Iterator[Trouble]:
     if slots["idle"] >= IDLE_SHARE * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
         yield Trouble("idle_slots", idle(daemon))
     if slots["skipped"] > SKIPPED_SHARE * slots["slots"]:
-        text = f"{slots['skipped']} slots skipped in the last {format_duration(slots['seconds'])}"
+        text = f"{_many(slots['skipped'], 'slot')} skipped in the last {format_duration(slots['seconds'])}"
         yield Trouble("skipped_slots", f"{text}: the machine is too busy for {format_rate(daemon['bandwidth'])}")
 
 

@@ -12,11 +12,11 @@ from crawld.cli.reading import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.clock import SystemClock
 from crawld.config import load
-from crawld.content.url_list import UrlList, read_url_list
+from crawld.content.url_list import BadLine, UrlList
 from crawld.daemon.list_file import read_list
 from crawld.errors import InputError
 from crawld.model.page import BY_HAND, PageState, Wanted
-from crawld.model.url import identity
+from crawld.model.url import identity, normalise_given
 from crawld.store import SqlStore
 
 AT_ONCE = 5000
@@ -36,8 +36,7 @@ def command() -> None:
 @DATABASE
 def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
     """Keep these pages fresh as well. What is said of a page here wins over the list, which no longer retires it."""
-    listed = read_url_list("\n".join(f"{url} {importance}" for url in urls).encode())
-    _add(listed, config_file, database)
+    _add(_named(urls, importance), config_file, database)
 
 
 @command.command(name="import")
@@ -46,7 +45,10 @@ def add(urls: tuple[str, ...], importance: float, config_file: Path | None, data
 @DATABASE
 def import_(file: str, config_file: Path | None, database: str | None) -> None:
     """Add the pages of a URL list (text or CSV; - reads standard input) to those there are; none is retired."""
-    _add(read_list(file), config_file, database)
+    listed = read_list(file)
+    for bad in listed.bad:
+        click.echo(str(bad), err=True)
+    _add(listed, config_file, database)
 
 
 @command.command()
@@ -55,8 +57,8 @@ def import_(file: str, config_file: Path | None, database: str | None) -> None:
 @DATABASE
 def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
     """Retire these pages; their history is kept. One on the URL list comes back when that has changed, or on reload."""
-    listed = read_url_list("\n".join(urls).encode())
-    _name_bad_lines(listed)
+    listed = _named(urls)
+    _check_usable(listed)
     wanted = [page.url for page in listed.wanted]
     try:
         removed = ask(config_file, database, "DELETE", "/urls", {"urls": wanted})["removed"]
@@ -88,15 +90,34 @@ def list_(config_file: Path | None, database: str | None, as_json: bool) -> None
             click.echo(page["url"] if page["importance"] == 1 else f"{page['url']} {page['importance']:g}")
 
 
-def _name_bad_lines(listed: UrlList) -> None:
-    for bad in listed.bad:
-        click.echo(str(bad), err=True)
+def _named(urls: Sequence[str], importance: float = 1.0) -> UrlList:
+    """The pages named as arguments; each that cannot be used is told with its reason."""
+    wanted: dict[str, Wanted] = {}
+    bad: list[BadLine] = []
+    for number, url in enumerate(urls, start=1):
+        try:
+            target = _one_url(url)
+        except InputError as error:
+            click.echo(str(error), err=True)
+            bad.append(BadLine(number, str(error), url))
+        else:
+            wanted.setdefault(identity(target), Wanted(target, importance))
+    return UrlList(tuple(wanted.values()), tuple(bad), len(urls) - len(wanted) - len(bad))
+
+
+def _one_url(text: str) -> str:
+    if len(text.split()) > 1:
+        raise InputError(f"{text!r}: this is more than a URL; --importance gives its weight")
+    return normalise_given(text)
+
+
+def _check_usable(listed: UrlList) -> None:
     if not listed.wanted:
         raise InputError("no usable URL")
 
 
 def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
-    _name_bad_lines(listed)
+    _check_usable(listed)
     added = 0
     for start in range(0, len(listed.wanted), AT_ONCE):
         some = listed.wanted[start : start + AT_ONCE]

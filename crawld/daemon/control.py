@@ -1,5 +1,6 @@
 """Steering while running: each change takes effect from the next slot and is kept over a restart."""
 
+import asyncio
 import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,16 +12,19 @@ from crawld.daemon.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
 from crawld.daemon.roster import Roster
 from crawld.errors import InputError
-from crawld.interfaces import Adoption, Clock, Reload, Store
+from crawld.interfaces import Adoption, Clock, Reload, RobotsFailure, Steered, Store
 from crawld.model.host import MOST_NAMED, HostState
 from crawld.model.page import BY_HAND, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.slot import format_rate, parse_rate
+from crawld.model.url import host_of
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.scheduler.politeness import HostGate
 from crawld.scheduler.scheduler import Scheduler
 
 BANDWIDTH, PAUSED = "bandwidth", "paused"
+KEPT_SECONDS = 5.0
+"""For which an answer waits until what was steered is written."""
 
 
 class Steering:
@@ -98,9 +102,18 @@ class Steering:
                 "lost": store.lost,
             },
             "hosts": hosts_in_trouble(self._gate, self._pages, now),
-            "robots_unavailable": {"count": len(robots), "worst": [asdict(one) for one in robots[:MOST_NAMED]]},
+            "robots_unavailable": {
+                "count": len(robots),
+                "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
+            },
             "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
         }
+
+    def _robots_trouble(self, failure: RobotsFailure) -> dict[str, object]:
+        """A robots.txt that is unavailable; it is not tried again before its host may be asked."""
+        host = host_of(failure.origin)
+        waits = self._gate.export(self._gate.host(host)).blocked_until if self._gate.knows(host) else 0.0
+        return asdict(failure) | {"until": max(failure.until, waits)}
 
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on."""
@@ -119,15 +132,24 @@ class Steering:
 
     async def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
-    ) -> HostState:
+    ) -> Steered:
         """Block or unblock a known host, give it a delay of its own or drop that."""
         if not self._gate.knows(name):
             raise InputError(f"{name}: no page is on this host")
         state = steer(self._gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay)
         self._store.record_host(state)
-        if self._store.healthy:  # an answer means that it is kept
-            await self._store.flush()
-        return state
+        return Steered(state, float(self._gate.delay[self._gate.host(name)]), kept=await self._kept())
+
+    async def _kept(self) -> bool:
+        """Whether what was recorded is in the database; not so where that takes long or cannot be written now."""
+        if not self._store.healthy:
+            return False
+        try:
+            async with asyncio.timeout(KEPT_SECONDS):
+                await self._store.flush()
+        except TimeoutError:
+            return False
+        return True
 
     async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
         """Take further pages in beside the list."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from crawld.daemon.pages import Pages
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
+from crawld.model.counting import in_a_row
 from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
 from crawld.model.slot import format_duration
@@ -60,7 +61,7 @@ class Reasons:
         if failures < 2 and self._gate.not_ready(self._gate.host(page.host), now) in WAITED_FOR:
             return None  # it waits with its host
         if state is PageState.FAILING and failures:
-            return Reason(Why.FAILING, until, f" {times(failures)}")
+            return Reason(Why.FAILING, until, f" {in_a_row(failures)}")
         shortest = self._scheduler.chooser.pages.intervals.shortest
         last = self._scheduler.last_success(page.id)
         if (not math.isnan(last) and until <= last + shortest + 1.0) or until <= now + shortest:
@@ -75,7 +76,7 @@ def store_reason(store: Store, now: float) -> Reason | None:
     """That nothing is crawled while it could not be recorded."""
     if store.healthy:
         return None
-    since = "" if store.trouble_since is None else f" since {format_duration(now - store.trouble_since)}"
+    since = "" if store.trouble_since is None else f" for {format_duration(round(now - store.trouble_since, 1))}"
     return Reason(Why.STORE_UNWELL, None, f"{since}: {store.trouble or 'its queue is full'}")
 
 
@@ -87,7 +88,7 @@ def host_reason(gate: HostGate, host: int, now: float) -> Reason | None:
     if reason is NotReady.BLOCKED:
         return Reason(Why.HOST_BLOCKED)
     if reason is NotReady.ASKED_TO_WAIT:
-        return Reason(Why.HOST_ASKED_TO_WAIT, state.asked_until)
+        return Reason(Why.HOST_ASKED_TO_WAIT, state.blocked_until)  # a back-off may last longer
     if reason is NotReady.BACKING_OFF:
         return Reason(Why.HOST_BACKOFF, state.blocked_until, f" after {failures(state.failures)}")
     if reason is NotReady.BUSY:
@@ -109,21 +110,17 @@ def delay_of(gate: HostGate, host: int) -> str:
 
 
 def hosts_in_trouble(gate: HostGate, pages: Pages, now: float) -> dict[str, object]:
-    """The hosts that are blocked by the operator and those that wait for their back-off, as JSON, largest first."""
+    """The hosts that are blocked by the operator, asked us to wait, or are in back-off, as JSON, largest first."""
     blocked: list[HostTrouble] = []
+    asked: list[HostTrouble] = []
     waiting: list[HostTrouble] = []
     for host in np.flatnonzero(gate.earliest[: gate.size] > now).tolist():
         state = gate.export(host)
         pages_there = pages.on_host(state.name)
         if pages_there and (state.blocked or state.blocked_until > now):
             found = HostTrouble(state.name, pages_there, state.blocked_until, state.failures)
-            (blocked if state.blocked else waiting).append(found)
-    return {"blocked": sum_up(blocked), "backoff": sum_up(waiting)}
-
-
-def times(count: int) -> str:
-    """`once`, `3 times in a row`."""
-    return "once" if count == 1 else f"{count} times in a row"
+            (blocked if state.blocked else asked if state.asked_until > now else waiting).append(found)
+    return {"blocked": sum_up(blocked), "asked_to_wait": sum_up(asked), "backoff": sum_up(waiting)}
 
 
 def failures(count: int) -> str:

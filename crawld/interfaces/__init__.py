@@ -1,6 +1,6 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
-from crawld.interfaces.control import Control, Copies, Gone, Inbox, Reload
+from crawld.interfaces.control import Control, Copies, Gone, Inbox, Reload, Steered
 from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources
 from crawld.interfaces.store import (
     Adoption,
@@ -43,6 +43,7 @@ __all__ = [
     "RobotsFailure",
     "SignalSources",
     "SourceFile",
+    "Steered",
     "Store",
     "StoredDemand",
     "StoredPages",

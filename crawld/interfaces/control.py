@@ -28,6 +28,15 @@ class Reload:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """A host after it was steered."""
+
+    state: HostState
+    spacing: float  # seconds between two requests, whoever set it
+    kept: bool  # whether it is in the database; otherwise it is written once the store can write
+
+
 class Control(Protocol):
     """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
 
@@ -38,11 +47,11 @@ class Control(Protocol):
         """Let so many requests a second leave from the next slot on; kept over a restart."""
 
     async def pause(self, *, paused: bool) -> None:
-        """Stand still, or go on; kept over a restart."""
+        """Pause, or go on; kept over a restart."""
 
     async def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
-    ) -> HostState:
+    ) -> Steered:
         """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
 
     async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
@@ -83,6 +92,7 @@ class Gone:
 
     since: float
     status: int | None = None  # None where the history no longer has that crawl
+    held: bool = True  # whether there is a last copy
 
 
 class Copies(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crawld.errors import InputError
 
 SECONDS_OF = {
+    "ms": 0.001, "msec": 0.001, "millisecond": 0.001,
     "s": 1.0, "sec": 1.0, "second": 1.0,
     "m": 60.0, "min": 60.0, "minute": 60.0,
     "h": 3600.0, "hour": 3600.0,
@@ -31,7 +32,7 @@ def _unit(word: str) -> float | None:
 
 
 def parse_rate(text: str | float) -> float:
-    """Requests per second from `2/s`, `90/min` or `5000/day`; `0` stands still."""
+    """Requests per second from `2/s`, `90/min` or `5000/day`; `0` pauses."""
     if isinstance(text, str):
         if text.strip() == "0":
             return 0.0
@@ -58,7 +59,7 @@ def format_rate(rate: float) -> str:
 
 
 def parse_duration(text: str | float) -> float:
-    """Seconds from `90s`, `5 min`, `12h`, `30 days`, or from a bare number of seconds."""
+    """Seconds from `300ms`, `90s`, `5 min`, `12h`, `30 days`, or from a bare number of seconds."""
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None and re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", text):
@@ -73,6 +74,15 @@ def parse_duration(text: str | float) -> float:
     if not math.isfinite(seconds) or seconds < 0:
         raise InputError(f"{text!r} is not a duration: it must be finite and not negative")
     return seconds
+
+
+def spell_duration(seconds: float) -> str:
+    """A duration as the settings take it: `3w`, `1.5h`, `300ms`; the largest unit that needs at most two decimals."""
+    for unit in ("w", "d", "h", "min", "s"):
+        count = seconds / SECONDS_OF[unit]
+        if count >= 1 and math.isclose(count, round(count, 2), rel_tol=1e-12):
+            return f"{round(count, 2):.12g}{unit}"
+    return f"{seconds:.12g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.12g}ms"
 
 
 def format_duration(seconds: float) -> str:

@@ -51,6 +51,14 @@ def normalise(text: str) -> str:
     return _target(text.strip(), "")
 
 
+def normalise_given(text: str) -> str:
+    """The same of a URL that a person or program gave by itself: what is wrong with it begins with the URL."""
+    try:
+        return normalise(text)
+    except InputError as error:
+        raise InputError(f"{_shown(text)}: {error}") from None
+
+
 def resolve(link: str, base: str) -> str:
     """The target of a link found in the file or answer at `base`; line breaks inside the link say nothing."""
     return _target(_BREAKS.sub("", link).strip(), base)

@@ -171,7 +171,7 @@ class Reader:
         pages = func.coalesce(counts.c.pages, 0).label("pages")
         rows = await self._rows(
             select(
-                host.name.label("host"), pages, host.blocked, host.blocked_until,
+                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
                 host.failures.label("successive_failures"),
                 host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"),
             )
@@ -246,13 +246,16 @@ class Reader:
             select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(sorted(GONE_STATUSES)))
             .order_by(crawl.id.desc()).limit(1).scalar_subquery()
         )  # fmt: skip
-        query = select(page.gone_since, status.label("status")).where(_is_page(url), page.gone_since.is_not(None))
+        held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
+        query = select(page.gone_since, status.label("status"), held.label("held")).where(
+            _is_page(url), page.gone_since.is_not(None)
+        )
         rows = await self._rows(query)
-        return Gone(rows[0]["gone_since"], rows[0]["status"]) if rows else None
+        return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
 
     async def _host_in_trouble(self, host_id: int) -> Row:
         host = tables.hosts.c
-        wanted = (host.blocked, host.blocked_until, host.failures)
+        wanted = (host.blocked, host.blocked_until, host.asked_until, host.failures)
         found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
         return found | {"blocked": bool(found["blocked"])}
 

@@ -16,20 +16,21 @@ _page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
 
 
 async def hosts_in_trouble(ask: Ask, now: float) -> Row:
-    """The hosts with pages that the operator has blocked, and those in back-off; the largest of each by name."""
+    """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
     there = (
         select(func.count())
         .where(_page.host_id == _host.id, _page.state != PageState.RETIRED.value)
         .scalar_subquery()
         .label("pages")
     )
-    query = select(_host.name, _host.blocked, _host.blocked_until, _host.failures, there)
+    query = select(_host.name, _host.blocked, _host.blocked_until, _host.asked_until, _host.failures, there)
     rows = [row for row in await ask(query.where(or_(_host.blocked, _host.blocked_until > now))) if row["pages"]]
-    split: dict[bool, list[HostTrouble]] = {True: [], False: []}
+    split: dict[str, list[HostTrouble]] = {"blocked": [], "asked_to_wait": [], "backoff": []}
     for row in rows:
         found = HostTrouble(row["name"], row["pages"], row["blocked_until"], row["failures"])
-        split[bool(row["blocked"])].append(found)
-    return {"blocked": sum_up(split[True]), "backoff": sum_up(split[False])}
+        kind = "blocked" if row["blocked"] else "asked_to_wait" if row["asked_until"] > now else "backoff"
+        split[kind].append(found)
+    return {kind: sum_up(hosts) for kind, hosts in split.items()}
 
 
 async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:

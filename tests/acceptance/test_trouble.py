@@ -67,18 +67,21 @@ async def test_stats_names_every_trouble_of_the_hosts(tmp_path: Path) -> None:
             await running.until_logged("127.0.0.3")
             assert (await command("host", site.host(4), "block", *given, cwd=tmp_path)).status == 0
             kinds: dict[str, str] = {}
-            wanted = {"host_backoff", "host_blocked", "robots_unavailable", "failing"}
+            wanted = {"host_asked_to_wait", "host_blocked", "robots_unavailable", "failing"}
             async with asyncio.timeout(30):
                 while not wanted <= set(kinds):
                     found = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
                     kinds = {one["kind"]: one["sentence"] for one in found["trouble"]}
             assert f"{site.host(4)} (1 page)" in kinds["host_blocked"]
-            assert site.host(2) in kinds["host_backoff"]
+            assert site.host(2) in kinds["host_asked_to_wait"]
             assert f"http://{site.host(3)} (status 503" in kinds["robots_unavailable"]
 
 
 async def test_stats_says_first_that_the_store_cannot_write(tmp_path: Path) -> None:
-    """While another program holds the database's lock, the first line says since when nothing is written, and why."""
+    """While another program holds the database's lock, the first line says since when nothing is written, and why.
+
+    Whoever steers a host meanwhile is told that a restart may undo it.
+    """
     async with Site() as site:
         given = ["--config", str(settings(tmp_path, [site.url("/ok/1")], bandwidth="5/s"))]
         async with daemon(*given, cwd=tmp_path) as running:
@@ -88,11 +91,14 @@ async def test_stats_says_first_that_the_store_cannot_write(tmp_path: Path) -> N
             try:
                 await running.until_logged("cannot be written")
                 first = (await command("stats", *given, cwd=tmp_path)).out.splitlines()[0]
+                steered = await command("host", site.host(), "delay", "2s", *given, cwd=tmp_path)
             finally:
                 other.execute("ROLLBACK")
                 other.close()
     assert "the store cannot write since 20" in first
     assert "database is locked" in first
+    assert (steered.status, "2 s between requests" in steered.out) == (0, True)
+    assert "the store cannot write now" in steered.err
 
 
 async def test_explain_without_a_daemon_tells_what_the_database_knows(tmp_path: Path) -> None:

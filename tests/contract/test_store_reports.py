@@ -256,18 +256,22 @@ async def test_what_is_no_database_of_ours_cannot_be_read(store_url: str, tmp_pa
 
 
 async def test_troubles_are_counted_without_a_daemon(store: SqlStore, store_url: str) -> None:
-    """Hosts in back-off and blocked with their pages, pages overdue, and the window of the latest audits."""
+    """Hosts in back-off, asking us to wait and blocked with their pages, pages overdue, and the latest audits."""
     lines = [*wanted("a", "b", "c"), Wanted("https://other.example/", 1.0), Wanted("https://well.example/", 1.0)]
     await store.adopt(lines, origin="list", now=NOW - 9 * HOUR)
     blocked = HostState("other.example", blocked=True)
-    store.record(record(1, Verdict.NEW, at=NOW - 8 * HOUR, host=HostState("example.org", NOW + 60.0, 3)))
+    store.record(
+        record(1, Verdict.NEW, at=NOW - 8 * HOUR, host=HostState("example.org", NOW + 60.0, 3, asked_until=NOW + 40.0))
+    )
     store.record(record(2, Verdict.NEW, at=NOW - HOUR, host=blocked))
     for at in (NOW - 50.0, NOW - 40.0, NOW - 30.0):
         store.record(record(2, Verdict.UNCHANGED, at=at, audit=True))
     await store.flush()
     async with Reader(store_url) as reader:
         found = await reader.troubles(NOW, 2 * HOUR)
-    backoff, stopped = found["hosts_in_trouble"]["backoff"], found["hosts_in_trouble"]["blocked"]
+        waiting = (await reader.troubles(NOW + 50.0, HOUR))["hosts_in_trouble"]["backoff"]
+    backoff, stopped = found["hosts_in_trouble"]["asked_to_wait"], found["hosts_in_trouble"]["blocked"]
+    assert (found["hosts_in_trouble"]["backoff"]["count"], waiting["count"]) == (0, 1)
     assert (backoff["count"], backoff["pages"]) == (1, 3)
     assert backoff["worst"] == [{"host": "example.org", "pages": 3, "until": NOW + 60.0, "failures": 3}]
     assert (stopped["count"], stopped["worst"][0]["host"]) == (1, "other.example")

@@ -1,6 +1,7 @@
 """`crawld check-config` answers for `crawld run` without starting anything."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_good_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OK, how many pages the list has, what differs from the defaults, and the bad lines as warnings."""
     file = settings(tmp_path, ["http://127.0.0.1:9/a", "ftp://x/"], bandwidth="90/min")
     done = check(str(file))
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, f"OK: {file}, 1 pages in the URL list")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, f"OK: {file}, 1 page in the URL list")
     assert "  bandwidth: 1.5/s" in done.stdout
     assert "line 2" in done.stderr
     monkeypatch.setenv("CRAWLD_CONFIG", str(file))
@@ -61,6 +62,16 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
             "digest[0]: rule '*': selectors and texts to ignore need mode main or text",
         ),
         ({"digest": [{"ignore_text": ["a(?!b)"]}]}, "is not a regular expression RE2 can match"),
+        ({"policy": "best", "digest": [{"ignore": ["p["]}]}, "digest[0]: rule '*': 'p[' is not a CSS selector"),
+        ({"api": {"socket": "away/x.sock"}}, "away does not exist"),
+        ({"api": {"socket": "."}}, "api.socket .: this is a directory"),
+        ({"api": {"socket": "x" * 120}}, "at most 107 bytes"),
+        ({"api": {"listen": "203.0.113.1:8080"}}, "api.listen 203.0.113.1:8080: Cannot assign"),
+        ({"min_interval": "2h", "max_interval": "90min"}, "max_interval: 1.5h is less than min_interval 2h"),
+        (
+            {"signals": {"share": 0.6}, "audit": {"share": 0.5}, "max_interval": 1},
+            "audit.share: 0.6 and 0.5 are more than 1 together",
+        ),
         ({"database": "sqlite:///away/x.db"}, "away of the database does not exist"),
     ],
 )
@@ -79,6 +90,17 @@ def test_a_missing_file_is_named() -> None:
     """There is nothing to check."""
     done = check("absent.yaml")
     assert (done.exit_code, "absent.yaml: cannot be read" in done.stderr) == (2, True)
+
+
+def test_a_port_in_use_is_a_warning(tmp_path: Path) -> None:
+    """The daemon of these settings may be running; durations are shown as they are written."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        file = settings(tmp_path, ["http://127.0.0.1:9/a"], api={"listen": listen}, max_interval=1_814_400)
+        done = check(str(file))
+    assert done.exit_code == 0
+    assert f"warning: api.listen {listen}: in use now" in done.stderr
+    assert "  max_interval: 3w" in done.stdout
 
 
 def test_a_site_to_discover_is_enough(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from crawld import wiring
 from crawld.config import Settings
+from crawld.model.host import HostState
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
 from tests.behaviours import answer, silent
 from tests.site import Site
@@ -113,7 +114,10 @@ async def test_robots_unavailable(tmp_path: Path, status: int) -> None:
             assert "tried again" in found["why_not_now"]
             assert found["state"] == "waiting"
             assert found["expected_in_seconds"] > 0
-            assert daemon.steering.status()["robots_unavailable"]["count"] == 1  # type: ignore[index]
+            daemon.gate.restore(HostState(site.host(), blocked_until=daemon.clock.now() + 9e6))
+            failing: Any = daemon.steering.status()["robots_unavailable"]
+            assert failing["count"] == 1
+            assert failing["worst"][0]["until"] > daemon.clock.now() + 8e6  # not before its host may be asked
 
 
 async def test_host_blocked_by_the_operator(tmp_path: Path) -> None:
@@ -138,6 +142,8 @@ async def test_host_asked_to_wait(tmp_path: Path) -> None:
             found = await until_reason(daemon, url, Why.HOST_ASKED_TO_WAIT)
             assert "Retry-After" in found["why_not_now"]
             assert 500 < found["expected_in_seconds"] <= 600
+            hosts: Any = daemon.steering.status()["hosts"]
+            assert (hosts["asked_to_wait"]["count"], hosts["backoff"]["count"]) == (1, 0)
 
 
 async def test_host_in_backoff(tmp_path: Path) -> None:
@@ -205,7 +211,8 @@ async def test_not_yet_worth_it(tmp_path: Path) -> None:
         async with running(tmp_path, [lazy, *busy], min_interval=0.05, bandwidth="20/s") as daemon:
             found = await until_reason(daemon, lazy, Why.NOT_WORTH_IT)
             assert "below the level" in found["why_not_now"]
-            assert found["expected_in_seconds"] is None or found["expected_in_seconds"] > 0
+            assert found["expected_in_seconds"] >= 0
+            assert "it is expected 20" in found["why_not_now"]
 
 
 async def test_about_to_be_crawled_and_robots_unknown(tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ def test_a_stopped_daemon_is_steered_in_its_database() -> None:
     assert "delay 2 min" in host("10.0.0.1:8080").stdout
     for end in (["www.example.net", "unblock"], ["10.0.0.1:8080", "delay", "default"]):
         assert json.loads(host(*end, "--json").stdout) | {"host": ""} == {
-            "host": "", "blocked": False, "delay": None, "blocked_until": 0.0,
+            "host": "", "blocked": False, "delay": None, "blocked_until": 0.0, "spacing_seconds": 1.0, "kept": True,
         }  # fmt: skip
+    assert host("10.0.0.1:8080", "delay", "default").stdout == "10.0.0.1:8080: not blocked, 1 s between requests\n"
     assert list(listed()) == ["example.org", "10.0.0.1:8080", "www.example.net"]
     assert "… and 2 more" in host("list", "--limit", "1").stdout
 
@@ -67,7 +68,12 @@ def test_a_host_is_found_however_it_is_written(name: str) -> None:
 @pytest.mark.usefixtures("_pages")
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("example.net", "www.example.net"), ("exmple.org", "example.org"), ("nowhere.invalid", "host list")],
+    [
+        ("example.net", "www.example.net"),
+        ("exmple.org", "example.org"),
+        ("10.0.0.1", "mean 10.0.0.1:8080?"),
+        ("nowhere.invalid", "host list"),
+    ],
 )
 def test_an_unknown_host_is_refused(name: str, said: str) -> None:
     """Status 1, the host that may be meant, and nothing is written."""
@@ -80,11 +86,31 @@ def test_an_unknown_host_is_refused(name: str, said: str) -> None:
 
 
 @pytest.mark.usefixtures("_pages")
-@pytest.mark.parametrize("arguments", [["example.org", "delay"], ["example.org", "block", "5s"], ["list", "delay"]])
+@pytest.mark.parametrize(
+    "arguments", [["example.org", "delay"], ["example.org", "block", "5s"], ["list", "delay"], ["list", "block"]]
+)
 def test_incomplete_words_are_answered_with_examples(arguments: list[str]) -> None:
     """Status 2 and the ways to write it."""
     done = host(*arguments)
     assert (done.exit_code, "crawld host HOST delay 10s" in done.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("_pages")
+@pytest.mark.parametrize("arguments", [["urls", "add", "foo"], ["urls", "remove", "foo"], ["explain", "foo"]])
+def test_a_bad_url_is_named_as_it_was_given(arguments: list[str]) -> None:
+    """Without a line number or an importance that nobody wrote."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "'foo': no http:// or https:// in front\n" in done.stderr
+    assert "line 1" not in done.stderr
+
+
+@pytest.mark.usefixtures("_pages")
+def test_get_says_why_there_is_no_copy() -> None:
+    """A page that was never fetched differs from one that nobody listed."""
+    said = [CliRunner().invoke(main, ["get", f"https://example.org/{path}"]).stderr for path in ("a", "absent")]
+    assert "no copy of https://example.org/a: it has not been fetched yet" in said[0]
+    assert "https://example.org/absent is not known here" in said[1]
 
 
 @pytest.mark.usefixtures("_pages")

@@ -66,6 +66,9 @@ async def test_a_page_that_is_gone_answers_410(tmp_path: Path) -> None:
                     assert said["status"] == 404
                     assert said["gone_since"] == pytest.approx(daemon.clock.now(), abs=600)
                     assert f"gone since {answered.headers['X-Gone-Since']} (404)" in said["error"]
+                    assert said["error"].endswith("X-Include-Gone: 1" if url == urls[0] else "no copy is held")
+            async with session.get(api) as answered:
+                assert (answered.status, (await answered.json())["error"][:9]) == (400, "give ?url")
             async with session.get(api, params={"url": urls[0]}, headers=wanting) as answered:
                 assert answered.status == 200
                 assert "Page /cue/1" in await answered.text()

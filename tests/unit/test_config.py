@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from crawld import config
 from crawld.errors import ConfigError
+from crawld.model.slot import parse_duration, spell_duration
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,6 +114,13 @@ def test_settings_made_of_plain_values_take_false_for_off() -> None:
         ("keep_bodies: yes", "keep_bodies: write latest, changes or none (given: 'yes')"),
         ("keep_bodies: null", "keep_bodies: write latest, changes or none (given: None)"),
         ("politeness: {delay: 1:30}", "politeness.delay: '1:30' is not a duration: write it like 90s"),
+        ("politeness: 5s", "politeness: write its settings below it, as `delay: 1s` (given: '5s')"),
+        ("discover: [example.org]", "discover[0]: write its settings below it, as `site: https://example.org/`"),
+        ("log: {level: loud}", "log.level: write one of: debug, info, warning, error (given: 'loud')"),
+        ("audit: {share: 2}", "audit.share: write a number from 0 to 1 (given: 2)"),
+        ("audit: {share: lots}", "audit.share: write a number from 0 to 1 (given: 'lots')"),
+        ("politeness: {per_host: 0}", "politeness.per_host: write a whole number, 1 or more (given: 0)"),
+        ("signals: {feeds: [nonsense]}", "1 setting cannot be used:\n  signals.feeds[0]: "),
         ("bandwidth: 1/s\nbandwidth: 2/s", "bandwidth is given twice"),
         ("digest: [{pattern: *}]", "quotes"),
         ("digest: [{ignore_text: ['a(?=b)']}]", "digest[0].ignore_text[0]: 'a(?=b)' is not a regular expression RE2"),
@@ -125,6 +133,25 @@ def test_what_is_easily_mistaken_is_refused_with_what_to_write(tmp_path: Path, t
     with pytest.raises(ConfigError) as caught:
         config.load(file)
     assert said in str(caught.value)
+
+
+def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
+    """A section or list whose lines are all commented out changes nothing."""
+    file = tmp_path / "c.yaml"
+    file.write_text("politeness:\n  # delay: 1s\nsignals:\ndigest:\nallow_private:\n")
+    assert config.load(file) == config.Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "spelt"),
+    [("300ms", 0.3, "300ms"), ("0", 0.0, "0s"), ("90s", 90.0, "1.5min"), ("30 days", 2_592_000.0, "30d"),
+     ("3w", 1_814_400.0, "3w"), ("61.234", 61.234, "61.234s")],
+)  # fmt: skip
+def test_durations_are_spelt_as_they_are_read(text: str, seconds: float, spelt: str) -> None:
+    """What is spelt can be read again as the same duration, milliseconds too."""
+    assert parse_duration(text) == pytest.approx(seconds)
+    assert spell_duration(seconds) == spelt
+    assert parse_duration(spelt) == pytest.approx(seconds)
 
 
 def test_the_list_lies_beside_whoever_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

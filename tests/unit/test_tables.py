@@ -1,14 +1,15 @@
 """Every table at 60 and at 80 columns: no line is too long, and what a row is about is still there."""
 
 import re
+import time
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from crawld.cli import explain, stats, tables
+from crawld.cli import explain, host, stats, tables
 from crawld.cli.demo_report import print_report
-from crawld.cli.explain_reasons import explained
+from crawld.cli.explain_reasons import explained, last_trouble
 from crawld.cli.remote import Answer
 from crawld.sim.report import print_list, print_tables
 from crawld.sim.trial import Experiment, Outcome, Trial, conclude, run_trials
@@ -81,7 +82,8 @@ def overall() -> dict[str, Any]:
     robots = {"origin": "https://" + PAGE["host"], "reason": "status 503", "failures": 2, "until": NOW + 100}
     daemon = {
         "pid": 4242, "paused": False, "bandwidth": 10.0, "requests": 1234567, "uptime_seconds": 1e6,
-        "min_interval_seconds": 60.0, "max_interval_seconds": 86400.0, "hosts": {"blocked": hosts, "backoff": hosts},
+        "min_interval_seconds": 60.0, "max_interval_seconds": 86400.0,
+        "hosts": {"blocked": hosts, "asked_to_wait": hosts, "backoff": hosts},
         "measured_freshness": {"mean": 0.5, "low": 0.4, "high": 0.6},
         "store": {"healthy": False, "trouble": "database or disk is full", "since": NOW - 99, "backlog": 7, "lost": 2},
         "robots_unavailable": {"count": 1, "worst": [robots]},
@@ -110,8 +112,8 @@ def test_the_summary_fits_and_shows_trouble_first(
     facts["daemon"] |= {"faults": 3, "reload_refused": "reload refused at noon: no; old settings kept"}
     found = troubles(facts, NOW)
     assert [one.kind for one in found] == [
-        "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_blocked",
-        "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots",
+        "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
+        "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots",
     ]  # fmt: skip
     facts["trouble"] = [{"kind": one.kind, "sentence": one.sentence} for one in found]
     tables.print_lines(stats._lines(facts))
@@ -120,7 +122,57 @@ def test_the_summary_fits_and_shows_trouble_first(
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
     assert "3 crawls ended in an internal error; see the log" in text
     assert "12 pages overdue beyond max_interval 24 h" in text
-    assert "0.500 measured (95 %: 0.400 to 0.600) by 40 audits since" in text
+    assert "0.500 measured (95 %: 0.400 to 0.600) of the pages held, by 40 audits since" in text
+
+
+def test_robots_txt_is_never_tried_again_in_the_past() -> None:
+    """Where the time is over, it waits for its host."""
+    from crawld.cli.troubles import troubles
+
+    facts = overall()
+    facts["daemon"]["robots_unavailable"]["worst"][0]["until"] = NOW - 43.0
+    (found,) = (one.sentence for one in troubles(facts, NOW) if one.kind == "robots_unavailable")
+    assert found.endswith("(status 503, tried again as soon as its host may be asked)")
+
+
+def test_a_daemon_that_has_crawled_nothing_says_so() -> None:
+    """There is no last crawl to tell of, and one is not many."""
+    from crawld.cli.troubles import troubles
+
+    facts = overall() | {"last_crawl_at": None}
+    facts["daemon"]["store"]["backlog"] = 1
+    found = {one.kind: one.sentence for one in troubles(facts, NOW)}
+    assert found["no_crawls"] == "no page has been crawled yet"
+    assert "; 1 record waits in memory" in found["store"]
+
+
+def test_recall_is_unknown_where_nothing_was_announced() -> None:
+    """A source of which no signal counted has no recall."""
+    (recall,) = (column for column in stats.VIEWS["signals"] if column.heading == "recall")
+    assert [recall.full(PAGE | {"signals": count, "stale": 5}) for count in (6, 5)] == ["0.250", "–"]
+
+
+@pytest.mark.parametrize(("detail", "said"), [("status 503", "status 503"), ("", "status"), ("5xx", "status: 5xx")])
+def test_the_last_trouble_is_not_named_twice(detail: str, said: str) -> None:
+    """The kind stands before a detail that does not begin with it."""
+    found = last_trouble({"last_crawls": [{"trouble": "status", "detail": detail, "at": NOW}]}, NOW)
+    assert str(found).startswith(f"{said}, 20")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "said"), [(9e6, "host_asked_to_wait", "asked us to wait"), (0, "host_backoff", "back-off")]
+)
+def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: str, said: str) -> None:
+    """The database tells Retry-After from back-off, to `explain` and to `host`."""
+    trouble = {"blocked": False, "blocked_until": time.time() + 9e6, "asked_until": time.time() + asked, "failures": 1}
+    page: dict[str, Any] = {"state": "live", "host_in_trouble": trouble, "last_crawls": [], "last_change_at": None}
+    found = explained(page, Answer(state="not_running"), time.time())
+    assert [one["reason"] for one in found["reasons"]] == ["not_running", reason]
+    row = trouble | {
+        "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
+        "crawl_delay_seconds": None,
+    }  # fmt: skip
+    assert host._line(row) == f"h        1 page   {said} for 104 d, failed once"
 
 
 def test_a_quiet_daemon_is_well() -> None:
@@ -131,7 +183,7 @@ def test_a_quiet_daemon_is_well() -> None:
     none = {"count": 0, "pages": 0, "worst": []}
     facts["daemon"] |= {
         "store": {"healthy": True, "trouble": None, "since": None, "backlog": 0, "lost": 0},
-        "hosts": {"blocked": none, "backoff": none}, "robots_unavailable": none,
+        "hosts": {"blocked": none, "asked_to_wait": none, "backoff": none}, "robots_unavailable": none,
         "slots": facts["daemon"]["slots"] | {"skipped": 0, "idle_because": {"min_interval": 1080}},
     }  # fmt: skip
     facts |= {"overdue": {"count": 0, "oldest_crawl_at": None}, "last_crawl_at": NOW, "states": {"failing": 0}}
@@ -145,7 +197,7 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     page = PAGE | {
         "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
         "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
-        "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "failures": 9},
+        "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "asked_until": 0.0, "failures": 9},
         "estimate": {"shape": 4.0, "rate": 1600.0, "crawls": 12, "signals": {"sitemap": 9}, "kappa": {"sitemap": 0.5},
                      "gamma": {"sitemap": 1e-4}},
         "last_crawls": [PAGE | {"detail": "a long detail of what went wrong " * 3}] * 3, "last_signals": [PAGE],

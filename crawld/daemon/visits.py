@@ -65,9 +65,12 @@ class Visits:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
+        sending = False
         try:
-            recalled = memory = await self._recall(page)
-            at = self.clock.now()
+            # A page never seen has no memory to read, and the request leaves that much closer to its slot.
+            seen = not math.isnan(self.scheduler.last_success(page.id))
+            recalled = memory = await self.store.recall(page.id) if seen else None
+            at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
             reading, memory = await self._read(page, at, outcome, memory)
@@ -79,23 +82,13 @@ class Visits:
                 judgement = await self._second_look(page, at, reading, judgement)
                 await self._check_honesty(page, request, memory, judgement)
             self.frames.visited(page, memory, judgement, at)
-        except Exception:
-            self.scheduler.release(page.id, self.clock.now() + FAULT_WAIT)
-            raise
-        except BaseException:
-            self.scheduler.release(page.id)
+        except BaseException as error:
+            if not sending:
+                self.sender.send_nothing(page.host)
+            wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
+            self.scheduler.release(page.id, wait)
             raise
         self._settle(page, at, request, outcome, judgement, audit=audit)
-
-    async def _recall(self, page: Page) -> Memory | None:
-        """What is remembered of the page. One never seen has no memory, and its request leaves closer to its slot."""
-        if math.isnan(self.scheduler.last_success(page.id)):
-            return None
-        try:
-            return await self.store.recall(page.id)
-        except BaseException:
-            self.sender.send_nothing(page.host)
-            raise
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
         if memory is None or unconditional or self._distrusted(page, now):

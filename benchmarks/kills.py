@@ -32,10 +32,10 @@ async def run(kills: int, seed: int = 1, folder: Path | None = None) -> dict[str
     with tempfile.TemporaryDirectory() as made:
         place = folder or Path(made)
         async with Site(hosts=5) as site:
-            # Neither second looks, at pages that change at every visit, nor the check of a server's honesty after an
-            # unconditional request, which audits are, is a crawl of its own: there are none here.
+            # Neither second looks, at text that varies, nor the check of a server's honesty after an unconditional
+            # request, which audits are, is a crawl of its own: there are none here, and bytes are compared.
             urls = [site.url(f"/poisson/{i}?rate=0.02", host=1 + i % 5) for i in range(PAGES)]
-            only_crawls = {"fetch": {"unconditional_share": 0}, "audit": {"share": 0}}
+            only_crawls = {"fetch": {"unconditional_share": 0}, "audit": {"share": 0}, "digest": [{"mode": "raw"}]}
             file = settings(place, urls, bandwidth="100/s", min_interval=0.1, **only_crawls)
             killed, broken = [], 0
             for _ in range(kills):

@@ -19,3 +19,7 @@ class StoreError(CrawldError):
 
 class ParseError(CrawldError):
     """A sitemap, feed or robots.txt that cannot be read; the text names the reason."""
+
+
+class TooCostlyError(CrawldError):
+    """Foreign bytes that took more time or memory to read than they may; the text says which limit was met."""

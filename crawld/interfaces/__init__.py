@@ -16,6 +16,7 @@ from crawld.interfaces.store import (
     StoredPages,
 )
 from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
+from crawld.interfaces.workers import Workers
 
 __all__ = [
     "Adoption",
@@ -47,4 +48,5 @@ __all__ = [
     "Store",
     "StoredDemand",
     "StoredPages",
+    "Workers",
 ]

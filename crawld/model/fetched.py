@@ -36,6 +36,7 @@ class Trouble(StrEnum):
     WRONG_TYPE = "wrong_type"
     ERROR_PAGE = "error_page"  # an error served as a page: the same text at many addresses at once
     HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked for more than a minute
+    TOO_COSTLY = "too_costly"  # reading the answer took more time or memory than one page may have
 
 
 class Scope(StrEnum):

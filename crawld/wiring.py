@@ -1,6 +1,7 @@
 """The only builder of concrete things: reads the configuration and puts the parts together."""
 
 import asyncio
+import codecs
 import logging
 import os
 import random
@@ -64,6 +65,9 @@ from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
 
 log = logging.getLogger("crawld")
+
+for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
+    codecs.lookup(_codec)  # imported at first use otherwise, which fails when files have run out
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""

@@ -23,7 +23,7 @@ from tests.integration.test_public_api import free_port
 from tests.process import command, settings
 from tests.site import Site
 
-SELDOM = {"min_interval": 3600, "max_interval": 7200}
+SELDOM = {"min_interval": 2, "max_interval": 4}
 
 
 @asynccontextmanager

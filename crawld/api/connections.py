@@ -25,8 +25,14 @@ SEND_SECONDS = 60.0
 """For which a client may take an answer out of the buffers."""
 SWEEP_SECONDS = 1.0
 """Between two looks at all connections."""
-RECEIVE_BYTES = 65_536
-"""The kernel's buffer of a connection, and so what one turn of the loop parses at the most."""
+RECEIVE_BYTES = 16_384
+"""The kernel's buffer of a connection, which Linux doubles: what one turn of the loop parses of it at the most."""
+PARSING_SHARE = 0.1
+"""Of the loop's time that all connections together may take to parse: bytes can be sent that cost much."""
+PARSING_CREDIT = 0.05
+"""Seconds of waiting that are forgiven: ordinary requests never come near it."""
+LONGEST_PAUSE = 5.0
+"""Seconds for which a connection is not read at the most; others wait behind it less."""
 
 
 class Connection(asyncio.Protocol):
@@ -59,9 +65,19 @@ class Connection(asyncio.Protocol):
             self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on."""
-        if self._admitted:
-            self._inner.data_received(data)
+        """Hand on, and read no more for a while where parsing has cost more than its share."""
+        if not self._admitted:
+            return
+        began = self._among.monotonic()
+        self._inner.data_received(data)
+        pause = self._among.parsed(began, self._among.monotonic())
+        if pause > 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_later(pause, self._read_on)
+
+    def _read_on(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def eof_received(self) -> bool | None:
         """Hand on."""
@@ -83,6 +99,7 @@ class Connections:
     monotonic: Callable[[], float]
     most: int = MOST_CONNECTIONS
     most_per_address: int = MOST_PER_ADDRESS
+    _paid_until: float = 0.0  # when what was parsed has had its share of the time
     _open: dict[asyncio.BaseTransport, Connection] = field(default_factory=dict)
     _by_address: Counter[str] = field(default_factory=Counter)
 
@@ -108,6 +125,12 @@ class Connections:
             self._by_address[gone.address] -= 1
             if not self._by_address[gone.address]:
                 del self._by_address[gone.address]
+
+    def parsed(self, began: float, ended: float) -> float:
+        """Count time spent parsing; for how many seconds whose bytes they were is not to be read."""
+        self._paid_until = max(self._paid_until, began) + (ended - began) / PARSING_SHARE
+        pause = self._paid_until - ended
+        return min(pause, LONGEST_PAUSE) if pause > PARSING_CREDIT else 0.0
 
     def _close_idlest(self, among: list[Connection]) -> bool:
         idle = min((one for one in among if not one.busy), key=lambda one: one.since, default=None)

@@ -1,6 +1,7 @@
 """The interface for other programs, on `api.listen`: pings in, copies and status out."""
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 from email.utils import formatdate
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from crawld.api.access import Access, guarded_by
@@ -45,6 +47,9 @@ COPY_HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 """A copy is somebody else's page: shown in a browser it runs nothing, loads nothing and has no origin."""
+log = logging.getLogger(__name__)
+log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+"""What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
 INBOX = web.AppKey("inbox", Inbox)
 COPIES = web.AppKey("copies", Copies)
 SERVED = web.AppKey("served", asyncio.Semaphore)
@@ -78,7 +83,7 @@ async def _get_indexnow(request: web.Request) -> web.Response:
 
 async def _post_indexnow(request: web.Request) -> web.Response:
     async with _place(request.app[READING]):
-        body = await read_body(request, INDEXNOW_BYTES)
+        body = await read_body(request, INDEXNOW_BYTES, in_chunks=False)
         status, said = request.app[INBOX].post_indexnow(body)
     return web.json_response(dict(said), status=status)
 
@@ -91,7 +96,7 @@ async def _confirm(request: web.Request) -> web.Response:
 async def _deliver(request: web.Request) -> web.Response:
     headers = {name.lower(): value for name, value in request.headers.items()}
     async with _place(request.app[READING]):
-        body = await read_body(request, DELIVERY_BYTES)
+        body = await read_body(request, DELIVERY_BYTES, in_chunks=False)
         status, text = request.app[INBOX].deliver(request.match_info["token"], body, headers)
     return web.Response(status=status, text=text)
 
@@ -176,7 +181,9 @@ class PublicServer:
             self._app(connections.note),
             access_log=None,
             shutdown_timeout=1.0,
-            lingering_time=1.0,
+            lingering_time=0.2,
+            logger=log,
+            read_bufsize=RECEIVE_BYTES,
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_HEADER,
             max_headers=MOST_HEADERS,

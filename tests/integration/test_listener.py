@@ -152,13 +152,17 @@ async def test_bodies_are_refused_before_they_are_read(tmp_path: Path) -> None:
         assert b" 413 " in said
         assert b"2,097,152 bytes" in said
 
-        async def endless() -> AsyncIterator[bytes]:
-            for _ in range(80):
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(90):
                 yield b" " * 65_536
 
-        with pytest.raises((aiohttp.ClientError, AssertionError)):  # it may be closed before we read the answer
-            async with session.post("/indexnow", data=endless()) as answered:
-                assert answered.status != 413
+        said = await raw(port, b"POST /indexnow HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert b" 411 " in said
+        try:
+            async with session.post("/signals", data=pieces(), headers=bearer(tmp_path)) as answered:
+                assert answered.status == 413
+        except aiohttp.ClientConnectionError:
+            pass  # closed before we had sent it all
         packed = gzip.compress(b"[]")
         headers = bearer(tmp_path) | {"Content-Encoding": "gzip"}
         async with session.post("/signals", data=packed, headers=headers) as answered:

@@ -13,7 +13,7 @@ for each request; `feed_data` gets each parsed head with its body's reader; a re
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
+from time import thread_time
 from typing import Any, cast
 
 import aiohttp
@@ -30,7 +30,7 @@ FRAMING_SHARE = 0.25
 """Framing allowed beyond that for each byte of body: chunks may have 24 bytes on average, however many they are."""
 PIECE = 8_192
 """Bytes given to the parser at once: the worst of them, chunks of one byte, take it some milliseconds."""
-FIRST_PIECE, SMALLEST_PIECE = 2_048, 512
+FIRST_PIECE, SMALLEST_PIECE = 1_024, 512
 """Pieces begin small, shrink where a step takes long, and grow while it does not."""
 STEP_SECONDS = 0.001
 """What one step of parsing should take; then the loop serves others."""
@@ -38,6 +38,8 @@ FREE_SECONDS = 0.003
 """An answer that costs no more is parsed as it arrives, without turns: some fifty small reads."""
 FREE_SECONDS_PER_BYTE = 5e-9
 """What a byte of body may cost beyond that: four times what a long body costs that arrives in large reads."""
+SLOW_BYTE = 2e-7
+"""An answer with a piece that takes longer per byte has no free seconds left: honest heads take a quarter of that."""
 WAKE_SECONDS = 0.00005
 """What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
 RECEIVED_AT_ONCE = 65_536
@@ -154,7 +156,7 @@ class BoundedConnection(ResponseHandler):
         self.host = ""
         self._valve: _Valve | None = None
         self._waiting = b""  # received, not parsed yet
-        self._in_line = False
+        self._in_line = self._enough = False
         self._lost: tuple[BaseException | None] | None = None  # why the connection ended, told after `_waiting`
         self._begin_answer()
 
@@ -188,6 +190,17 @@ class BoundedConnection(ResponseHandler):
             return
         self._body = body
         super().feed_data(data, size)
+
+    def pause_reading(self) -> None:
+        """The reader of the body has enough for now."""
+        self._enough = True
+        super().pause_reading()
+
+    def resume_reading(self, *given: Any, **named: Any) -> None:
+        """The reader takes more. It says so with every chunk it takes, and only the first time means something."""
+        if self._enough:
+            self._enough = False
+            super().resume_reading(*given, **named)
 
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived, unless this answer has cost so much that it waits for its turn."""
@@ -232,7 +245,7 @@ class BoundedConnection(ResponseHandler):
 
     def _step(self) -> float:
         """Parse pieces until the step has taken its time; what is left over waits in line."""
-        began = perf_counter()
+        began = thread_time()
         spent = 0.0
         while self._waiting and spent < STEP_SECONDS and (self._valve is None or self._valve.wanted):
             piece, self._waiting = self._waiting[: self._piece], self._waiting[self._piece :]
@@ -241,8 +254,11 @@ class BoundedConnection(ResponseHandler):
             super().data_received(piece)
             if not self._within_bounds():
                 break
-            spent = perf_counter() - began
+            spent = thread_time() - began
             self._size_pieces(spent - before)
+            if len(piece) >= SMALLEST_PIECE and spent - before > SLOW_BYTE * len(piece):
+                self._spent += FREE_SECONDS
+                break
         self._spent += spent
         if self._waiting:
             self._go_on()

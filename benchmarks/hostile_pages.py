@@ -9,6 +9,7 @@ from tests.behaviours import answer, bomb
 
 HOSTS = 20
 VERSIONS = 8
+REVISITS = 40.0  # seconds in which a page that changes comes up several times
 ON_THE_LOOP, LARGE, LARGEST = 92_000, 500_000, 9_900_000  # bytes; the last is just below fetch.max_bytes
 WORDS = [f"w{number:x}" for number in range(5000)]
 
@@ -112,24 +113,28 @@ PAGE_ATTACKS = (
         "Pages of 5 KB and 90 KB keep their words and put them into another order at every fetch.",
         one_page_each(HOSTS),
         _pages(lambda: (*_words_moved(5_000, 1), *_words_moved(90_000, 30))),
+        least_seconds=REVISITS,
     ),
     Attack(
         "second_look_places",
         "Pages of 5 KB hold a hundred blocks whose words move at every fetch.",
         one_page_each(HOSTS),
         _pages(lambda: _words_moved(5_000, 100)),
+        least_seconds=REVISITS,
     ),
     Attack(
         "blocks",
         "Pages of 10,000 blocks, a third of which moves and a third of which is new at every fetch.",
         one_page_each(HOSTS),
         _pages(lambda: _blocks_moved(10_000)),
+        least_seconds=REVISITS,
     ),
     Attack(
         "blocks_repeated",
         "Pages of 10,000 blocks drawn anew from fifty at every fetch: no block is unique.",
         one_page_each(HOSTS),
         _pages(lambda: _blocks_repeated(10_000)),
+        least_seconds=REVISITS,
     ),
     Attack(
         "html_attributes",
@@ -172,6 +177,7 @@ PAGE_ATTACKS = (
         "Pages of plain words that all look like dates, counters and prices, other ones at every fetch.",
         one_page_each(HOSTS),
         _pages(lambda: map(_dates, range(VERSIONS))),
+        least_seconds=REVISITS,
     ),
     Attack(
         "gzip_body",

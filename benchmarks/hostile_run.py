@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from benchmarks.hostile_attack import Door
 from benchmarks.hostile_figures import oldest_uncommitted, percentile
@@ -22,6 +23,7 @@ from tests.process import Running, daemon, settings
 
 PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
 MIN_INTERVAL = 5.0
+LEARNING = 10  # times the rate while good pages are learnt: politeness is the limit then, also for sitemaps
 MOST_ALLOWANCE = 0.25  # of the calm rate, for hostile pages
 SETTLE = 4.0  # seconds of calm before an attack
 DRAIN = 2.0  # seconds after the run in which its last crawls may become visible
@@ -55,25 +57,17 @@ class Bench:
         )
 
     async def learn_good_pages(self) -> None:
-        """Let a daemon see every good page, at the pace that politeness allows."""
+        """Let a daemon see every good page, and that no good host has a sitemap, at the pace that politeness allows."""
         self.folder.mkdir(exist_ok=True)
-        file = self._settings(self.folder, HOSTS_PER_RATE * self.rate, _free_port())
+        file = self._settings(self.folder, LEARNING * self.rate, _free_port())
+        unseen = {*self._good_urls, *(urljoin(url, "/sitemap.xml") for url in self._good_urls)}
         async with daemon("--config", str(file), cwd=self.folder) as running:
-            async with asyncio.timeout(10 * self.pages_per_rate):
-                while self._unseen():
+            async with asyncio.timeout(20 * self.pages_per_rate):
+                while unseen:
                     await asyncio.sleep(1.0)
                     assert running.process.returncode is None, "\n".join(running.log)
+                    unseen -= {url for _, url in await self.good.asked()}
             await running.end()
-        await self.good.asked()
-
-    def _unseen(self) -> bool:
-        with (
-            contextlib.suppress(sqlite3.Error),  # there is no database yet
-            contextlib.closing(sqlite3.connect(f"file:{self.folder}/x.db?mode=ro", uri=True)) as db,
-        ):
-            (seen,) = db.execute("SELECT count(*) FROM pages WHERE last_success IS NOT NULL").fetchone()
-            return bool(seen < len(self._good_urls))
-        return True
 
     async def measure(self, attacks: Sequence[str], seconds: float, most: int | None = None) -> dict[str, Any]:
         """Run these attacks at once, with so many pages of each at most; none: a calm run."""

@@ -82,6 +82,11 @@ class Attack:
     least_seconds: float = 0.0  # attacks that fill something up need time to do so
 
 
+def long_name(characters: int) -> str:
+    """A URL whose host is one label of so many combining marks, which nobody can look up but a parser may encode."""
+    return "http://a" + "".join(chr(0x300 + number % 50) for number in range(characters)) + ".example/"
+
+
 def one_page_each(hosts: int, path: str = "/p/0") -> Callable[[Web], Sequence[str]]:
     """Pages: one on each of so many hosts."""
     return lambda web: [web.url(path, host) for host in range(hosts)]

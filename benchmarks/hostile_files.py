@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from random import Random
 
-from benchmarks.hostile_attack import Answers, Attack, Web, in_turn, one_page_each
+from benchmarks.hostile_attack import Answers, Attack, Web, in_turn, long_name, one_page_each
 from tests.behaviours import answer
 from tests.site import Behaviour, Visit
 
@@ -199,9 +199,15 @@ FILE_ATTACKS = (
     ),
     Attack(
         "idn_sitemap",
-        "Sitemaps of 50,000 addresses with long international names.",
+        "Sitemaps of 50,000 addresses with international names, or of 2,000 that are as long as a URL may be.",
         one_page_each(HOSTS),
-        _sitemaps(lambda: _gz(_urlset(_idn(50_000)))),
+        _sitemaps(lambda: _gz(_urlset(_idn(50_000))), lambda: _gz(_urlset(_entries(2_000, long_name(7_900) + "{}")))),
+    ),
+    Attack(
+        "robots_idn",
+        "Forty hosts have a robots.txt whose Sitemap lines are international names as long as a URL may be.",
+        one_page_each(40),
+        _robots(lambda: [f"Sitemap: {long_name(7_900)}\n" * 30]),
     ),
     Attack(
         "links_entry",

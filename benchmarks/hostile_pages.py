@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from benchmarks.hostile_attack import Answers, Attack, in_turn, one_page_each
+from benchmarks.hostile_attack import Answers, Attack, in_turn, long_name, one_page_each
 from tests.behaviours import answer, bomb
 
 HOSTS = 20
@@ -162,13 +162,14 @@ PAGE_ATTACKS = (
     ),
     Attack(
         "html_links",
-        "Pages whose heads are full of links to feeds, half of them never closed.",
+        "Pages whose heads are full of links to feeds: never closed, many, or with long international names.",
         one_page_each(HOSTS),
         _pages(
             lambda: [
                 _filled("<link rel=alternate type=application/rss+xml href=//a.b/c ", ON_THE_LOOP),
                 _filled("<link a=" + "x" * 1_990 + "<", ON_THE_LOOP),
                 _filled("<link rel=alternate type=application/rss+xml href=/feed/x>", ON_THE_LOOP),
+                _filled(f"<link rel=alternate type=application/rss+xml href={long_name(1_900)}>", ON_THE_LOOP),
             ]
         ),
     ),

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 
-from benchmarks.hostile_attack import Attack, Door
+from benchmarks.hostile_attack import Attack, Door, long_name
 
 CONNECTIONS = 1_000
 PAUSE = 0.2  # seconds between two pings
@@ -20,7 +20,8 @@ async def _again_and_again(door: Door, path: str, *bodies: bytes) -> None:
 
 async def _idn(door: Door) -> None:
     names = [f"http://{'ü' * 40}{number}.{'ö' * 50}.example/" for number in range(10_000)]
-    await _again_and_again(door, "/signals", json.dumps(names, ensure_ascii=False).encode())
+    long = [long_name(7_900) for _ in range(140)]
+    await _again_and_again(door, "/signals", *(json.dumps(one, ensure_ascii=False).encode() for one in (names, long)))
 
 
 async def _deep(door: Door) -> None:
@@ -65,7 +66,11 @@ async def _connections(door: Door) -> None:
 
 
 PUSH_ATTACKS = (
-    Attack("ping_idn", "Pings of 2 MB name 10,000 addresses with international names.", push=_idn),
+    Attack(
+        "ping_idn",
+        "Pings of 2 MB name 10,000 international addresses, or 140 that are as long as a URL may be.",
+        push=_idn,
+    ),
     Attack("ping_deep", "Pings are JSON of two million brackets, nested objects, escapes and odd dates.", push=_deep),
     Attack("indexnow_idn", "IndexNow pings name 10,000 foreign addresses, each time with another key.", push=_indexnow),
     Attack("websub_unknown", "Feeds of 3 MB are delivered for a subscription that does not exist.", push=_websub),

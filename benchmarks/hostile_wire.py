@@ -2,11 +2,12 @@
 
 import asyncio
 
-from benchmarks.hostile_attack import Attack, Web, in_turn, one_page_each
+from benchmarks.hostile_attack import Attack, Web, in_turn, long_name, one_page_each
 from tests.behaviours import answer
 from tests.site import Behaviour, Visit
 
 HOSTS = 20
+_REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: "
 START = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
@@ -16,7 +17,7 @@ def _flow(head: bytes, unit: bytes, most: int, pause: float = 0.0) -> Behaviour:
     async def behave(visit: Visit) -> None:
         visit.keep = False
         await visit.write(head)
-        for _ in range(most // len(unit)):
+        for _ in range(most // len(unit) if unit else 0):
             await visit.write(unit)
             await asyncio.sleep(pause)
 
@@ -114,6 +115,12 @@ WIRE_ATTACKS = (
         "Forty pages lead over five fresh hosts each, and their text changes at every visit.",
         one_page_each(40),
         _chains,
+    ),
+    Attack(
+        "redirect_idn",
+        "Pages redirect to an international name of 4,000 characters.",
+        one_page_each(HOSTS),
+        lambda _: {"p": _flow(_REDIRECT + long_name(4_000).encode() + b"\r\nContent-Length: 0\r\n\r\n", b"", 0)},
     ),
     Attack(
         "dead_hosts",

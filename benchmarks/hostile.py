@@ -11,7 +11,8 @@ Settings are the defaults but for `bandwidth`, `min_interval` (5 s, so that chan
 attack the bandwidth is raised by what its pages may fairly have: one request each `min_interval`, a quarter of the calm
 rate at most. So whatever the good pages lose is lost to more requests than that, to stalls, or to places taken up.
 
-- good_share: requests for good pages by the good site's log, a second, as a share of those of the calm run
+- good_share: requests for good pages by the good site's log, a second, as a share of those in the seconds before the
+  attack: what else the machine does at that time slows both
 - longest_silence_ms: the longest wait for an answer of the control socket
 - oldest_uncommitted_ms: the longest time from a good page's request at the site to its crawl visible in the database
 - extra_memory_mb: the most memory of the daemon and its child processes, above the most of the calm run

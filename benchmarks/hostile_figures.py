@@ -8,9 +8,9 @@ from benchmarks.hostile_watch import Watched
 
 CLOCKS_DIFFER = 0.05  # seconds between the site's note of a request and the daemon's of its beginning
 COLUMNS = {
-    "name": 22, "good_share": 10, "good_per_second": 15, "hostile_per_second": 18, "longest_silence_ms": 18,
-    "silence_p99_ms": 14, "oldest_uncommitted_ms": 21, "extra_memory_mb": 15, "machine_stall_ms": 16,
-    "poisoned_signals": 16, "internal_errors": 15, "ended": 14,
+    "name": 22, "good_share": 10, "good_per_second": 15, "calm_per_second": 15, "hostile_per_second": 18,
+    "longest_silence_ms": 18, "silence_p99_ms": 14, "oldest_uncommitted_ms": 21, "extra_memory_mb": 15,
+    "machine_stall_ms": 16, "poisoned_signals": 16, "internal_errors": 15, "ended": 14,
 }  # fmt: skip
 """Widths of the table's columns."""
 
@@ -47,8 +47,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def share_of(measured: Mapping[str, Any], calm: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of an attack with what only a comparison with the calm run tells."""
-    share = measured["good_per_second"] / max(calm["good_per_second"], 1e-9)
+    """The figures of an attack beside the calm just before it, and its memory beside that of the calm run."""
+    share = measured["good_per_second"] / max(measured["calm_per_second"], 1e-9)
     extra = measured["memory_mb"] - calm["memory_mb"]
     return dict(measured) | {"good_share": round(share, 3), "extra_memory_mb": round(extra, 1)}
 

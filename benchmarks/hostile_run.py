@@ -25,7 +25,8 @@ PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request 
 MIN_INTERVAL = 5.0
 LEARNING = 10  # times the rate while good pages are learnt: politeness is the limit then, also for sitemaps
 MOST_ALLOWANCE = 0.25  # of the calm rate, for hostile pages
-SETTLE = 4.0  # seconds of calm before an attack
+SETTLE = 4.0  # seconds after the start, in which robots.txt of the good hosts are asked for again
+CALM = 5.0  # seconds before an attack in which good requests are counted
 DRAIN = 2.0  # seconds after the run in which its last crawls may become visible
 END_WITHIN = 15.0
 BYTES_AT_ONCE = 200_000  # of URLs given to the control socket in one request
@@ -84,6 +85,9 @@ class Bench:
             running = await stack.enter_async_context(daemon("--config", str(file), cwd=place))
             await _until_open(place / "x.db.sock", running)
             await asyncio.sleep(SETTLE)
+            await self.good.asked()
+            await asyncio.sleep(CALM)
+            calm = _of_good_pages(await self.good.asked())
             watching = await stack.enter_async_context(watcher(place / "x.db", running.process.pid))
             await self.good.asked()
             await hostile.asked()
@@ -98,10 +102,12 @@ class Bench:
             alive = running.process.returncode is None
             for task in work:
                 task.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
+            for failed in await asyncio.gather(*work, return_exceptions=True):
+                if isinstance(failed, Exception) and not isinstance(failed, OSError):  # a dead daemon takes nothing
+                    raise failed
             status = await _end(running)
-        good = [(at, url) for at, url in asked if "/page/" in url]
-        measured = _figures(good, watched, began, ended, seconds)
+        measured = _figures(_of_good_pages(asked), watched, began, ended, seconds)
+        measured["calm_per_second"] = round(len(calm) / CALM, 2)
         measured["hostile_per_second"] = round(len(hostile_asked) / (ended - began), 1)
         measured["poisoned_signals"] = _poisoned(place / "x.db")
         measured["internal_errors"] = sum("internal error" in line.lower() for line in running.log)
@@ -131,6 +137,11 @@ async def bench(folder: Path, rate: float, pages_per_rate: int = PAGES_PER_RATE)
         made = Bench(folder, rate, good, pages_per_rate)
         await made.learn_good_pages()
         yield made
+
+
+def _of_good_pages(asked: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The requests for pages, without robots.txt and sitemaps."""
+    return [(at, url) for at, url in asked if "/page/" in url]
 
 
 def _figures(

@@ -28,10 +28,10 @@ def test_uncommitted_time(asked: list[float], crawls: list[tuple[str, float, flo
     assert oldest_uncommitted([(at, URL) for at in asked], watched, 20.0) == pytest.approx(expected)
 
 
-def test_share_and_memory_are_compared_with_the_calm_run() -> None:
+def test_requests_are_compared_with_the_seconds_before_and_memory_with_the_calm_run() -> None:
     """What is left of the good requests, and what memory came on top."""
-    calm, attacked = {"good_per_second": 80.0, "memory_mb": 100.0}, {"good_per_second": 60.0, "memory_mb": 130.5}
-    found = share_of(attacked, calm)
+    attacked = {"good_per_second": 60.0, "calm_per_second": 80.0, "memory_mb": 130.5}
+    found = share_of(attacked, {"good_per_second": 90.0, "calm_per_second": 95.0, "memory_mb": 100.0})
     assert (found["good_share"], found["extra_memory_mb"]) == (0.75, 30.5)
 
 

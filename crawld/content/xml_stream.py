@@ -195,10 +195,8 @@ def read_entries(body: bytes, names: Sequence[str], new_taker: Callable[[], AnyT
 
 
 def _give(taker: Taker, elements: Iterator[Element]) -> None:
-    taken = 0
-    for element in elements:
-        taken += 1
-        if taken > MOST_TAKEN:
+    for taken, element in enumerate(elements):
+        if taken >= MOST_TAKEN:
             raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_TAKEN:,} elements that matter")
         if not taker.take(element):
             break

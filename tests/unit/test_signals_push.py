@@ -13,14 +13,8 @@ from crawld.model.page import Page
 from crawld.model.push import PushAnswer
 from crawld.model.signal import Source
 from crawld.signals.matching import PageIndex
-from crawld.signals.push_inbox import (
-    DENIAL_HOLDS,
-    KEY_HOLDS,
-    MOST_BYTES,
-    MOST_PENDING,
-    MOST_URLS,
-    PushInbox,
-)
+from crawld.signals.pings import MOST_BYTES, MOST_URLS
+from crawld.signals.push_inbox import DENIAL_HOLDS, KEY_HOLDS, MOST_PENDING, PushInbox
 from crawld.signals.watcher import Known
 
 NOW = 1_790_000_000.0
@@ -112,13 +106,14 @@ def test_indexnow_counts_once_the_host_vouches_for_the_key() -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Fetched("u", 404),
-        Fetched("u", 200, b"another key"),
-        FetchFailed("u", Trouble.TIMEOUT, Scope.HOST),
+        Fetched("https://a.org/k.txt", 404),
+        Fetched("https://a.org/k.txt", 200, b"another key"),
+        Fetched("https://evil.example/k.txt", 200, KEY.encode()),
+        FetchFailed("https://a.org/k.txt", Trouble.TIMEOUT, Scope.HOST),
     ],
 )
 def test_a_key_the_host_denies_counts_for_nothing(outcome: Fetched | FetchFailed) -> None:
-    """Pings with a key that is not served are refused for an hour."""
+    """Pings with a key that the host does not serve itself are refused for an hour."""
     box = inbox()
     check = indexnow(box, ["https://a.org/1"]).check
     assert check is not None

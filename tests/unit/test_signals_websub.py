@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from itertools import count
 
-from crawld.interfaces import Hubs, Poll
+from crawld.interfaces import Hubs, Poll, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
@@ -31,7 +31,7 @@ class Desk:
     def __init__(self, hub: str = "https://hub.org/") -> None:
         pages = PageIndex()
         pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(5)])
-        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]))
+        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]), lambda _: True)
         self.listener.watch_given(NOW)
         self.poll(NOW, 1)
         secrets = (f"secret {i}" for i in count())
@@ -44,7 +44,7 @@ class Desk:
         """Poll the feed; the pages signalled."""
         (request,) = self.listener.due(now)
         reading = self.listener.reader(request)(Fetched(FEED, 200, feed(*pages)), now)
-        return [signal.page_id for signal in self.listener.finish(request, reading, now).signals]
+        return [signal.page_id for signal in at_once(self.listener.finish(request, reading, now)).signals]
 
     def subscribe(self, now: float = NOW) -> Request:
         """Ask the hub."""

@@ -226,8 +226,7 @@ class Listener:
         if file is None or reading.listed is None or reading.difference is None or reading.trouble is not None:
             return PollResult((), summary=reading.trouble or "nothing delivered")
         finding = yield from self._compared(file, reading.listed, reading.difference, Source.WEBSUB, now)
-        signals = yield from self._unheard(finding)
-        useful = sum(not signal.stale for signal in signals)
+        signals, useful = yield from self._unheard(finding)
         return PollResult(
             polls=[Poll(file.exported(), polls=0)],
             signals=signals,
@@ -255,8 +254,7 @@ class Listener:
         file.size, file.entries = reading.size, len(listed.keys) + len(reading.children)
         first = not file.baseline
         finding = yield from self._compared(file, listed, difference, file.source, now)
-        signals = yield from self._unheard(finding)
-        useful = sum(not signal.stale for signal in signals)
+        signals, useful = yield from self._unheard(finding)
         walk = yield from indexes.walk(self.schedule, file, reading, now)
         file.changes += bool(finding.moved or finding.new or walk.news or first)
         file.signals += useful
@@ -282,20 +280,22 @@ class Listener:
         delay = self._listening.delay
         return delay.get(source, 0.0) if isinstance(delay, dict) else delay
 
-    def _unheard(self, finding: Finding) -> Slices[list[Signal]]:
-        """The signals that another file has not given before with the very same time."""
-        news = []
+    def _unheard(self, finding: Finding) -> Slices[tuple[list[Signal], int]]:
+        """The signals that another file has not given before with the very same time, and how many are not stale."""
+        news: list[Signal] = []
+        useful = 0
         for number, (signal, stamp) in enumerate(zip(finding.signals, finding.stamps, strict=True), 1):
             heard = (signal.page_id, signal.source)
             before = self._recent.get(heard, self._less_recent.get(heard))
             if stamp == 0 or before != stamp:
                 self._recent[heard] = stamp
                 news.append(signal)
+                useful += not signal.stale
             if len(self._recent) >= MOST_RECENT:
                 self._recent, self._less_recent = {}, self._recent
             if number % SIGNALS_AT_ONCE == 0:
                 yield
-        return news
+        return news, useful
 
     def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
         discovery = self._listening.discovery
@@ -333,7 +333,7 @@ def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
 def _summary(finding: Finding, listed: Listed, useful: int, stale: int) -> str:
     parts = {
         "entries": len(listed.keys),
-        "ours": len(np.unique(finding.pages)),
+        "ours": len(finding.pages),
         "moved": finding.moved,
         "new": finding.new,
     }

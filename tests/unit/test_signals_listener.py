@@ -1,5 +1,6 @@
 """The listener: what is polled when, and what an answer leads to."""
 
+import pickle
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -24,6 +25,7 @@ from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
 from crawld.signals.planting import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST
 from crawld.signals.schedule import PollSchedule
+from crawld.signals.watcher import FOUND_AT_ONCE
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -356,3 +358,18 @@ def test_the_listener_fits_its_contract() -> None:
     """The drivers' view of signal sources is what the listener offers."""
     sources: SignalSources = Desk().listener
     assert not list(sources.due(NOW))
+
+
+def test_a_large_file_is_taken_in_slices_and_sent_as_columns() -> None:
+    """Of a large file no address travels unless discovery wants it, and each slice looks at few entries."""
+    rows = [(f"/{i}", NOW - 99 * HOUR) for i in range(20_000)]
+    for scope, most in (((), 50), (("https://a.org/",), 100)):
+        desk = Desk(Listening(discovery=Discovery(scope, 5)))
+        desk.listener.found(ROBOTS, [SITEMAP], NOW)
+        (request,) = desk.listener.due(NOW)
+        read = pickle.loads(pickle.dumps(desk.listener.reader(request)))
+        packed = pickle.dumps(read(Fetched(SITEMAP, 200, urlset(*rows)), NOW))
+        assert len(packed) < most * len(rows)
+        slices = desk.listener.finish(request, pickle.loads(packed), NOW)
+        assert sum(1 for _ in slices) >= len(rows) // FOUND_AT_ONCE
+        assert desk.file().entries == len(rows)

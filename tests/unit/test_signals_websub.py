@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import pickle
 from itertools import count
 
 from crawld.interfaces import Hubs, Poll, at_once
@@ -187,3 +188,16 @@ def test_signatures_follow_the_protocol() -> None:
         assert name in hashlib.algorithms_guaranteed
         body = feed(1)
         assert desk.subscriptions.deliver(token, body, signature(body, name), NOW + 1)[2] is not None
+
+
+def test_a_delivery_is_read_where_it_can_be_stopped() -> None:
+    """Accepting a delivery says how to read it in another process; what was read there is taken in afterwards."""
+    desk = Desk()
+    token = desk.confirmed()
+    body = feed(1, 2)
+    status, _, delivery = desk.subscriptions.accept(token, body, signature(body), NOW + 1)
+    assert status == 202
+    assert delivery is not None
+    reading = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(delivery.read))(NOW + 1)))
+    result = at_once(desk.subscriptions.take(delivery.url, reading, NOW + 1))
+    assert [signal.page_id for signal in result.signals] == [2]

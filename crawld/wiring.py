@@ -158,7 +158,7 @@ class Assembly:
             clock=self.clock,
         )
         self.pages = Pages()
-        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
+        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening(), self.pages.on_host)
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, self.workers)
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
@@ -292,7 +292,9 @@ class Assembly:
         await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
-        self.listener.restore(await self.store.sources())
+        if dropped := self.listener.restore(await self.store.sources()):
+            log.warning("sitemaps and feeds beyond the budgets are forgotten", extra={"files": len(dropped)})
+            await self.store.forget_sources(dropped)
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)
         for poll in self.listener.watch_given(self.clock.now()):
@@ -339,7 +341,7 @@ def _discovery(settings: Settings) -> Discovery | None:
     if not settings.discover:
         return None
     scopes = tuple(identity(site.site) for site in settings.discover)
-    return Discovery(lambda url: identity(url).startswith(scopes), max(site.limit for site in settings.discover))
+    return Discovery(scopes, max(site.limit for site in settings.discover))
 
 
 def build(

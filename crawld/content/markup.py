@@ -166,7 +166,8 @@ def _parse(data: bytes, *, deep: bool) -> Any | None:
 
 def _gathered(root: Any, elements: list[Any]) -> Any:
     """The elements that lie in none of the others, in the order of the page, moved into one of their own."""
-    chosen, inside = set(elements), set()
+    chosen = set(elements)
+    inside: set[Any] = set()
     outermost = []
     for element in root.iter():
         if element in chosen and element not in inside:

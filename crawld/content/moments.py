@@ -16,7 +16,7 @@ MOST_MOMENTS = 256
 """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
 LONGEST_BLOCK = 2_000
 """Blocks of more characters are running text, in which expressions of time are not looked for."""
-MOST_MISSES = 16
+MOST_MISSES = 8
 """A block in which so many times what looks like an expression of time is none was made to be slow: it names none."""
 UNIT_SECONDS = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
 DAY = 86_400
@@ -89,10 +89,7 @@ _EXPRESSION = re.compile(EXPRESSION, re.IGNORECASE)
 _MAY_MATCH = compile_linear(f"(?i){RELATIVE}|{_DATE}|{_CLOCK}".replace(r"\w", r"[\wа-яё]"))
 _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
-_SPACES = dict.fromkeys(
-    map(ord, "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"), " "
-)
-"""White space that the quick pattern, which reads bytes, does not know."""
+_WIDE_SPACE, _WIDE_DIGIT = re.compile(r"(?![\x00-\x7f])\s"), re.compile(r"(?![\x00-\x7f])\d")
 _PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
 """Letters that a match takes for others whatever their case, and that lower case leaves (İ becomes i with a dot)."""
 
@@ -132,8 +129,9 @@ def timed_block(text: str, at: float) -> tuple[str, tuple[int, ...]] | None:
 
 def _expressions(text: str) -> list[re.Match[str]]:
     """The expressions of time, each tried where the quick pattern says that one may begin, and nowhere else."""
-    plain = text.translate(_SPACES)
-    data, wide = plain.encode("utf-8", "replace"), not plain.isascii()
+    wide = not text.isascii()
+    plain = _plain(text) if wide else text
+    data = plain.encode("utf-8", "replace")
     found: list[re.Match[str]] = []
     misses, looked_at = 0, 0
     while misses < MOST_MISSES and (start := next_time(data, looked_at)) is not None:
@@ -145,6 +143,11 @@ def _expressions(text: str) -> list[re.Match[str]]:
             misses += 1
             looked_at = start + 1
     return found if misses < MOST_MISSES else []
+
+
+def _plain(text: str) -> str:
+    """The text with the spaces and digits that the quick pattern, which reads bytes, knows, one for one."""
+    return _WIDE_DIGIT.sub(lambda match: str(int(match.group())), _WIDE_SPACE.sub(" ", text))
 
 
 def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> bool:

@@ -7,6 +7,7 @@ goes beyond is compared by its bytes.
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 MOST_TAGS = 300_000
 """Tags that are read in a second or so."""
@@ -48,6 +49,7 @@ _LARGE_TAG = re.compile(
     % {b"s": _SPACE, b"n": CHEAP_ATTRIBUTES}
 )
 _TAG_NAMES = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]{0,20}")
+_CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p", b"<td", b"<th", b"<tr"})
 _VOID = (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param", b"source",
          b"track", b"wbr")  # fmt: skip
 _MARKED = (b"hidden", b"style", b"role", b"<aside", b"<header", b"<main", b"<nav", b"<footer", b"<article", b"<h1")
@@ -81,8 +83,22 @@ def is_readable_deep(body: bytes) -> bool:
     """Whether a page nested deeper than 256 levels can be read in time linear in its size."""
     if body.count(b"</") <= MOST_STRAY_ENDS:
         return True
-    names = Counter(_TAG_NAMES.findall(body.lower()))
+    tags = _TAG_NAMES.findall(body.lower())
+    names = Counter(tags)
+    names.subtract(_closed_by_the_next(tags))
     for void in _VOID:
         names.pop(b"<" + void, None)  # never open
     ends = ((name, count) for name, count in names.items() if name.startswith(b"</"))
     return sum(max(0, count - names.get(b"<" + name[2:], 0)) for name, count in ends) <= MOST_STRAY_ENDS
+
+
+def _closed_by_the_next(tags: Iterable[bytes]) -> Iterator[bytes]:
+    """The start tags whose element the next one of its name ended."""
+    is_open: set[bytes] = set()
+    for tag in tags:
+        if tag in _CLOSED_BY_THE_NEXT:
+            if tag in is_open:
+                yield tag
+            is_open.add(tag)
+        elif tag.startswith(b"</"):
+            is_open.discard(b"<" + tag[2:])

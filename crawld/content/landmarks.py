@@ -15,7 +15,7 @@ from lxml import etree
 
 from crawld.content.regions import CLOSE, OPEN
 
-MOST_MARKED = 10_000
+MOST_MARKED = 5_000
 """So many attributes of each name are looked at; the next element is taken as if it had none."""
 MOST_NAMED = 100
 """So many elements are recognised by id or class; what is around them is looked at for each."""

@@ -37,7 +37,7 @@ A page with content is far above both, so neither a small edit nor a longer menu
 """
 LONG = 500
 """Hidden text of so many characters, where next to nothing else is there, is what a script will show."""
-MOST_REGIONS = 10_000
+MOST_REGIONS = 5_000
 """So many parts of a page are told apart; a part that opens after them is taken for a piece of the one around it."""
 MAIN, UNFRAMED, SEEN = range(3)
 """How much is compared, from the narrowest selection to the widest; each holds those before it."""

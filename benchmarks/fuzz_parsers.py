@@ -10,7 +10,7 @@ from crawld.content.cookies import ChainCookies
 from crawld.content.cost import is_cheap
 from crawld.content.dates import read_date
 from crawld.content.digest import read_body
-from crawld.content.encodings import unpacker
+from crawld.content.encodings import unpack_body
 from crawld.content.feed import links_of_header, read_feed
 from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
@@ -102,12 +102,7 @@ def _robots(body: bytes) -> None:
 def _unpacked(body: bytes) -> None:
     for name in ("gzip", "deflate", "br", "zstd", "gzip, gzip"):
         try:
-            stream, left = unpacker(name), MOST_UNPACKED
-            for start in range(0, len(body), 65_536):
-                left -= len(stream.feed(body[start : start + 65_536], left))
-                if left <= 0:
-                    break
-            stream.finish()
+            unpack_body(body, name, MOST_UNPACKED)
         except ParseError:
             continue
 

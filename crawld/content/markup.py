@@ -42,6 +42,8 @@ MOST_SIBLINGS = 2_000
 """Selectors that count siblings take time by the square of their number."""
 MOST_CUTS = 20_000
 """What follows after so many blocks is one more block."""
+EVENED_AT_ONCE = 65_536
+"""Characters of a block whose white space is evened out at once."""
 _WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
 
 
@@ -67,6 +69,7 @@ _TEXT = etree.XSLT(
     )
 )
 _NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
+_SPACE = re.compile(r"\s")
 _KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _LOOKS_HTML = re.compile(
@@ -191,14 +194,29 @@ def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
         # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
         formatted = False
         if not block.isprintable() or "  " in block:
-            block = " ".join(block.split())
+            block = _evened(block)
             if formatted := _KEPT.search(block) is not None:
                 block = _with_spaces(block)
         if texts:
             block = erase(texts, block)
-            block = block if formatted else " ".join(block.split())
+            block = block if formatted else _evened(block)
         if block and not (formatted and block.isspace()):
             yield block
+
+
+def _evened(text: str) -> str:
+    """The text with single spaces, taken apart a stretch at a time: a word takes many times its letters in memory."""
+    if len(text) <= EVENED_AT_ONCE:
+        return " ".join(text.split())
+    stretches: list[str] = []
+    start = 0
+    while start < len(text):
+        space = _SPACE.search(text, start + EVENED_AT_ONCE)
+        end = space.start() if space else len(text)
+        if stretch := " ".join(text[start:end].split()):
+            stretches.append(stretch)
+        start = end
+    return " ".join(stretches)
 
 
 def _with_spaces(block: str) -> str:

@@ -2,7 +2,8 @@
 
 Queueing never waits. A batch that fails for a passing reason (locked, full, out of reach) is kept and tried again;
 whoever queues can read how far behind the writer is. A row that the database refuses for good is dropped alone,
-counted and logged, so that it does not take its neighbours with it.
+counted and logged, so that it does not take its neighbours with it. A database that is damaged ends the writing: what
+is queued stays queued, and closing says how much that was.
 """
 
 import asyncio
@@ -10,10 +11,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from crawld.errors import StoreError
+from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import Clock, Record
 from crawld.store.batch import Item
-from crawld.store.engine import is_passing
+from crawld.store.engine import is_damage, is_passing
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Writer:
         self._hurry = asyncio.Event()
         self._progress = asyncio.Condition()
         self._closing = False
+        self._damaged = False
         self._trouble: Exception | None = None
         self._trouble_since: float | None = None
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +76,10 @@ class Writer:
         self._task = asyncio.create_task(self._run(), name="store writer")
 
     def put(self, item: Item) -> bool:
-        """Queue an item; False where a queue twice full had to refuse it, which is counted and logged."""
+        """Queue an item; False where a queue twice full had to refuse it, which is counted and logged.
+
+        Where the database is damaged items are still queued, so that the end can say how many were not written.
+        """
         if self.backlog >= 2 * FULL_QUEUE or self._bytes >= 2 * FULL_QUEUE_BYTES:
             if self.lost % 1_000 == 0:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
@@ -91,6 +96,8 @@ class Writer:
         target, lost = self._queued, self.lost
         async with self._progress:
             while self._settled < target:
+                if self._damaged:
+                    raise DamagedError(f"the database is damaged: {self.trouble}")
                 if self._task is None or self._task.done():
                     raise StoreError("the store's writer is not running")
                 self._hurry.set()
@@ -108,7 +115,8 @@ class Writer:
         task, self._task = self._task, None
         await task
         if self.backlog:
-            raise StoreError(f"{self.backlog} queued rows could not be written: {self.trouble}")
+            kind = DamagedError if self._damaged else StoreError
+            raise kind(f"{self.backlog} queued rows could not be written: {self.trouble}")
 
     async def _run(self) -> None:
         while True:
@@ -141,9 +149,11 @@ class Writer:
             try:
                 await self._commit(items)
             except Exception as error:  # noqa: BLE001  told apart below, logged, and never lost
+                if is_damage(error):
+                    await self._stop_at_damage(items, error)
+                    return False
                 if not is_passing(error):
-                    await self._give_up(items, error)
-                    return True
+                    return await self._give_up(items, error)
                 if self._trouble is None:
                     log.warning("the store cannot be written, trying again: %s", getattr(error, "orig", error))
                     self._trouble_since = self._clock.now()
@@ -161,16 +171,27 @@ class Writer:
                 await self._settle(items)
                 return True
 
-    async def _give_up(self, items: list[Item], error: Exception) -> None:
-        """Halve a refused batch until the refused row stands alone; that one is lost."""
+    async def _give_up(self, items: list[Item], error: Exception) -> bool:
+        """Halve a refused batch until the refused row stands alone; that one is lost. False where writing has ended."""
         if len(items) > 1:
             middle = len(items) // 2
-            await self._write(items[:middle])
-            await self._write(items[middle:])
-            return
+            if not await self._write(items[:middle]):
+                self._queue.extend(items[middle:])  # counted as unwritten; nothing is written any more
+                return False
+            return await self._write(items[middle:])
         self.lost += 1
         log.error("a row was refused and is lost: %r", _shown(items[0]), exc_info=error)
         await self._settle(items)
+        return True
+
+    async def _stop_at_damage(self, items: list[Item], error: Exception) -> None:
+        """Write no more; whoever waits for a commit is told."""
+        self._queue.extendleft(reversed(items))
+        self._trouble = error
+        self._trouble_since = self._trouble_since or self._clock.now()
+        self._damaged = True
+        async with self._progress:
+            self._progress.notify_all()
 
     async def _settle(self, items: Iterable[Item]) -> None:
         for item in items:

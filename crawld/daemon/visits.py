@@ -5,8 +5,8 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ParamSpec, TypeVar
 
+from crawld.content.cost import is_cheap
 from crawld.content.digest import Reading, read_again
 from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
@@ -18,9 +18,11 @@ from crawld.daemon.judge import (
     comparable,
     digested_again,
     is_pair,
+    is_simple,
     judge,
     learn_from_pair,
     read,
+    read_apart,
     wants_second_look,
 )
 from crawld.daemon.pages import Pages
@@ -34,11 +36,9 @@ from crawld.model.url import host_of
 from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
-P = ParamSpec("P")
-T = TypeVar("T")
 
-SMALL_BODY = 4096
-"""Bytes up to which a body is read in place: whatever they are, they take no longer than some milliseconds."""
+HASHED_IN_PLACE = 1_000_000
+"""Bytes up to which a body is hashed on the event loop: a millisecond or two."""
 DISTRUST_304 = 30 * 86400.0
 FAULT_WAIT = 60.0
 """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
@@ -115,25 +115,25 @@ class Visits:
         rule = self.rule_for(page.url)
         if memory is not None and not comparable(memory, rule):
             copy = await self.store.copy(page.id)
-            memory = await self._off_loop(page, copy, digested_again, memory, copy, rule)
+            if copy is None or is_cheap(copy):
+                memory = digested_again(memory, copy, rule)
+            else:
+                memory = await self.workers.run(page.host, digested_again, memory, copy, rule)
         return await self._read_body(page, outcome, memory, rule, at), memory
 
     async def _read_body(
         self, page: Page, outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float
     ) -> Reading:
-        """Read a body, in place where its bytes are those of last time."""
-        known = memory.digest if memory is not None else None
-        if (same := read_again(outcome.body, rule, known)) is not None:
+        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker."""
+        body, known = outcome.body, memory.digest if memory is not None else None
+        if len(body) <= HASHED_IN_PLACE and (same := read_again(body, rule, known)) is not None:
             return same
-        return await self._off_loop(page, outcome.body, read, outcome, memory, rule, at)
-
-    async def _off_loop(
-        self, page: Page, body: bytes | None, work: Callable[P, T], *given: P.args, **named: P.kwargs
-    ) -> T:
-        """Do work on a body in a worker, but for a small one; TooCostlyError where it exceeds a limit."""
-        if body is None or len(body) <= SMALL_BODY:
-            return work(*given, **named)
-        return await self.workers.run(page.host, work, *given, **named)
+        if is_cheap(body):
+            reading = read(outcome, memory, rule, at)
+            if is_simple(reading, memory):
+                return reading
+        content_type = outcome.headers.get("content-type")
+        return await self.workers.run(page.host, read_apart, outcome.url, body, content_type, memory, rule, at)
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
@@ -159,7 +159,7 @@ class Visits:
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         try:
-            second = await self._read_body(page, again, None, self.rule_for(page.url), second_at)
+            second = await self._read_body(page, again, judgement.memory, self.rule_for(page.url), second_at)
         except TooCostlyError:
             return judgement  # what the second fetch would have told stays unknown
         log.info("second look", extra={"url": page.url})
@@ -221,7 +221,7 @@ class Visits:
         else:
             self.scheduler.release(page.id, wait)
         if judgement.verdict is Verdict.NEW or back:
-            self._look_for_feeds(outcome)
+            self._look_for_feeds(outcome, judgement)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
 
@@ -239,13 +239,14 @@ class Visits:
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
 
-    def _look_for_feeds(self, outcome: Outcome) -> None:
+    def _look_for_feeds(self, outcome: Outcome, judgement: Judgement) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
         Whoever answered names them: a redirect may have led to another host.
         """
         if self.sender.polls is not None and isinstance(outcome, Fetched):
-            self.sender.polls.found_feeds(outcome.url, feed_links(outcome.body, outcome.url), self.clock.now())
+            feeds = judgement.feeds if judgement.feeds is not None else feed_links(outcome.body, outcome.url)
+            self.sender.polls.found_feeds(outcome.url, feeds, self.clock.now())
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

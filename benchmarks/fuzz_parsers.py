@@ -21,6 +21,7 @@ from crawld.content.sitemap import read_sitemap
 from crawld.daemon.frames import learn_visit
 from crawld.daemon.judge import judge, learn_from_pair, read, read_apart
 from crawld.errors import ParseError
+from crawld.interfaces import at_once
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
 from crawld.signals.matching import PageIndex
@@ -134,8 +135,8 @@ def _cookies(body: bytes) -> None:
 
 def _pings(body: bytes) -> None:
     inbox = PushInbox(Known(PageIndex(), lambda _: math.nan))
-    inbox.post_signals(body, NOW)
-    inbox.post_indexnow(body, NOW)
+    at_once(inbox.take(inbox.read_signals(body, NOW), NOW))
+    at_once(inbox.take(inbox.read_indexnow(body), NOW))
     inbox.get_indexnow({"url": body[:LONGEST_LINE].decode("utf-8", "replace"), "key": "12345678"}, NOW)
 
 

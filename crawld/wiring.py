@@ -260,7 +260,7 @@ class Assembly:
                 self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.listener.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, hubs)
+        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs)
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             most = max(site.limit for site in sites)

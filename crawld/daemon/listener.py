@@ -136,11 +136,6 @@ class Polls:
             await asyncio.sleep(0)
         await self.take_all(result.signals)
 
-    def take_result(self, result: PollResult) -> None:
-        """Record what was decided of a file, at once."""
-        self._keep(result.polls)
-        self.take(result.signals)
-
     async def take_all(self, signals: Sequence[Signal]) -> None:
         """Take any number of signals, some at a time."""
         for start in range(0, len(signals), TAKEN_AT_ONCE):

@@ -23,7 +23,8 @@ from crawld.content.feed import links_of_header, read_feed
 from crawld.content.feed_links import feed_links
 from crawld.content.headers import http_date, if_none_match
 from crawld.content.listing import UnreadableError
-from crawld.content.robots import parse_robots, robots_text
+from crawld.content.robots import read_robots
+from crawld.content.robots_match import RuleMatcher
 from crawld.content.sitemap import read_sitemap
 from crawld.errors import ParseError
 
@@ -89,8 +90,9 @@ TOKENS: tuple[bytes, ...] = (
 
 
 def _robots(body: bytes) -> None:
-    rules = parse_robots(robots_text(body), "https://example.org/robots.txt", "crawld")
-    rules.allows("https://example.org/private/x.php")
+    rules = read_robots(body, "https://example.org/robots.txt", "crawld").rules
+    if rules is not None:
+        RuleMatcher(rules).allows("https://example.org/private/x.php")
 
 
 def _texts(body: bytes) -> None:

@@ -145,6 +145,7 @@ class Assembly:
             clock=self.clock,
         )
         self.pages = Pages()
+        self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock)
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
@@ -175,7 +176,7 @@ class Assembly:
             pages=self.pages,
             store=self.store,
             fetcher=self.fetcher,
-            robots=RobotsCache(user_agent(settings)),
+            robots=self.robots,
             clock=self.clock,
             rule_for=partial(rule_for, digest_rules(settings)),
             rng=self._rng,
@@ -270,6 +271,7 @@ class Assembly:
         await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
+        self.robots.restore(await self.store.robots())
         self.listener.restore(await self.store.sources())
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)

@@ -92,6 +92,7 @@ class Crawler:
             self._places,
             Outages(p.scheduler),
             p.pages.asked_on_host,
+            p.pages.on_host,
             p.polls,
         )
         self._visits = Visits(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.content.cookies import ChainCookies
+from crawld.content.robots import read_robots
 from crawld.daemon.listener import Polls
 from crawld.daemon.outages import Outages
 from crawld.daemon.places import Place, Places
@@ -39,7 +40,8 @@ class Sender:
     status: Status
     places: Places
     outages: Outages
-    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked
+    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked,
+    pages_on_host: Callable[[str], int]  # and how many it has
     polls: Polls | None = None
     robots_under_way: dict[str, asyncio.Event] = field(default_factory=dict)  # by the URL of the file
 
@@ -161,13 +163,18 @@ class Sender:
     def _learn_robots(self, request: Request, outcome: Outcome) -> None:
         """Take over what a robots.txt says."""
         url, now = request.url, self.clock.now()
+        reading = None
+        if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
+            reading = read_robots(outcome.body, url, self.robots.token)
         host = self.gate.host(request.host)
-        self.robots.learn(url, outcome, now, host_down=self.gate.backs_off(host))
-        if self.robots.crawl_delay(url) != self.gate.export(host).crawl_delay:
-            self.gate.set_crawl_delay(host, self.robots.crawl_delay(url))
+        state = self.robots.learn(url, outcome, now, reading=reading, host_down=self.gate.backs_off(host))
+        if self.pages_on_host(request.host):
+            self.store.record_robots(state)
+        if state.crawl_delay != self.gate.export(host).crawl_delay:
+            self.gate.set_crawl_delay(host, state.crawl_delay)
             self.store.record_host(self.gate.export(host))
-        if self.polls is not None:
-            self.polls.found(url, self.robots.sitemaps(url), now)
+        if self.polls is not None and (reading is not None or not self.robots.has_copy(url, now)):
+            self.polls.found(url, reading.sitemaps if reading is not None else (), now)
         failed = outcome if isinstance(outcome, FetchFailed) else None
         log.info(
             "robots",

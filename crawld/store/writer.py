@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from crawld.errors import StoreError
 from crawld.interfaces import Clock, Record
+from crawld.model.robots import RobotsState
 from crawld.store.batch import Item
 from crawld.store.engine import is_passing
 
@@ -189,6 +190,8 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 def _weight(item: Item) -> int:
+    if isinstance(item, RobotsState):
+        return len(item.rules or b"")
     return len(item.body) if isinstance(item, Record) and item.body is not None else 0
 
 

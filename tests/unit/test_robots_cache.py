@@ -54,7 +54,6 @@ def test_rules_are_obeyed_for_a_day() -> None:
     assert cache.verdict(PAGE, NOW) == Disallowed("forbidden by robots.txt", NOW + DAY)
     assert cache.verdict("https://example.org/open", NOW + DAY - 1) == Allowed()
     assert cache.verdict(PAGE, NOW + DAY) == NeedsFetch(ROBOTS)
-    assert (cache.crawl_delay(PAGE), cache.sitemaps(PAGE)) == (3.0, ("https://example.org/map.xml",))
 
 
 def test_sites_differ_by_scheme_and_port() -> None:
@@ -62,7 +61,6 @@ def test_sites_differ_by_scheme_and_port() -> None:
     cache = learnt(file())
     assert isinstance(cache.verdict("http://example.org/secret/page", NOW), NeedsFetch)
     assert isinstance(cache.verdict("https://example.org:8443/", NOW), NeedsFetch)
-    assert (cache.crawl_delay("http://example.org/"), cache.sitemaps("http://example.org/")) == (None, ())
 
 
 @pytest.mark.parametrize(("stated", "kept"), [("3600", 3600), ("1", SHORTEST_KEPT), ("999999999", DAY)])
@@ -161,26 +159,6 @@ def test_success_forgets_failures() -> None:
     """A file after failures counts as if there had been none."""
     cache = learnt(status(500), status(500), file())
     assert cache.verdict("https://example.org/open", NOW) == Allowed()
-
-
-def test_memory_is_bounded() -> None:
-    """Beyond its bound the cache forgets the sites asked for least recently."""
-    cache = RobotsCache("crawld", most_sites=2)
-    for site in "ab":
-        cache.learn(f"https://{site}.org/robots.txt", file(), NOW)
-    cache.verdict("https://a.org/", NOW)
-    cache.learn("https://c.org/robots.txt", file(), NOW)
-    known = [site for site in "abc" if not isinstance(cache.verdict(f"https://{site}.org/", NOW), NeedsFetch)]
-    assert known == ["a", "c"]
-
-
-def test_rules_survive_being_packed() -> None:
-    """A site whose parsed rules were dropped is judged as before."""
-    cache = RobotsCache("crawld")
-    for number in range(1_500):
-        cache.learn(f"https://s{number}.org/robots.txt", file(), NOW)
-    assert isinstance(cache.verdict("https://s0.org/secret/", NOW), Disallowed)
-    assert cache.verdict("https://s0.org/open", NOW) == Allowed()
 
 
 def test_a_clock_set_back() -> None:

@@ -19,6 +19,7 @@ from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.host import HostState
 from crawld.model.page import Page
+from crawld.model.robots import RobotsState
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.pacer import Pacer
@@ -148,6 +149,9 @@ class _Memory:
     def record(self, record: Record) -> None:
         if record.memory is not None:
             self.memories[record.crawl.page_id] = record.memory
+
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is known of a robots.txt: nobody asks for it here."""
 
     def record_host(self, host: HostState) -> None:
         self.hosts[host.name] = host

@@ -105,6 +105,7 @@ class Crawler:
             Outages(p.scheduler),
             p.pages.asked_on_host,
             p.pages.on_host,
+            p.workers,
             p.polls,
         )
         self._visits = Visits(
@@ -176,6 +177,11 @@ class Crawler:
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
         return sorted(self._p.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
+
+    def forget_idle_hosts(self, now: float) -> None:
+        """Forget hosts without pages that nobody asks for any more, and what their robots.txt said when that is old."""
+        self._p.gate.forget_idle(now)
+        self._p.robots.forget_old(now)
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""

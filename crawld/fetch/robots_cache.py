@@ -141,12 +141,16 @@ class RobotsCache:
             if state.agent == self.token:
                 self._keep(state)
 
-    def forget(self, hosts: Iterable[str]) -> None:
-        """Forget what is known of these hosts, where they have no pages."""
-        for host in hosts:
-            if not self._pages_on(host):
-                self._drop(f"http://{host}")
-                self._drop(f"https://{host}")
+    def forget_old(self, now: float) -> None:
+        """Forget what is no longer fresh of hosts without pages."""
+        for origin in [origin for origin, site in self._foreign.sites.items() if site.fresh_until <= now]:
+            self._drop(origin)
+
+    def crawl_delay_of(self, host: str) -> float | None:
+        """The longest Crawl-delay for us that a host asks for, as far as it is known."""
+        sites = (self._known(f"{scheme}://{host}") for scheme in ("http", "https"))
+        delays = [site.crawl_delay for site in sites if site is not None and site.crawl_delay is not None]
+        return max(delays, default=None)
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""

@@ -1,6 +1,6 @@
 """What the drivers need of time, of the web, and of robots.txt."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,8 +89,8 @@ class Robots(Protocol):
         backs off.
         """
 
-    def forget(self, hosts: Iterable[str]) -> None:
-        """Forget what is known of these hosts, where they have no pages."""
+    def forget_old(self, now: float) -> None:
+        """Forget what is no longer fresh of hosts without pages."""
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""

@@ -182,7 +182,20 @@ def test_rules_beyond_all_measure_forbid_everything(body: bytes) -> None:
     rules = matcher(body)
     assert not rules.allows(f"{SITE}/")
     assert rules.allows(f"{SITE}/robots.txt")
-    assert rules.size < 1000
+    assert rules.size < 2_000
+
+
+@pytest.mark.parametrize("line", ["Disallow: /{}\n", "Disallow: /*{0}*x{0}$\n"])
+@pytest.mark.parametrize("count", [1, 30, 900])
+def test_rules_know_their_weight(line: str, count: int) -> None:
+    """The weight by which unpacked rules are bounded is not far below the memory they take."""
+    packed = read_robots("".join(["User-agent: *\n", *map(line.format, range(count))]).encode(), SITE, "crawld").rules
+    assert packed is not None
+    tracemalloc.start()
+    unpacked = [RuleMatcher(packed) for _ in range(10)]
+    used = tracemalloc.get_traced_memory()[0] / len(unpacked)
+    tracemalloc.stop()
+    assert used / 1.5 < unpacked[0].size < 3 * used
 
 
 def test_paths_beyond_all_measure_are_forbidden() -> None:

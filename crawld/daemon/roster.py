@@ -78,9 +78,11 @@ class Roster:
             return await self._restore(now)
 
     async def _restore(self, now: float) -> int:
+        stored = await self._store.restore()
+        for name in dict.fromkeys(stored.hosts):
+            self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
         for state in await self._store.hosts():
             self._gate.restore(state)
-        stored = await self._store.restore()
         self._put_back(stored, now)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.age_by(self._gate.host_of_pages(host), curve)

@@ -14,8 +14,9 @@ A host backs off when several of its URLs fail and none succeeds (evidence.py). 
 probe: if it fails, the next wait is longer; a success ends the back-off at once. A Retry-After is waited out in full.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -71,6 +72,8 @@ MOST_FOREIGN = 20_000
 """Hosts without pages that are remembered whole, some 15 MB; beyond it those asked for least recently are forgotten."""
 FOREIGN_LOOKED_AT = 8
 """Hosts that are looked at, to find one that may be forgotten, when another comes beyond that number."""
+FORGOTTEN_AT_ONCE = 500
+"""Hosts forgotten in one step, in some milliseconds."""
 FREE_INDEXES = 1_000
 """Indexes of forgotten hosts that rest before the first is used again: work under way may still name one."""
 USUAL_SECONDS = 1.0
@@ -92,6 +95,7 @@ class HostGate:
         self._next_start: list[float] = []  # by spacing alone
         self._foreign: OrderedDict[int, int] = OrderedDict()  # hosts without pages, and the round of their last use
         self._round = 0
+        self._held: Counter[int] = Counter()
         self._free: deque[int] = deque()  # indexes of forgotten hosts
         self._waits = Waits()
         self.crawl_delay_of: Callable[[str], float | None] = lambda _: None  # as robots.txt has it, of a new host
@@ -136,12 +140,26 @@ class HostGate:
         self._foreign.pop(index, None)
         return index
 
-    def forget_idle(self, now: float) -> int:
-        """Forget hosts without pages that nobody has asked for since the last call but one; how many."""
+    @contextmanager
+    def held(self, host: int) -> Iterator[None]:
+        """Keep a host meanwhile: somebody waits for it and knows it by its index."""
+        self._held[host] += 1
+        try:
+            yield
+        finally:
+            self._held[host] -= 1
+            if not self._held[host]:
+                del self._held[host]
+
+    def begin_round(self) -> None:
+        """Begin a round of forgetting: hosts that were not asked for in this round and the one before are idle."""
         self._round += 1
-        idle = []
+
+    def forget_idle(self, now: float, most: int = FORGOTTEN_AT_ONCE) -> int:
+        """Forget some of the hosts without pages that are idle, and wait for nothing; how many."""
+        idle: list[int] = []
         for index, used in self._foreign.items():
-            if used >= self._round - 1:
+            if used >= self._round - 1 or len(idle) == most:
                 break
             if self._forgettable(index) and self.earliest[index] <= now:
                 idle.append(index)
@@ -162,7 +180,7 @@ class HostGate:
     def _forgettable(self, index: int) -> bool:
         """Whether nothing is under way at a host, and the operator has said nothing of it."""
         state = self._states[index]
-        under_way = self.in_flight[index] or self._late.get(index)
+        under_way = self.in_flight[index] or self._late.get(index) or index in self._held
         return not (under_way or state.blocked or state.delay is not None)
 
     def _forget(self, index: int) -> None:

@@ -331,13 +331,22 @@ def seen_once(gate: HostGate, name: str, now: float, **evidence: float) -> int:
     return host
 
 
+def forget(gate: HostGate, now: float) -> int:
+    """A round of forgetting; how many hosts were forgotten."""
+    gate.begin_round()
+    total = 0
+    while forgotten := gate.forget_idle(now):
+        total += forgotten
+    return total
+
+
 def test_hosts_without_pages_are_forgotten_when_idle() -> None:
     """A host nobody asks for any more leaves nothing, its index serves others, and hosts with pages stay."""
     gate = HostGate()
     own = gate.host_of_pages("own.example")
     for number in range(2 * FREE_INDEXES):
         seen_once(gate, f"h{number}.example", 0.0)
-    assert (gate.forget_idle(100.0), gate.forget_idle(100.0)) == (0, 2 * FREE_INDEXES)
+    assert (forget(gate, 100.0), forget(gate, 100.0)) == (0, 2 * FREE_INDEXES)
     assert (gate.known, gate.host("own.example")) == (1, own)
     assert not gate.knows("h1.example")
     size = gate.size
@@ -359,17 +368,21 @@ def test_what_matters_of_hosts_without_pages_is_kept() -> None:
     gate.acquire(late, 0.0)
     assert gate.give_up_place(late, 100.0)
     for _ in range(3):
-        gate.forget_idle(5.0)
+        forget(gate, 5.0)
     assert gate.known == 6
     gate.finish(busy, 5.0)
     gate.finish(late, 5.0, late=True)
+    with gate.held(busy):
+        for _ in range(3):
+            forget(gate, 3599.0)
+        assert [name for name in "abcdef" if gate.knows(name)] == ["a", "b", "d", "e"]
     for _ in range(3):
-        gate.forget_idle(3599.0)
+        forget(gate, 3599.0)
     assert [name for name in "abcdef" if gate.knows(name)] == ["a", "b", "d"]
     gate.unblock(blocked)
     gate.set_delay(delayed, None)
     for _ in range(3):
-        gate.forget_idle(3601.0)
+        forget(gate, 3601.0)
     assert gate.known == 0
 
 
@@ -378,7 +391,7 @@ def test_a_host_in_use_is_not_idle() -> None:
     gate = HostGate()
     for round_ in range(5):
         seen_once(gate, "often.example", 100.0 * round_)
-        gate.forget_idle(100.0 * round_ + 50.0)
+        forget(gate, 100.0 * round_ + 50.0)
     assert gate.knows("often.example")
 
 
@@ -420,7 +433,7 @@ def test_memory_of_hosts_seen_once_is_given_back() -> None:
             well = bool(number % 3)
             gate.finish(host, 1e4 * round_, Evidence(f"https://{'x' * 500}{number}/", 1e4 * round_, well, enough=1))
         for _ in range(2):
-            gate.forget_idle(1e4 * round_ + 5e3)
+            forget(gate, 1e4 * round_ + 5e3)
         assert gate.known == 0
         gc.collect()
         sizes.append(tracemalloc.get_traced_memory()[0])

@@ -169,6 +169,7 @@ class Crawling:
     def __init__(self, web: Web, pages: int, *, rate: float = 2.0, per_host: int = 1, shortest: float = 1.0) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
+        self.robots = RobotsCache("crawld", pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate = HostGate(Manners(spacing=1 / rate, per_host=per_host), random.Random(1))
         intervals = Intervals(shortest=shortest)
         chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
@@ -178,7 +179,7 @@ class Crawling:
         self.scheduler.add(
             Arrivals(
                 ids=np.arange(pages),
-                hosts=np.full(pages, self.gate.host(HOST)),
+                hosts=np.full(pages, self.gate.host_of_pages(HOST)),
                 importance=np.ones(pages),
                 last=np.full(pages, np.nan),
             )
@@ -190,7 +191,7 @@ class Crawling:
             pages=self.pages,
             store=cast("Store", self.store),
             fetcher=web,
-            robots=RobotsCache("crawld"),
+            robots=self.robots,
             clock=self.clock,
             rule_for=lambda _: DigestRule(),
             rng=random.Random(2),

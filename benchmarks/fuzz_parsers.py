@@ -15,7 +15,8 @@ from crawld.content.feed import links_of_header, read_feed
 from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
 from crawld.content.headers import charset, http_date, if_none_match, max_age, media_type, retry_after
-from crawld.content.robots import parse_robots, robots_text
+from crawld.content.robots import read_robots
+from crawld.content.robots_match import RuleMatcher
 from crawld.content.rules import DigestRule
 from crawld.content.sitemap import read_sitemap
 from crawld.daemon.frames import learn_visit
@@ -95,9 +96,11 @@ def _in_place(body: bytes) -> None:
 
 
 def _robots(body: bytes) -> None:
-    rules = parse_robots(robots_text(body), "https://example.org/robots.txt", "crawld")
-    rules.allows("https://example.org/private/x.php")
-    rules.allows("https://example.org/" + "a" * 2_000)
+    rules = read_robots(body, "https://example.org/robots.txt", "crawld").rules
+    if rules is not None:
+        matcher = RuleMatcher(rules)
+        matcher.allows("https://example.org/private/x.php")
+        matcher.allows(f"https://example.org/{'a' * 5_000}?{'b=%2F&' * 500}")
 
 
 def _unpacked(body: bytes) -> None:

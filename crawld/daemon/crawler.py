@@ -54,6 +54,8 @@ MOST_TRIES = 50
 ROBOTS_WAIT = 1.0
 """Seconds that a page waits while its site's robots.txt is being fetched."""
 MOST_IN_FLIGHT = 2000
+FORGET_PAUSE = 0.1
+"""Seconds between two steps of forgetting hosts."""
 MOST_AT_ONCE = 16
 """Slots served in one turn of the loop where they come faster than it turns."""
 
@@ -104,6 +106,8 @@ class Crawler:
             self._places,
             Outages(p.scheduler),
             p.pages.asked_on_host,
+            p.pages.on_host,
+            p.workers,
             p.polls,
         )
         self._visits = Visits(
@@ -175,6 +179,13 @@ class Crawler:
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
         return sorted(self._p.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
+
+    async def forget_idle_hosts(self) -> None:
+        """Forget hosts without pages that nobody asks for any more, and what their robots.txt said when that is old."""
+        self._p.gate.begin_round()
+        self._p.robots.forget_old(self._p.clock.now())
+        while self._p.gate.forget_idle(self._p.clock.now()):  # noqa: ASYNC110 - slots are served in between
+            await asyncio.sleep(FORGET_PAUSE)
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""

@@ -40,6 +40,10 @@ class Pages:
         """How many pages of a host are kept fresh."""
         return self._on_host[host]
 
+    def count_hosts(self) -> int:
+        """How many hosts have pages."""
+        return len(self._on_host)
+
     def hosts(self) -> list[str]:
         """Every host that has pages."""
         return list(self._on_host)

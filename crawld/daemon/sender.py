@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.content.cookies import ChainCookies
+from crawld.content.robots import read_robots
 from crawld.daemon.listener import Polls
 from crawld.daemon.outages import Outages
 from crawld.daemon.places import Place, Places
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
-from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store
+from crawld.errors import TooCostlyError
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
+from crawld.model.robots import RobotsReading
 from crawld.model.url import host_of
 from crawld.scheduler.evidence import ENOUGH, Evidence
 from crawld.scheduler.pacer import Departures
@@ -22,6 +25,8 @@ from crawld.scheduler.politeness import HostGate
 log = logging.getLogger("crawld.crawl")
 
 MOST_REDIRECTS = 5
+SMALL_ROBOTS = 4096
+"""Bytes of a robots.txt that is read in place: whatever is in it, that takes some two milliseconds at most."""
 NOT_NOW = "its host may not be asked now"
 
 
@@ -39,7 +44,9 @@ class Sender:
     status: Status
     places: Places
     outages: Outages
-    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked
+    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked,
+    pages_on_host: Callable[[str], int]  # and how many it has
+    workers: Workers
     polls: Polls | None = None
     robots_under_way: dict[str, asyncio.Event] = field(default_factory=dict)  # by the URL of the file
 
@@ -154,21 +161,36 @@ class Sender:
         request = Request(url, host_of(url), Purpose.ROBOTS)
         try:
             if granted or await self.permits.wait(self.gate.host(request.host)):
-                self._learn_robots(request, await self.follow(request))
+                await self._learn_robots(request, await self.follow(request))
         finally:
             self.robots_under_way.pop(url).set()
 
-    def _learn_robots(self, request: Request, outcome: Outcome) -> None:
-        """Take over what a robots.txt says."""
-        url, now = request.url, self.clock.now()
+    async def _read_robots(self, request: Request, body: bytes) -> RobotsReading:
+        """Read a robots.txt, in a worker unless it is small; TooCostlyError where that exceeds a limit."""
+        given = (body, request.url, self.robots.token)
+        if len(body) <= SMALL_ROBOTS:
+            return read_robots(*given)
+        return await self.workers.run(request.host, read_robots, *given)
+
+    async def _learn_robots(self, request: Request, outcome: Outcome) -> None:
+        """Take over what a robots.txt says; one that costs too much to read is unavailable."""
+        url, reading = request.url, None
+        if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
+            try:
+                reading = await self._read_robots(request, outcome.body)
+            except TooCostlyError as error:
+                outcome = FetchFailed(url, Trouble.TOO_COSTLY, Scope.PAGE, str(error), outcome.status)
+        now = self.clock.now()
         host = self.gate.host(request.host)
-        self.robots.learn(url, outcome, now, host_down=self.gate.backs_off(host))
-        if self.robots.crawl_delay(url) != self.gate.export(host).crawl_delay:
-            self.gate.set_crawl_delay(host, self.robots.crawl_delay(url))
+        state = self.robots.learn(url, outcome, now, reading=reading, host_down=self.gate.backs_off(host))
+        if self.pages_on_host(request.host):
+            self.store.record_robots(state)
+        if state.crawl_delay != self.gate.export(host).crawl_delay:
+            self.gate.set_crawl_delay(host, state.crawl_delay)
             self.store.record_host(self.gate.export(host))
-        if self.polls is not None:
+        if self.polls is not None and (reading is not None or not self.robots.has_copy(url, now)):
             answered = outcome.url if isinstance(outcome, Fetched) else url
-            self.polls.found(url, self.robots.sitemaps(url), now, answered)
+            self.polls.found(url, reading.sitemaps if reading is not None else (), now, answered)
         failed = outcome if isinstance(outcome, FetchFailed) else None
         log.info(
             "robots",

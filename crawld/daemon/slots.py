@@ -30,6 +30,10 @@ class Permits:
 
     async def wait(self, host: int) -> bool:
         """Return True when a slot and the host's gate are ours (the gate is acquired), False where we are refused."""
+        with self._gate.held(host):
+            return await self._wait(host)
+
+    async def _wait(self, host: int) -> bool:
         ticket = _Waiting(host, asyncio.get_running_loop().create_future())
         self._waiting.append(ticket)
         try:

@@ -19,6 +19,7 @@ from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.host import HostState
 from crawld.model.page import Page
+from crawld.model.robots import RobotsState
 from crawld.scheduler import policies
 from crawld.scheduler.columns import Intervals
 from crawld.scheduler.pacer import Pacer
@@ -150,6 +151,9 @@ class _Memory:
         if record.memory is not None:
             self.memories[record.crawl.page_id] = record.memory
 
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is known of a robots.txt: nobody asks for it here."""
+
     def record_host(self, host: HostState) -> None:
         self.hosts[host.name] = host
 
@@ -165,6 +169,7 @@ class Crawling:
     def __init__(self, web: Web, pages: int, *, rate: float = 2.0, per_host: int = 1, shortest: float = 1.0) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
+        self.robots = RobotsCache("crawld", pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate = HostGate(Manners(spacing=1 / rate, per_host=per_host), random.Random(1))
         intervals = Intervals(shortest=shortest)
         chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
@@ -174,7 +179,7 @@ class Crawling:
         self.scheduler.add(
             Arrivals(
                 ids=np.arange(pages),
-                hosts=np.full(pages, self.gate.host(HOST)),
+                hosts=np.full(pages, self.gate.host_of_pages(HOST)),
                 importance=np.ones(pages),
                 last=np.full(pages, np.nan),
             )
@@ -186,7 +191,7 @@ class Crawling:
             pages=self.pages,
             store=cast("Store", self.store),
             fetcher=web,
-            robots=RobotsCache("crawld"),
+            robots=self.robots,
             clock=self.clock,
             rule_for=lambda _: DigestRule(),
             rng=random.Random(2),

@@ -26,9 +26,10 @@ from crawld.daemon.judge import (
 )
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
+from crawld.daemon.trips import Trip
 from crawld.interfaces import Clock, Record, Store
 from crawld.model.crawl import Crawl, Memory, Verdict
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.url import host_of
 from crawld.scheduler.scheduler import Scheduler
@@ -65,22 +66,22 @@ class Visits:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending = False
+        sending, trip = False, Trip(page.host)
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
             recalled = memory = await self.store.recall(page.id) if seen else None
             at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
-            outcome = await self.sender.follow(request)
+            outcome = await self.sender.follow(request, trip)
             reading, memory = await self._read(page, at, outcome, memory)
             frame = await self._frame(page, memory, reading)
             judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame)
             if memory is not recalled and judgement.memory is None:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
-                judgement = await self._second_look(page, at, reading, judgement)
-                await self._check_honesty(page, request, memory, judgement)
+                judgement = await self._second_look(page, at, reading, judgement, trip)
+                await self._check_honesty(page, request, memory, judgement, trip)
             self.frames.visited(page, memory, judgement, at)
         except BaseException as error:
             if not sending:
@@ -88,6 +89,7 @@ class Visits:
             wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
             self.scheduler.release(page.id, wait)
             raise
+        self.scheduler.charge(page.id, trip.requests)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
@@ -129,12 +131,14 @@ class Visits:
             return self.frames.at_hand(page.host)
         return await self.frames.read(page.host)
 
-    async def _second_look(self, page: Page, at: float, reading: Reading | None, judgement: Judgement) -> Judgement:
+    async def _second_look(
+        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, trip: Trip
+    ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
         if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host))
+        again = await self.sender.send_again(Request(page.url, page.host), trip)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -147,7 +151,9 @@ class Visits:
         log.info("second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
-    async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:
+    async def _check_honesty(
+        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, trip: Trip
+    ) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         if (
             memory is None
@@ -159,7 +165,7 @@ class Visits:
         ):
             return
         conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
-        answer = await self.sender.send_again(conditional)
+        answer = await self.sender.send_again(conditional, trip)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.sender.gate, self.clock.now()
             host = gate.host(page.host)
@@ -194,6 +200,7 @@ class Visits:
             reverted=judgement.reverted,
         )
         wait = self._wait(page, at, outcome, judgement.state, audit=audit)
+        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -211,6 +218,8 @@ class Visits:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
             return self.pages.after(page.id, state, at, audit=audit)
+        if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
+            return self.clock.now() + outcome.retry_after  # its turn at the host that it leads to
         gate, name = self.sender.gate, host_of(outcome.url)
         host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):

@@ -218,7 +218,9 @@ class Visits:
             reverted=judgement.reverted,
         )
         wait = self._wait(page, at, outcome, judgement.state, audit=audit)
-        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded)
+        # An answer that brings no page, such as a 403, shows a host that works all the same.
+        answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
+        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:

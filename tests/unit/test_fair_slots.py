@@ -170,14 +170,6 @@ def hops_to_dead_hosts() -> tuple[Web, list[str]]:
     return Web(everywhere=answer), [f"https://from{number}.org/" for number in range(100)]
 
 
-def hops_to_good_hosts() -> tuple[Web, list[str]]:
-    """Pages of other sites that lead to the good hosts, to take their requests."""
-    web, pages = Web(), [f"https://from{number}.org/{page}" for number in range(10) for page in range(10)]
-    for number, url in enumerate(pages):
-        web.own[url] = redirect(f"https://good{number % 3}.org/{number}")
-    return web, pages
-
-
 ATTACKS = {
     "redirects to slow hosts": (hops_to_slow_hosts, False),
     "chains of fresh hosts": (long_chains, True),
@@ -185,7 +177,6 @@ ATTACKS = {
     "refusing hosts": (lambda: dead_hosts(refused), False),
     "hosts in error": (lambda: dead_hosts(status(500)), False),
     "tarpits": (tarpits, False),
-    "redirects to good hosts": (hops_to_good_hosts, True),
     "redirects to silent hosts": (hops_to_dead_hosts, True),
 }
 """Each with whether its hosts answer: such pages have a claim to requests of their own."""
@@ -201,6 +192,25 @@ def test_good_pages_keep_nine_tenths_of_their_requests(name: str) -> None:
         calm = await good_requests(Web(), pages if answering else [])
         assert await good_requests(web, pages) >= 0.9 * calm
         assert web.most_under_way <= 0.25 * MOST_IN_FLIGHT
+
+    in_virtual_time(course())
+
+
+def test_redirects_from_other_sites_leave_a_host_its_own_requests() -> None:
+    """A host that is asked as often as its delay allows keeps nearly all of that for its own pages."""
+
+    async def course() -> None:
+        own = [f"https://good.org/{number}" for number in range(50)]
+        foreign = [f"https://from{number}.org/{page}" for number in range(10) for page in range(10)]
+        web = Web(own={url: redirect(f"https://good.org/{host_of(url)}") for url in foreign})
+        async with Crawling(web, own, rate=RATE, spacing=1.0, shortest=5.0) as crawling:
+            await asyncio.sleep(MINUTE)
+            crawling.add(foreign)
+            start = asyncio.get_running_loop().time()
+            await asyncio.sleep(5 * MINUTE)
+            asked = web.between(start, start + 5 * MINUTE)
+        assert sum(url in own for url in asked) >= 0.85 * 5 * MINUTE
+        assert sum(url.startswith("https://good.org/from") for url in asked) >= 10
 
     in_virtual_time(course())
 
@@ -245,5 +255,29 @@ def test_many_forbidden_pages_cost_few_looks() -> None:
             chooser, status = crawling.scheduler.chooser, crawling.crawler.status
             assert chooser.picks - status.requests <= 3500
             assert status.idle_slots <= 0.02 * status.requests
+
+    in_virtual_time(course())
+
+
+def test_waits_have_a_reason() -> None:
+    """A page that waits for the host it leads to says so, and so does one whose host is not known to answer."""
+
+    async def course() -> None:
+        web, dead = dead_hosts(silent)
+        leads = [f"https://slow.org/{number}" for number in range(3)]
+        web.own |= {url: redirect(f"https://{SLOW}/") for url in leads}
+        web.own[f"https://{SLOW}/robots.txt"] = crawl_delay(60)
+        async with Crawling(web, [*GOOD, *leads], rate=RATE, spacing=1.0, shortest=5.0) as crawling:
+            await asyncio.sleep(MINUTE / 2)
+            crawling.add(dead)
+            await asyncio.sleep(MINUTE / 2)
+            now = crawling.clock.now()
+            found = Counter(
+                (host_of(page.url).rstrip("0123456789.org"), reason.why.value)
+                for page in crawling.pages
+                for reason in crawling.crawler.reasons.of(page, now)
+            )
+        assert found["slow", "target_not_ready"] >= 1
+        assert found["dead", "host_unproven"] >= 0.9 * len(dead)
 
     in_virtual_time(course())

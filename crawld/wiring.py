@@ -64,7 +64,7 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
-READERS = ("crawld.daemon.judge", "crawld.signals.reading")
+READERS = ("crawld.content.encodings", "crawld.daemon.judge", "crawld.signals.reading")
 """Modules whose functions run in workers."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
@@ -172,6 +172,7 @@ class Assembly:
             allow_private=settings.allow_private,
             timeouts=Timeouts(fetching.connect_timeout, fetching.first_byte_timeout, fetching.timeout),
             max_bytes=fetching.max_bytes,
+            workers=self.workers,
         )
         return Parts(
             scheduler=self.scheduler,

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 CREDIT_PER_TRIP = 1.25
 """Further requests that each first request entitles a site to: a redirect every time, and now and then a robots.txt."""
-MOST_CREDIT = 10.0
-"""Further requests that a site may save up, and has at first: a chain of five hosts with a robots.txt each."""
+MOST_CREDIT = 4.0
+"""Further requests that a site may save up, and has at first: two redirects to hosts with a robots.txt each."""
 MOST_ORIGINS = 50_000
 """Sites whose credit is remembered; the one longest unused is forgotten, which gives it its first credit again."""
 

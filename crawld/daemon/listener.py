@@ -103,6 +103,10 @@ class Polls:
         """Send a poll that was chosen, follow it to its end, and record what it brought."""
         try:
             outcome = await send(request)
+            if isinstance(outcome, FetchFailed) and outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after:
+                # It is no failure of the file's: it has a turn at the host that it leads to.
+                self.sources.release(request, self.clock.now() + outcome.retry_after)
+                return
             reading = await self._read(request, outcome)
         except BaseException:
             self.sources.release(request, self.clock.now() + RETRY_SECONDS)

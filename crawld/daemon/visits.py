@@ -27,6 +27,7 @@ from crawld.daemon.judge import (
 )
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
+from crawld.daemon.trips import Trip
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
@@ -67,14 +68,14 @@ class Visits:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending = False
+        sending, trip = False, Trip(page.host)
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
             recalled = memory = await self.store.recall(page.id) if seen else None
             at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
-            outcome = await self.sender.follow(request)
+            outcome = await self.sender.follow(request, trip)
             try:
                 reading, memory = await self._read(page, at, outcome, memory)
             except TooCostlyError as error:
@@ -84,8 +85,8 @@ class Visits:
             if memory is not recalled and judgement.memory is None:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
-                judgement = await self._second_look(page, at, reading, judgement)
-                await self._check_honesty(page, request, memory, judgement)
+                judgement = await self._second_look(page, at, reading, judgement, trip)
+                await self._check_honesty(page, request, memory, judgement, trip)
             self.frames.visited(page, memory, judgement, at)
         except BaseException as error:
             if not sending:
@@ -93,6 +94,7 @@ class Visits:
             wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
             self.scheduler.release(page.id, wait)
             raise
+        self.scheduler.charge(page.id, trip.requests)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
@@ -144,12 +146,14 @@ class Visits:
             return self.frames.at_hand(page.host)
         return await self.frames.read(page.host)
 
-    async def _second_look(self, page: Page, at: float, reading: Reading | None, judgement: Judgement) -> Judgement:
+    async def _second_look(
+        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, trip: Trip
+    ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
         if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host))
+        again = await self.sender.send_again(Request(page.url, page.host), trip)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -165,7 +169,9 @@ class Visits:
         log.info("second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
-    async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:
+    async def _check_honesty(
+        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, trip: Trip
+    ) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         if (
             memory is None
@@ -177,7 +183,7 @@ class Visits:
         ):
             return
         conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
-        answer = await self.sender.send_again(conditional)
+        answer = await self.sender.send_again(conditional, trip)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.sender.gate, self.clock.now()
             host = gate.host(page.host)
@@ -212,6 +218,9 @@ class Visits:
             reverted=judgement.reverted,
         )
         wait = self._wait(page, at, outcome, judgement.state, audit=audit)
+        # An answer that brings no page, such as a 403, shows a host that works all the same.
+        answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
+        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -229,6 +238,8 @@ class Visits:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
             return self.pages.after(page.id, state, at, audit=audit)
+        if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
+            return self.clock.now() + outcome.retry_after  # its turn at the host that it leads to
         gate, name = self.sender.gate, host_of(outcome.url)
         host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):

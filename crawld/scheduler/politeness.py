@@ -285,6 +285,18 @@ class HostGate:
             return None
         return NotReady.BUSY if self.in_flight[host] >= self._places(state) else NotReady.SPACING
 
+    def has_answered(self, host: int) -> bool:
+        """Whether the host has ever answered."""
+        return host in self._usual
+
+    def set_aside(self, host: int) -> None:
+        """Make the host not ready until `take_back`, or until anything else happens to it."""
+        self.ready_at[host] = np.inf
+
+    def take_back(self, host: int) -> None:
+        """Make a host that was set aside as ready as it is."""
+        self._update(host)
+
     def remember_answers(self, hosts: Ints) -> None:
         """Take these hosts to have answered before, which a restart would forget."""
         for host in hosts.tolist():

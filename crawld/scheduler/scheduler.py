@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 NEVER = float("nan")
 _S = len(SOURCES)
+COST_MEMORY = 0.3  # what the latest visit weighs in a page's requests per visit
+COST_STEP = 0.05  # a page this close to one request per visit costs one
 LARGEST_KAPPA = 50.0  # beyond it a signal is certain to 1e-21
 
 
@@ -84,6 +86,7 @@ class Scheduler:
         self._gone = np.empty(0, dtype=bool)
         self._host = np.empty(0, dtype=np.int64)
         self._mu = np.empty(0)
+        self._cost = np.empty(0)  # requests per visit
         self._alpha = np.empty(0)
         self._shape = np.empty(0)
         self._most = np.empty(0)  # the largest shape that values are taken over
@@ -122,6 +125,7 @@ class Scheduler:
         self._copied[rows] = new.last if new.copied is None else new.copied
         self._gone[rows] = False if new.gone is None else new.gone
         self._host[rows] = new.hosts
+        self._cost[rows] = 1.0
         self._alpha[rows], self._shape[rows], self._most[rows] = alpha, shape, self._most_shape
         self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
         self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
@@ -141,7 +145,21 @@ class Scheduler:
         """Give pages a new importance."""
         rows = self._rows(page_ids)
         self._mu[rows] = importance
-        self.chooser.reweight(rows, importance)
+        self.chooser.reweight(rows, importance / self._cost[rows])
+
+    def charge(self, page_id: int, requests: int) -> None:
+        """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
+        row = self._row_of.get(page_id)
+        if row is None or (before := float(self._cost[row])) == requests:
+            return
+        cost = before + COST_MEMORY * (requests - before)
+        self._cost[row] = cost if abs(cost - 1.0) >= COST_STEP else 1.0
+        rows = np.array([row])
+        self.chooser.reweight(rows, self._mu[rows] / self._cost[rows])
+
+    def cost_of(self, page_id: int) -> float:
+        """How many requests a visit to the page takes, about."""
+        return float(self._cost[self._row_of[page_id]])
 
     def pick(self, now: float) -> int | None:
         """The page most worth crawling now among those whose host may be asked, held until it is given back."""
@@ -219,7 +237,7 @@ class Scheduler:
         """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources)."""
         rows = self._rows(page_ids)
         self._alpha[rows], self._shape[rows], self._kappa[rows], self._gamma[rows] = alpha, shape, kappa, gamma
-        beliefs = _beliefs(self._mu[rows], alpha, _cautious(shape, self._most[rows]), kappa, gamma)
+        beliefs = _beliefs(self._mu[rows] / self._cost[rows], alpha, _cautious(shape, self._most[rows]), kappa, gamma)
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa))
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
@@ -232,7 +250,7 @@ class Scheduler:
             return
         kappa = self._kappa[rows]
         shape = _cautious(self._shape[rows], self._most[rows])
-        beliefs = _beliefs(self._mu[rows], self._alpha[rows], shape, kappa, self._gamma[rows])
+        beliefs = _beliefs(self._mu[rows] / self._cost[rows], self._alpha[rows], shape, kappa, self._gamma[rows])
         self.chooser.learn(rows, beliefs, _boost(self._count[rows], kappa), shifted)
 
     def age_by(self, host: int, curve: AgeCurve | None) -> None:
@@ -359,7 +377,7 @@ class Scheduler:
             return
         more = max(size, have + have // 2) - have
         for name in (
-            "_id", "_live", "_last", "_copied", "_gone", "_host", "_mu", "_alpha", "_shape", "_most", "_count",
+            "_id", "_live", "_last", "_copied", "_gone", "_host", "_mu", "_cost", "_alpha", "_shape", "_most", "_count",
             "_kappa", "_gamma",
         ):  # fmt: skip
             column = getattr(self, name)

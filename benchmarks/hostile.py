@@ -14,7 +14,8 @@ rate at most. So whatever the good pages lose is lost to more requests than that
 - good_share: requests for good pages by the good site's log, a second, as a share of those in the seconds before the
   attack: what else the machine does at that time slows both
 - longest_silence_ms: the longest wait for an answer of the control socket
-- oldest_uncommitted_ms: the longest time from a good page's request at the site to its crawl visible in the database
+- oldest_uncommitted_ms: the longest time from the end of a good page's crawl to its row visible in the database; a
+  request whose crawl is never seen counts from when it came
 - extra_memory_mb: the most memory of the daemon and its child processes, above the most of the calm run
 - machine_stall_ms: how long the machine kept a process waiting that did nothing: the figures above include such waits
 """

@@ -18,9 +18,9 @@ Asked = Sequence[tuple[float, str]]
 
 
 def oldest_uncommitted(asked: Asked, watched: Watched, end: float) -> float:
-    """The longest time (seconds) from the last request of a visit to the visit's crawl in the database.
+    """The longest time (seconds) from the end of a crawl to its row in the database.
 
-    Requests without a crawl until `end` count as well: they may have waited all that time.
+    Requests without a crawl until `end` count from when they came: they may have waited all that time.
     """
     times: dict[str, list[float]] = {}
     for at, url in sorted(asked):
@@ -31,8 +31,8 @@ def oldest_uncommitted(asked: Asked, watched: Watched, end: float) -> float:
         found = times.get(url, [])
         first = bisect_left(found, at - CLOCKS_DIFFER)
         behind = bisect_right(found, at + duration + CLOCKS_DIFFER)
+        longest = max(longest, seen - at - duration)
         if first < behind:
-            longest = max(longest, seen - found[behind - 1])
             covered.setdefault(url, []).append((first, behind))
     for url, found in times.items():
         told = {number for first, behind in covered.get(url, []) for number in range(first, behind)}

@@ -97,6 +97,7 @@ class Bench:
             await asyncio.wait([asyncio.create_task(running.process.wait())], timeout=seconds)
             ended = time.time()
             asked, hostile_asked = await self.good.asked(), await hostile.asked()
+            slots = await _slots(place / "x.db.sock") if running.process.returncode is None else {}
             await asyncio.sleep(DRAIN)
             watched = await watching.end()
             alive = running.process.returncode is None
@@ -109,6 +110,7 @@ class Bench:
         measured = _figures(_of_good_pages(asked), watched, began, ended, seconds)
         measured["calm_per_second"] = round(len(calm) / CALM, 2)
         measured["hostile_per_second"] = round(len(hostile_asked) / (ended - began), 1)
+        measured["slots"] = slots
         measured["poisoned_signals"] = _poisoned(place / "x.db")
         measured["internal_errors"] = sum("internal error" in line.lower() for line in running.log)
         measured["ended"] = (
@@ -183,7 +185,17 @@ async def _until_open(control: Path, running: Running) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _control(control: Path, method: str, path: str, given: dict[str, Any]) -> None:
+async def _slots(control: Path) -> dict[str, Any]:
+    """What became of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
+    try:
+        told = json.loads(await asyncio.wait_for(_control(control, "GET", "/status", {}), 5.0))
+    except TimeoutError:
+        return {}
+    return {**told["slots"], "in_flight": told["in_flight"], "waiting": told["waiting"]}
+
+
+async def _control(control: Path, method: str, path: str, given: dict[str, Any]) -> bytes:
+    """Ask the control socket; the body of the answer."""
     body = json.dumps(given).encode()
     reader, writer = await asyncio.open_unix_connection(control)
     head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -191,6 +203,7 @@ async def _control(control: Path, method: str, path: str, given: dict[str, Any])
     answer = await reader.read()
     writer.close()
     assert b" 200 " in answer[:20], answer
+    return answer.partition(b"\r\n\r\n")[2]
 
 
 async def _end(running: Running) -> int | None:

@@ -7,7 +7,9 @@ from enum import StrEnum
 CREDIT_PER_TRIP = 1.25
 """Further requests that each first request entitles a site to: a redirect every time, and now and then a robots.txt."""
 MOST_CREDIT = 4.0
-"""Further requests that a site may save up, and has at first: two redirects to hosts with a robots.txt each."""
+"""Further requests that a site may save up: two redirects to hosts with a robots.txt each."""
+FIRST_CREDIT = 2.0
+"""What a site has before its first request: a redirect to a host with a robots.txt."""
 MOST_ORIGINS = 50_000
 """Sites whose credit is remembered; the one longest unused is forgotten, which gives it its first credit again."""
 
@@ -45,7 +47,7 @@ class Trip:
 
 
 class Credits:
-    """How many further requests each origin may send before other pages; who is not listed has the most."""
+    """How many further requests each origin may send before other pages; who is not listed has its first credit."""
 
     def __init__(self) -> None:
         self._balance: OrderedDict[str, float] = OrderedDict()
@@ -53,17 +55,13 @@ class Credits:
     def earn(self, origin: str) -> None:
         """The origin has sent a first request."""
         balance = self._balance.get(origin)
-        if balance is None:
-            return
-        if balance + CREDIT_PER_TRIP >= MOST_CREDIT:
-            del self._balance[origin]
-        else:
-            self._balance[origin] = balance + CREDIT_PER_TRIP
+        if balance is not None:
+            self._balance[origin] = min(balance + CREDIT_PER_TRIP, MOST_CREDIT)
             self._balance.move_to_end(origin)
 
     def spend(self, origin: str) -> bool:
         """Pay for a further request; False where the credit does not suffice."""
-        balance = self._balance.get(origin, MOST_CREDIT)
+        balance = self._balance.get(origin, FIRST_CREDIT)
         if balance < 1.0:
             return False
         self._balance[origin] = balance - 1.0

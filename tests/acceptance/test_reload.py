@@ -158,7 +158,8 @@ async def test_a_list_from_a_process_substitution(tmp_path: Path) -> None:
 async def test_a_pipe_that_never_ends_does_not_keep_the_daemon_from_stopping(tmp_path: Path) -> None:
     """SIGTERM ends a start that waits for its list."""
     file = settings(tmp_path, [])
-    async with daemon_by_shell(f"exec {{}} -m crawld run --config {file} --urls <(exec sleep 60)", tmp_path) as running:
+    urls = "<(exec sleep 60 2>/dev/null)"  # its end must not be waited for
+    async with daemon_by_shell(f"exec {{}} -m crawld run --config {file} --urls {urls}", tmp_path) as running:
         await running.until_logged("restored")
         assert await running.end() == 0
 

@@ -131,7 +131,7 @@ async def test_a_failed_migration_leaves_nothing_behind(
         'def upgrade() -> None:\n    op.execute("INSERT INTO nowhere VALUES (1)")\n'
     )
     monkeypatch.setattr(schema, "migrations_directory", lambda: copy)
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreError, match="nowhere"):
         await SqlStore(store_url).start()
     monkeypatch.undo()
     engine = writing_engine(parse_address(store_url))

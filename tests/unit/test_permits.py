@@ -5,7 +5,7 @@ import asyncio
 from crawld.daemon.newcomers import Newcomers
 from crawld.daemon.pages import Pages
 from crawld.daemon.slots import MOST_WAITING_PER_HOST, MOST_WAITING_PER_ORIGIN, Permits
-from crawld.daemon.trips import MOST_CREDIT, Cause, Refusal, Trip
+from crawld.daemon.trips import FIRST_CREDIT, Cause, Refusal, Trip
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate, Manners
 from tests.unit.virtual_web import VirtualClock, in_virtual_time
@@ -72,7 +72,7 @@ def test_few_wait_for_one_host_and_for_one_origin() -> None:
         one = [asyncio.create_task(permits.wait(gate.host("one.org"), Trip(f"{n}.org"))) for n in range(100)]
         origin = [asyncio.create_task(permits.wait(gate.host(f"{n}.com"), Trip("chain.org"))) for n in range(100)]
         await asyncio.sleep(0.1)
-        beyond = int(MOST_CREDIT) + MOST_WAITING_PER_ORIGIN
+        beyond = int(FIRST_CREDIT) + MOST_WAITING_PER_ORIGIN
         assert sum(not task.done() for task in one) == MOST_WAITING_PER_HOST
         assert sum(not task.done() for task in origin) == beyond
         assert len(permits) == MOST_WAITING_PER_HOST + beyond

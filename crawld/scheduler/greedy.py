@@ -1,12 +1,15 @@
 """The greedy policies' crawl values, one class per family."""
 
+from math import exp, expm1, inf
+
 import numpy as np
 
 from crawld.scheduler.greedy_base import Greedy, Penalty, Rows, change_rate
-from crawld.scheduler.valuation import Beliefs, Floats
-from crawld.scheduler.value_expected import Measure, blind_jet, blind_pages, blind_value
+from crawld.scheduler.valuation import Beliefs, Floats, Number, Page, Valuation
+from crawld.scheduler.value_expected import Measure, blind_jet, blind_page, blind_pages, blind_value, expected_page
 from crawld.scheduler.value_objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.scheduler.value_pages import measure_pages
+from crawld.scheduler.value_scalar import measure_page
 from crawld.scheduler.value_series import Measures
 
 HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # the signals that GREEDY-CIS+ trusts
@@ -14,6 +17,35 @@ HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # the signals that GREEDY-CIS+ trusts
 
 class GreedyNcis(Greedy):
     """GREEDY-NCIS: noisy signals taken for what they are worth."""
+
+    quick = True
+    terms: float = inf  # how many of V's sums are taken
+
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
+        """V ≤ μ∫ψ ≤ μ∫y/α = ματ²/2, also over a posterior of α, whose points have its mean."""
+        return alpha
+
+    def view_page(self, boost: float, page: Page) -> tuple[float, Page]:
+        """The scalar twin of `view`."""
+        return boost, page
+
+    def jet_of(self, tau: float, boost: float, page: Page) -> tuple[float, float, float, float]:
+        """Value and motion of one page, in plain floats."""
+        boost, (mu, alpha, shape, kappa, gamma) = self.view_page(boost, page)
+        if mu == 0:
+            return 0.0, 0.0, 0.0, 0.0
+        if shape < inf and alpha > 0:
+            if boost == 0 and (kappa == 0 or gamma == 0):
+                value, slope, curvature, bound = blind_page(tau, shape, shape / alpha)
+            else:
+                value, slope, curvature, bound = expected_page(tau, boost, (shape, alpha), kappa, gamma, self.terms)
+        else:
+            x = alpha * tau + boost if alpha > 0 else boost
+            value, drift, density, unrest = measure_page(x, alpha, kappa, gamma, self.terms)
+            fresh = exp(-x)
+            slope, curvature = fresh * drift, fresh * alpha * (density - drift)
+            bound = fresh * alpha * (unrest + alpha * (2.368 + drift))
+        return mu * value, mu * slope, mu * curvature, mu * bound
 
     def learnt(self, measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs) -> Rows:
         """Expected rows: in closed form where there are no signals."""
@@ -46,6 +78,16 @@ class GreedyBlind(GreedyNcis):
         nothing = np.zeros_like(boost)
         return nothing, Beliefs(beliefs.mu, delta, beliefs.shape, nothing, nothing)
 
+    def view_page(self, boost: float, page: Page) -> tuple[float, Page]:  # noqa: ARG002 - signals are ignored
+        """The scalar twin of `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return 0.0, (mu, alpha - gamma * expm1(-kappa), shape, 0.0, 0.0)
+
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:
+        """The total change rate."""
+        rate: Number = alpha - gamma * np.expm1(-kappa)
+        return rate
+
 
 class GreedyCis(GreedyNcis):
     """GREEDY-CIS: every signal believed."""
@@ -57,6 +99,11 @@ class GreedyCis(GreedyNcis):
         true = beliefs.gamma * -np.expm1(-beliefs.kappa)
         sure = np.full_like(boost, np.inf)
         return np.where(boost > 0, np.inf, 0.0), Beliefs(beliefs.mu, beliefs.alpha, beliefs.shape, sure, true)
+
+    def view_page(self, boost: float, page: Page) -> tuple[float, Page]:
+        """The scalar twin of `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return inf if boost > 0 else 0.0, (mu, alpha, shape, inf, -gamma * expm1(-kappa))
 
 
 class GreedyCisPlus(GreedyNcis):
@@ -80,6 +127,22 @@ class GreedyCisPlus(GreedyNcis):
         )
         return np.where(good, trusting, ignoring), chosen
 
+    def jet_of(self, tau: float, boost: float, page: Page) -> tuple[float, float, float, float]:
+        """As one or the other family; beside the thresholds, where roundings may differ, as the arrays have it."""
+        _, alpha, _, kappa, gamma = page
+        precision = -expm1(-kappa)
+        true = gamma * precision
+        margin = true - HIGH_RECALL * (alpha + true)
+        if abs(precision - HIGH_PRECISION) < 1e-9 or abs(margin) <= 1e-9 * (alpha + true):
+            return Valuation.jet_of(self, tau, boost, page)
+        family = GreedyCis() if precision > HIGH_PRECISION and margin > 0 else GreedyBlind()
+        return family.jet_of(tau, boost, page)
+
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:
+        """The total change rate, which is the larger of the two families'."""
+        rate: Number = alpha - gamma * np.expm1(-kappa)
+        return rate
+
 
 class GreedyApproximate(GreedyNcis):
     """G-NCIS-APPROX-j: the first terms of V's sums. Each term rises with x, so this value never falls either."""
@@ -99,6 +162,10 @@ class GreedyApproximate(GreedyNcis):
 
 class GreedyHarmonic(Greedy):
     """The harmonic penalty H(n) of n missed changes: no page is ever given up."""
+
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
+        """As for freshness, because C′ = (1−e^−x)/x is at most 1."""
+        return alpha
 
     def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
         """The harmonic value with the same ψ."""

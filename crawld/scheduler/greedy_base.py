@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.valuation import Beliefs, Floats, Jet
+from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
 from crawld.scheduler.value_expected import Measure, mixture
 from crawld.scheduler.value_inverse import SAFETY, rising_crossing
 from crawld.scheduler.value_pages import measure_pages, weigh
@@ -30,14 +30,13 @@ class Penalty(NamedTuple):
     third_reach: Floats  # the largest (y−x)|C‴(y)| over y > x
 
 
-class Greedy:
+class Greedy(Valuation):
     """A crawl value V_C = μ∫ψC′; families differ in what they take signals for, measure and minimise.
 
     Where a page's α is known the value is the papers' formula; where it is learnt, its expectation over the posterior.
     """
 
-    additive = True  # with a known α the value depends on log-staleness alone, not on what made it
-    deaf = False  # whether signals do not change the value
+    additive = True
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now."""

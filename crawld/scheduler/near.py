@@ -1,13 +1,74 @@
-"""The pages whose crawl value may reach the level before the next sweep, each with its chart."""
+"""The pages whose crawl value may reach the level before the horizon, each with a chart of its value.
+
+A chart says of a page: |V(t) − (value + slope·d + bend·d²)| ≤ twist·d³ + error with d = t − `at`, for every time t
+from `at` to `until`. A valuation's jet gives a Taylor model that never ends; where there is none, the chart is the
+bracket between two values, which is a bound because no crawl value falls with time. `error` also covers the rounding of
+the value itself, so that an order that charts call certain is the order of the rounded values too. A value may be
+inf (an unbounded one, after a sure signal): its chart is huge instead, and such pages are told apart by exact values.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.chart import Chart
 from crawld.scheduler.chooser import Ints
+from crawld.scheduler.columns import Columns
+from crawld.scheduler.valuation import Floats, Page, Valuation
 
-_COLUMNS = ("at", "value", "slope", "bend", "twist", "error", "until")
-_VALUE = 1
+HUGE = 1e250
+ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
+GONE = -np.inf
+_VALUE = 1  # the row of a chart's value
+
+
+class Chart(NamedTuple):
+    """Models of several pages as columns."""
+
+    at: Floats
+    value: Floats
+    slope: Floats
+    bend: Floats
+    twist: Floats
+    error: Floats
+    until: Floats
+
+
+def draw(valuation: Valuation, pages: Columns, rows: Ints, now: float, until: float) -> Chart:
+    """Charts of pages from now on; those without a jet are good until `until` only."""
+    last, boost, beliefs = pages.last[rows], pages.boost[rows], pages.beliefs(rows)
+    value, slope, curvature, third = valuation.jet(np.maximum(now - last, 0.0), boost, beliefs)
+    value = np.minimum(value, HUGE)
+    # A copy from after `now` (the clock stepped back) does not age before its own time.
+    at = np.maximum(now, last)
+    chart = Chart(at, value, slope, curvature / 2, third / 6, ROUNDING * value, np.full(len(rows), np.inf))
+    unknown = np.flatnonzero(~((third < np.inf) & (np.abs(curvature) < np.inf) & (slope < np.inf)))
+    if len(unknown):
+        tau = np.maximum(until - last[unknown], 0.0)
+        low, high = value[unknown], valuation.value(tau, boost[unknown], beliefs.select(unknown))
+        high = np.minimum(high, HUGE)
+        chart.value[unknown], chart.error[unknown] = (low + high) / 2, (high - low) / 2 + ROUNDING * high
+        chart.until[unknown] = until
+        for column in (chart.slope, chart.bend, chart.twist):
+            column[unknown] = 0.0
+    return chart
+
+
+def draw_one(valuation: Valuation, page: list[float], now: float) -> tuple[float, ...] | None:
+    """The same of one page by its row of the page table, in plain floats; None if it has no jet."""
+    last, boost = page[5:7]
+    at = max(now, last)
+    beliefs: Page = (page[0], page[1], page[2], page[3], page[4])
+    value, slope, curvature, third = valuation.jet_of(at - last, boost, beliefs)
+    if not third < np.inf > value:
+        return None
+    return at, min(value, HUGE), slope, curvature / 2, third / 6, ROUNDING * value, np.inf
+
+
+def highest(chart: Chart, at: float) -> Floats:
+    """What the value cannot exceed up to that time."""
+    ahead = np.maximum(at - chart.at, 0.0)
+    return chart.value + ahead * (chart.slope + ahead * (chart.bend + ahead * chart.twist)) + chart.error
 
 
 class Near:
@@ -17,12 +78,11 @@ class Near:
     """
 
     def __init__(self) -> None:
-        self.size = 0
-        self.dead = 0
+        self.size = self.dead = 0
         self.row: Ints = np.full(64, -1, dtype=np.int64)
         self.host: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self.place: NDArray[np.int32] = np.full(0, -1, dtype=np.int32)
-        self._columns = np.zeros((len(_COLUMNS), 64))
+        self._columns = np.zeros((len(Chart._fields) + 1, 64))  # charts, and before when a page may not be picked
 
     def __len__(self) -> int:
         return self.size - self.dead
@@ -30,7 +90,7 @@ class Near:
     @property
     def nbytes(self) -> int:
         """The memory taken."""
-        return self.row.nbytes + self.host.nbytes + self.place.nbytes + self._columns.nbytes
+        return sum(a.nbytes for a in (self.row, self.host, self.place, self._columns))
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
@@ -41,37 +101,43 @@ class Near:
 
     def chart(self) -> Chart:
         """The charts of all places, also of those left behind (whose value is -inf)."""
-        return Chart(*self._columns[:, : self.size])
+        return Chart(*self._columns[:-1, : self.size])
 
-    def chart_of(self, places: Ints) -> Chart:
-        """The charts of some places."""
-        return Chart(*self._columns[:, places])
-
-    def insert(self, rows: Ints, hosts: NDArray[np.int32], chart: Chart) -> None:
+    def insert(self, rows: Ints, hosts: NDArray[np.int32], not_before: Floats, chart: Chart) -> None:
         """Take in pages."""
         end = self.size + len(rows)
-        if end > len(self.row):
-            self._grow(max(end, 2 * len(self.row)))
         assert np.all(self.place[rows] == -1), "a page stands near only once"
-        self.row[self.size : end] = rows
-        self.host[self.size : end] = hosts
-        self.place[rows] = np.arange(self.size, end)
-        for column, values in zip(self._columns, chart, strict=True):
-            column[self.size : end] = values
+        self._grow(end)
+        some = slice(self.size, end)
+        self.row[some], self.host[some], self.place[rows] = rows, hosts, np.arange(self.size, end)
         self.size = end
+        self._columns[-1, some] = not_before
+        self.redraw(some, chart)
 
-    def redraw(self, places: Ints, chart: Chart) -> None:
+    def insert_one(self, row: int, host: int, not_before: float, chart: tuple[float, ...]) -> None:
+        """Take in one page."""
+        place = self.size
+        assert self.place[row] == -1, "a page stands near only once"
+        self._grow(place + 1)
+        self.row[place], self.host[place], self.place[row] = row, host, place
+        self.size = place + 1
+        self._columns[:, place] = (*chart, not_before)
+
+    def redraw(self, places: slice | Ints, chart: Chart) -> None:
         """Replace the charts of some places."""
-        for column, values in zip(self._columns, chart, strict=True):
+        for column, values in zip(self._columns, chart, strict=False):
             column[places] = values
+
+    def redraw_one(self, place: int, chart: tuple[float, ...]) -> None:
+        """Replace the chart of one place."""
+        self._columns[:-1, place] = chart
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""
         place = self.place[row]
         if place >= 0:
-            self.place[row] = -1
-            self.row[place] = -1
-            self._columns[_VALUE, place] = -np.inf
+            self.place[row] = self.row[place] = -1
+            self._columns[_VALUE, place] = GONE
             self.dead += 1
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
@@ -81,15 +147,35 @@ class Near:
         self.place[gone[gone >= 0]] = -1
         kept = np.flatnonzero(mask)
         self.size, self.dead = len(kept), 0
-        self.row[: self.size] = rows[kept]
-        self.host[: self.size] = self.host[kept]
+        self.row[: self.size], self.host[: self.size] = rows[kept], self.host[kept]
         self._columns[:, : self.size] = self._columns[:, kept]
         self.place[self.row[: self.size]] = np.arange(self.size)
 
-    def _grow(self, capacity: int) -> None:
-        row = np.full(capacity, -1, dtype=np.int64)
-        host = np.zeros(capacity, dtype=np.int32)
-        columns = np.zeros((len(_COLUMNS), capacity))
-        row[: self.size], host[: self.size] = self.row[: self.size], self.host[: self.size]
-        columns[:, : self.size] = self._columns[:, : self.size]
-        self.row, self.host, self._columns = row, host, columns
+    def lead(self, now: float, ready_at: Floats | None) -> tuple[Ints, float]:
+        """The places among which the best page is that may be asked now, and the least it is worth."""
+        at, value, slope, bend, twist, error, _, not_before = self._columns[:, : self.size]
+        ahead = np.maximum(now - at, 0.0)
+        here = bend * ahead
+        here += slope
+        here *= ahead
+        here += value
+        blur = twist * ahead
+        blur *= ahead
+        blur *= ahead
+        blur += error
+        np.putmask(here, not_before > now, GONE)
+        if ready_at is not None:
+            np.putmask(here, ready_at.take(self.host[: self.size]) > now, GONE)
+        least = float((here - blur).max(initial=GONE))
+        if least == GONE:
+            return np.zeros(0, dtype=np.int64), 0.0
+        here += blur
+        return (here >= least).nonzero()[0], least
+
+    def _grow(self, size: int) -> None:
+        if size <= len(self.row):
+            return
+        more = max(size, 2 * len(self.row)) - len(self.row)
+        self.row = np.concatenate([self.row, np.full(more, -1, dtype=np.int64)])
+        self.host = np.concatenate([self.host, np.zeros(more, dtype=np.int32)])
+        self._columns = np.hstack([self._columns, np.zeros((len(self._columns), more))])

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _FEW = 12  # up to so many points plain floats are faster than arrays; sums and products round alike in both
-_P2 = np.array([(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)])
-_ETA = np.array([(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)])
+P2 = np.array([(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)])
+ETA = np.array([(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)])
 
 _REST = np.array([(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k for k in range(19)])
 
@@ -38,7 +38,7 @@ def erlang2(x: Floats) -> Floats:
     small = x < 0.3
     if np.count_nonzero(small):
         y = x[small]
-        result[small] = y * y * _horner(y, _P2)
+        result[small] = y * y * _horner(y, P2)
     return result
 
 
@@ -48,7 +48,7 @@ def eta(y: Floats) -> Floats:
     small = y < 1
     if np.count_nonzero(small):
         z = y[small]
-        result[small] = z * z * z * _horner(z, _ETA)
+        result[small] = z * z * z * _horner(z, ETA)
     return result
 
 

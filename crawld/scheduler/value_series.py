@@ -28,7 +28,7 @@ class Measures:
     unrest: Floats  # a bound on |α²ψ″| here and at every greater x: γ, or 0 where ψ has become a straight line
 
 
-_LOG_LOW, _LOG_STEP = -15.0, 0.125  # the table's grid in ln(α/γκ)
+LOG_LOW, LOG_STEP = -15.0, 0.125  # the table's grid in ln(α/γκ)
 
 
 def _oscillation_limits() -> Floats:
@@ -38,7 +38,7 @@ def _oscillation_limits() -> Floats:
     Each entry serves the cell above it, where decay is only faster; beyond the low end the lattice never smooths out,
     but there is a count at which it is finer than a float.
     """
-    g = np.exp(-(_LOG_LOW + _LOG_STEP * np.arange(680)))
+    g = np.exp(-(LOG_LOW + LOG_STEP * np.arange(680)))
     s = np.full(g.shape, 2j * np.pi) - np.log1p(6.0 / g)
     for _ in range(60):
         s -= (s + np.log(1 + s / g) - 2j * np.pi) / (1 + 1 / (g + s))
@@ -46,7 +46,7 @@ def _oscillation_limits() -> Floats:
     return np.concatenate(([1e13], limits))
 
 
-_LIMITS = _oscillation_limits()
+LIMITS = _oscillation_limits()
 
 _STAND_IN = np.array([[1.0], [1.0], [2.0], [1.0]])  # x, α, κ and γ of a page of one term
 MANY = 40.0  # expected signals in a cycle from which on its first terms are closed
@@ -64,7 +64,7 @@ def _signal_limits() -> Floats:
     return np.array([*limits, np.inf])
 
 
-_REACH = _signal_limits()
+REACH = _signal_limits()
 
 
 def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
@@ -75,10 +75,10 @@ def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: b
         kappa = np.where(gamma > 0, kappa, 0.0)
     signalled = gamma * kappa
     cell = np.log(alpha / signalled)
-    cell *= 1 / _LOG_STEP
-    cell += 1 - _LOG_LOW / _LOG_STEP
+    cell *= 1 / LOG_STEP
+    cell += 1 - LOG_LOW / LOG_STEP
     np.fmin(cell, 680.0, out=cell)
-    rough = x / kappa > _LIMITS.take(np.fmax(cell, 0.0, out=cell).astype(np.intp))  # settled, so far
+    rough = x / kappa > LIMITS.take(np.fmax(cell, 0.0, out=cell).astype(np.intp))  # settled, so far
     np.logical_not(rough, out=rough)
     rough &= signalled > 0
     rough &= x > 0
@@ -153,8 +153,8 @@ def _series(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: b
     np.maximum(np.ceil(terms, out=terms), 1.0, out=terms)
     columns = Unfolding(x, alpha, kappa, gamma)
     first = columns.ratio * x
-    if np.count_nonzero(terms > _REACH[0]):
-        np.minimum(terms, _REACH.take(np.minimum(first, MANY).astype(np.intp)), out=terms)
+    if np.count_nonzero(terms > REACH[0]):
+        np.minimum(terms, REACH.take(np.minimum(first, MANY).astype(np.intp)), out=terms)
     closed = (first >= MANY).nonzero()[0]
     if closed.size:
         k = kappa[closed]

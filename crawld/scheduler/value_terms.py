@@ -16,7 +16,7 @@ Triple = tuple[Floats, Floats, Floats]
 
 LATE = 256  # from this signal count on, terms are integrated instead of summed
 _FEW = 48  # up to so many pairs plain floats are faster than arrays; sums and products round alike in both
-_SMALL = 0.25  # expected signals below which P is not what its complement leaves
+SMALL = 0.25  # expected signals below which P is not what its complement leaves
 TALL = 700.0  # e^u is a float up to here, and for i < LATE nothing is left of e^−u·uⁱ/i! beyond
 _FACTORIAL = np.array([math.factorial(i) for i in range(171)], dtype=np.float64)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -126,7 +126,7 @@ def upper_terms(pairs: Pairs, *, length: bool) -> Triple:
 def _chance(still: Floats, pois: Floats, i: Floats, u: Floats) -> Floats:
     """P(i+1, u), given its complement: where u is small a rising series, so that ψ keeps its digits."""
     chance = np.maximum(1 - still, 0.0)
-    small = (u < _SMALL).nonzero()[0]
+    small = (u < SMALL).nonzero()[0]
     if small.size:
         v, j = u[small], i[small]
         chance[small] = pois[small] * v / (j + 1) * (1 + _rising_sum(v, j, None))

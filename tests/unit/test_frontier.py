@@ -16,12 +16,12 @@ from crawld.scheduler.greedy import GreedyAge, GreedyApproximate, GreedyBlind, G
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
 from crawld.scheduler.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Glanced, Jetted, Plain
+from tests.unit.rising_values import Jetted, Plain, Quick
 
 VALUATIONS: list[Valuation] = [
     Plain(),
     Jetted(),
-    Glanced(),
+    Quick(),
     GreedyNcis(),
     GreedyBlind(),
     GreedyCis(),
@@ -40,7 +40,7 @@ def beliefs_of(draw: Any, count: int) -> Beliefs:
     columns = [
         [draw(amounts) for _ in range(count)],
         [draw(rates) for _ in range(count)],
-        [draw(st.sampled_from([np.inf] * 8 + [0.7, 4.0])) for _ in range(count)],
+        [draw(st.sampled_from([np.inf] * 6 + [0.7, 1.0, 1.0, 4.0])) for _ in range(count)],
         [draw(st.sampled_from([0.0, 0.1, 2.0, np.inf])) for _ in range(count)],
         [draw(rates) for _ in range(count)],
     ]

@@ -8,10 +8,10 @@ from crawld.scheduler.columns import Intervals
 from crawld.scheduler.frontier import Frontier
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats, Jet
+from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
 
 
-class Linear:
+class Linear(Valuation):
     """A crawl value simple enough to follow by eye: μ(ατ + boost)."""
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:

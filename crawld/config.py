@@ -168,6 +168,13 @@ class Fetching(_Section):
     unconditional_share: Share = 0.02
 
 
+class ReadingAnswers(_Section):
+    """What reading one answer may cost, in a process of its own."""
+
+    deadline: Annotated[Duration, Field(gt=0)] = 5.0
+    memory_mb: Annotated[int, Field(ge=32, le=65_536)] = 128
+
+
 class Signals(_Section):
     """Where hints of change come from and what they may cost."""
 
@@ -240,6 +247,7 @@ class Settings(_Section):
     min_interval: Duration = 60.0
     max_interval: Duration = 30 * 86400.0
     fetch: Fetching = Fetching()
+    reading: ReadingAnswers = ReadingAnswers()
     signals: Signals = Signals()
     discover: list[Discover] = []
     digest: list[DigestRule] = []

@@ -55,6 +55,8 @@ from crawld.store import SqlStore
 from crawld.store.address import parse_address
 from crawld.store.retention import Retention
 from crawld.store.shelf import Shelf
+from crawld.workers.pool import WorkerPool
+from crawld.workers.worker import Limits
 
 log = logging.getLogger("crawld")
 
@@ -62,6 +64,8 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
+READERS = ("crawld.content.encodings", "crawld.daemon.judge", "crawld.signals.reading")
+"""Modules whose functions run in workers."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
 
@@ -146,7 +150,8 @@ class Assembly:
         )
         self.pages = Pages()
         self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
-        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock)
+        self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
+        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, self.workers)
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
         self.polls.ready = lambda: self.roster.indexed
         self.crawler = Crawler(self._parts())
@@ -167,6 +172,7 @@ class Assembly:
             allow_private=settings.allow_private,
             timeouts=Timeouts(fetching.connect_timeout, fetching.first_byte_timeout, fetching.timeout),
             max_bytes=fetching.max_bytes,
+            workers=self.workers,
         )
         return Parts(
             scheduler=self.scheduler,
@@ -177,6 +183,7 @@ class Assembly:
             fetcher=self.fetcher,
             robots=RobotsCache(user_agent(settings)),
             clock=self.clock,
+            workers=self.workers,
             rule_for=partial(rule_for, digest_rules(settings)),
             rng=self._rng,
             polls=self.polls,
@@ -226,6 +233,7 @@ class Assembly:
             crawler=self.crawler,
             roster=self.roster,
             clock=self.clock,
+            workers=self.workers,
             prepare=self._prepare,
             services=services,
             read_again=partial(self.read_again, read_settings),

@@ -11,6 +11,7 @@ from random import Random
 import brotli
 from backports import zstd
 
+from tests.floods import FLOODS
 from tests.site import Behaviour, Visit
 
 FILLER = "Nothing here ever changes, which makes it a good page to compare with. "
@@ -375,5 +376,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "huge_headers": huge_headers, "many_headers": many_headers, "endless": endless, "gigabyte": gigabyte,
     "bomb": bombs, "encoded": encoded, "bad_encoding": bad_encoding, "cut_encoding": cut_encoding,
     "empty_members": empty_members, "nested": nested, "wrong_charset": wrong_charset, "empty": empty, "video": video,
+    **FLOODS,
 }  # fmt: skip
 """By the first segment of the path."""

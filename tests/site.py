@@ -54,6 +54,8 @@ class Visit:
 
     async def write(self, data: bytes) -> None:
         """Send raw bytes."""
+        if self.writer.is_closing():
+            raise ConnectionResetError("the client went away")  # over TLS neither of the next two would say so
         self.writer.write(data)
         await self.writer.drain()
 

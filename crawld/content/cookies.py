@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import urlsplit
 
 from crawld.content.headers import http_date
@@ -15,6 +16,10 @@ from crawld.content.headers import http_date
 MOST_COOKIES = 50
 LONGEST_COOKIE = 4_096  # name and value
 LONGEST_HEADER = 16_384
+MOST_LINES = 100
+"""Set-Cookie lines read of one answer."""
+MOST_ATTRIBUTES = 20
+"""Attributes read of one Set-Cookie line; there are seven."""
 
 _UNSENDABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _NAME = re.compile(r"[^\s;,=\"]+")
@@ -46,7 +51,7 @@ class ChainCookies:
     def take(self, url: str, lines: Iterable[str], now: float) -> None:
         """Take over the Set-Cookie lines of an answer from `url`; what is malformed or foreign is ignored."""
         scheme, host, path = _parts(url)
-        for line in lines:
+        for line in islice(lines, MOST_LINES):
             read = _read(line, scheme, host, path, now)
             if read is None:
                 continue
@@ -72,7 +77,7 @@ class ChainCookies:
 
 def _read(line: str, scheme: str, host: str, path: str, now: float) -> tuple[_Cookie, bool] | None:
     """The cookie a Set-Cookie line sets, and whether it is to be deleted."""
-    pair, *attributes = line[: 2 * LONGEST_COOKIE].split(";")
+    pair, *attributes = line[: 2 * LONGEST_COOKIE].split(";", MOST_ATTRIBUTES)
     name, equals, value = (part.strip() for part in pair.partition("="))
     if not equals or not _NAME.fullmatch(name) or _UNSENDABLE.search(pair) or len(pair) > LONGEST_COOKIE:
         return None

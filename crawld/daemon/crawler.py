@@ -27,7 +27,18 @@ from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
 from crawld.daemon.visits import Visits, log_crawl
-from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Record, Robots, RobotsFailure, Store
+from crawld.interfaces import (
+    Allowed,
+    Clock,
+    Disallowed,
+    Fetcher,
+    NeedsFetch,
+    Record,
+    Robots,
+    RobotsFailure,
+    Store,
+    Workers,
+)
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
@@ -63,6 +74,7 @@ class Parts:
     clock: Clock
     rule_for: Callable[[str], DigestRule]
     rng: random.Random
+    workers: Workers
     polls: Polls | None = None
     poll_share: float = 0.05
     audit_share: float = 0.01
@@ -95,7 +107,16 @@ class Crawler:
             p.polls,
         )
         self._visits = Visits(
-            self._sender, p.scheduler, p.pages, p.store, p.clock, p.rule_for, p.unconditional_share, p.rng, self.audits
+            sender=self._sender,
+            scheduler=p.scheduler,
+            pages=p.pages,
+            store=p.store,
+            clock=p.clock,
+            rule_for=p.rule_for,
+            unconditional_share=p.unconditional_share,
+            rng=p.rng,
+            audits=self.audits,
+            workers=p.workers,
         )
         self.poll_share, self.audit_share = Share(p.poll_share), Share(p.audit_share)
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,13 +1,24 @@
 """The driver of polls: gives a slot to the poll that may be sent, and records what its answer decided."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.pages import Pages
-from crawld.interfaces import Allowed, Clock, Disallowed, NeedsFetch, Poll, PollResult, Robots, SignalSources, Store
+from crawld.errors import TooCostlyError
+from crawld.interfaces import (
+    Allowed,
+    Clock,
+    Disallowed,
+    NeedsFetch,
+    Poll,
+    PollResult,
+    Robots,
+    SignalSources,
+    Store,
+    Workers,
+)
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.signal import SOURCES, Signal, Source
@@ -16,8 +27,6 @@ from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.signals")
 
-BODY_IN_THREAD = 100_000
-"""Answers from this size on are read off the loop, so that slots stay on time."""
 SIGNALS_TO_DOUBT = 100.0
 """Signals after which a host's are believed to be worth what they proved, rather than everything."""
 FORGETTING = 0.98
@@ -36,6 +45,7 @@ class Polls:
     store: Store
     scheduler: Scheduler
     clock: Clock
+    workers: Workers
     on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
     ready: Callable[[], bool] = lambda: True  # whether signals can find every page: polls wait for that
     _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
@@ -68,7 +78,7 @@ class Polls:
             self.sources.release(request, verdict.until)
             return
         forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-        self._record(request, self.sources.finish(request, self.sources.read(request, forbidden, now), now))
+        self._record(request, self.sources.finish(request, self.sources.reader(request)(forbidden, now), now))
 
     async def run(self, request: Request, send: Send) -> None:
         """Send a poll that was chosen, follow it to its end, and record what it brought."""
@@ -86,10 +96,14 @@ class Polls:
             await follow(result)
 
     async def _read(self, request: Request, outcome: Outcome) -> object:
-        now = self.clock.now()
-        if isinstance(outcome, Fetched) and len(outcome.body) >= BODY_IN_THREAD:
-            return await asyncio.to_thread(self.sources.read, request, outcome, now)
-        return self.sources.read(request, outcome, now)
+        """Read an answer, in a worker where it has a body; one that costs too much is trouble of the file."""
+        now, read = self.clock.now(), self.sources.reader(request)
+        if not isinstance(outcome, Fetched) or not outcome.body:
+            return read(outcome, now)
+        try:
+            return await self.workers.run(request.host, read, outcome, now)
+        except TooCostlyError as error:
+            return read(FetchFailed(request.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error)), now)
 
     def _record(self, request: Request, result: PollResult) -> None:
         self.take_result(result)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from crawld.daemon.crawler import Crawler
 from crawld.daemon.roster import Roster
 from crawld.daemon.systemd import Notifier, one_line
-from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store
+from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
 from crawld.model.slot import format_rate
 from crawld.scheduler.scheduler import Scheduler
 
@@ -35,6 +35,7 @@ class Daemon:
     crawler: Crawler
     roster: Roster
     clock: Clock
+    workers: Workers
     prepare: Callable[[], Awaitable[None]]
     """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
     services: Sequence[Service] = ()
@@ -58,6 +59,7 @@ class Daemon:
         with self._signals() if self.catch_signals else contextlib.nullcontext():
             await self.store.start()
             try:
+                self.workers.start()
                 pages = await self.roster.restore(self.clock.now())
                 log.info("restored", extra={"pages": pages})
                 if await self._prepared():
@@ -65,6 +67,7 @@ class Daemon:
             finally:
                 self.notifier.send("STOPPING=1")
                 await self.fetcher.close()
+                await self.workers.close()
                 await self.store.close()
 
     async def _prepared(self) -> bool:

@@ -1,14 +1,13 @@
 """A visit to one page: ask, judge, look twice where that tells noise from change, record, give the page back."""
 
-import asyncio
 import logging
 import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
-from crawld.content.digest import Reading
+from crawld.content.digest import Reading, read_again
 from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
 from crawld.content.rules import DigestRule
@@ -26,18 +25,20 @@ from crawld.daemon.judge import (
 )
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
-from crawld.interfaces import Clock, Record, Store
+from crawld.errors import TooCostlyError
+from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.url import host_of
 from crawld.scheduler.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
+P = ParamSpec("P")
 T = TypeVar("T")
 
-BODY_IN_THREAD = 100_000
-"""Bodies from this size on are digested off the loop, so that slots stay on time."""
+SMALL_BODY = 4096
+"""Bytes up to which a body is read in place: whatever they are, they take no longer than some milliseconds."""
 DISTRUST_304 = 30 * 86400.0
 FAULT_WAIT = 60.0
 """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
@@ -58,6 +59,7 @@ class Visits:
     unconditional_share: float
     rng: random.Random
     audits: Audits
+    workers: Workers
     frames: Frames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +75,10 @@ class Visits:
             at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
             outcome = await self.sender.follow(request)
-            reading, memory = await self._read(page, at, outcome, memory)
+            try:
+                reading, memory = await self._read(page, at, outcome, memory)
+            except TooCostlyError as error:
+                reading, outcome = None, FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
             frame = await self._frame(page, memory, reading)
             judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame)
             if memory is not recalled and judgement.memory is None:
@@ -110,15 +115,25 @@ class Visits:
         rule = self.rule_for(page.url)
         if memory is not None and not comparable(memory, rule):
             copy = await self.store.copy(page.id)
-            memory = await self._off_loop(copy, digested_again, memory, copy, rule)
-        return await self._off_loop(outcome.body, read, outcome, memory, rule, at), memory
+            memory = await self._off_loop(page, copy, digested_again, memory, copy, rule)
+        return await self._read_body(page, outcome, memory, rule, at), memory
 
-    @staticmethod
-    async def _off_loop(body: bytes | None, work: Callable[..., T], *given: object) -> T:
-        """Do work on a body, in a thread where it is a large one."""
-        if body is not None and len(body) >= BODY_IN_THREAD:
-            return await asyncio.to_thread(work, *given)
-        return work(*given)
+    async def _read_body(
+        self, page: Page, outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float
+    ) -> Reading:
+        """Read a body, in place where its bytes are those of last time."""
+        known = memory.digest if memory is not None else None
+        if (same := read_again(outcome.body, rule, known)) is not None:
+            return same
+        return await self._off_loop(page, outcome.body, read, outcome, memory, rule, at)
+
+    async def _off_loop(
+        self, page: Page, body: bytes | None, work: Callable[P, T], *given: P.args, **named: P.kwargs
+    ) -> T:
+        """Do work on a body in a worker, but for a small one; TooCostlyError where it exceeds a limit."""
+        if body is None or len(body) <= SMALL_BODY:
+            return work(*given, **named)
+        return await self.workers.run(page.host, work, *given, **named)
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
@@ -143,7 +158,10 @@ class Visits:
         slow = bool(gate.export(gate.host(page.host)).crawl_delay)
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
-        second = await self._off_loop(again.body, read, again, None, self.rule_for(page.url), second_at)
+        try:
+            second = await self._read_body(page, again, None, self.rule_for(page.url), second_at)
+        except TooCostlyError:
+            return judgement  # what the second fetch would have told stays unknown
         log.info("second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 

@@ -35,6 +35,12 @@ class Deadlines:
         """What was waited for has come, or is not wanted any more."""
         self._waits.pop(wait, None)
 
+    def expire(self, wait: Wait) -> None:
+        """Let the deadline of a wait pass now."""
+        if self._waits.pop(wait, self) is not self:
+            wait.expired = True
+            wait.task.cancel()
+
     def close(self) -> None:
         """Look no more."""
         if self._timer is not None:
@@ -49,9 +55,7 @@ class Deadlines:
             if wait.until > loop.time():
                 self._timer = loop.call_at(wait.until, self._look)
                 return
-            del self._waits[wait]
-            wait.expired = True
-            wait.task.cancel()
+            self.expire(wait)
 
 
 def expired(*waits: Wait) -> bool:

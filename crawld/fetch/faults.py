@@ -76,7 +76,12 @@ def _not_connected(error: OSError) -> Fault:
     return Trouble.REFUSED, Scope.HOST, f"not connected: {_words(error)}"
 
 
+def printable(text: str) -> str:
+    """Text that a server chose, safe for a log line and a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def _words(error: BaseException) -> str:
     """The first line of an error's own text, short enough for a log line."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error) or type(error).__name__
-    return " ".join(str(text).split())[:200]
+    return printable(" ".join(str(text)[:1000].split())[:200])

@@ -7,6 +7,7 @@ literal, of a name, of a redirect's target, and of a name whose answer changed s
 import ipaddress
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from crawld.errors import InputError
@@ -16,10 +17,22 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
-_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
-"""The only part of the IPv6 space that is given out for the public internet."""
-# Everything inside the public space that is not public, with the reason shown to the operator; the first that fits
-# counts. Listed here because Python's own tables differ between releases and miss some of them.
+_PUBLIC: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        # IPv4: every unicast block is given out, 1.0.0.0 to 223.255.255.255
+        "1.0.0.0/8", "2.0.0.0/7", "4.0.0.0/6", "8.0.0.0/7", "11.0.0.0/8", "12.0.0.0/6", "16.0.0.0/4", "32.0.0.0/3",
+        "64.0.0.0/3", "96.0.0.0/4", "112.0.0.0/5", "120.0.0.0/6", "124.0.0.0/7", "126.0.0.0/8", "128.0.0.0/2",
+        "192.0.0.0/3",
+        # IPv6: what the regional registries have been given to hand out
+        "2001::/16", "2003::/18", "2400::/11", "2600::/12", "2610::/23", "2620::/23", "2630::/12", "2800::/12",
+        "2a00::/11", "2c00::/12",
+    )
+)  # fmt: skip
+"""What is public: nothing else is connected to. A block given out later can be named in `allow_private`."""
+# Everything inside those blocks that is not public, and the best known blocks outside of them, with the reason shown to
+# the operator; the first that fits counts. Listed here because Python's own tables differ between releases and miss
+# some of them.
 _NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
     (ipaddress.ip_network(network), reason)
     for network, reason in (
@@ -61,6 +74,18 @@ _NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
 )
 
 
+BAD_PORTS = frozenset(
+    (
+        1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+        110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530,
+        531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190,
+        5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+    )
+)  # fmt: skip
+"""Ports of other services (mail, name servers, chat, files) that no browser speaks HTTP to: a redirect could make us
+send them commands. Addresses in `allow_private` may have any port."""
+
+
 class ForbiddenAddressError(OSError):
     """A connection that was not opened. Its text is always the same, so that several of them count as one."""
 
@@ -87,12 +112,13 @@ def _embedded(address: Address) -> Address | None:
     return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
 
 
+@lru_cache(maxsize=4096)
 def _kind(address: Address) -> str | None:
     """Why an address is not one of the public internet; None where it is."""
     for network, reason in _NOT_PUBLIC:
         if address in network:
             return reason
-    return None if address.version == 4 or address in _PUBLIC_V6 else "reserved"
+    return None if any(address in network for network in _PUBLIC) else "reserved"
 
 
 class AddressGuard:
@@ -119,10 +145,19 @@ class AddressGuard:
         inner = _embedded(address)
         return None if inner is None else self.refusal(str(inner))
 
+    def port_refusal(self, text: str, port: int) -> str | None:
+        """Why the port of an address is refused; None where it may be connected to."""
+        if port not in BAD_PORTS:
+            return None
+        address = ipaddress.ip_address(text.partition("%")[0])
+        if any(address in network for network in self.allowed):
+            return None
+        return f"port {port} belongs to another service"
+
     def open_socket(self, addr_info: Any) -> socket.socket:
         """Open a socket for one resolved address, or raise ForbiddenAddressError: aiohttp's `socket_factory`."""
         family, kind, protocol, _, address = addr_info
-        reason = self.refusal(str(address[0]))
+        reason = self.refusal(str(address[0])) or self.port_refusal(str(address[0]), address[1])
         if reason is not None:
             raise ForbiddenAddressError(str(address[0]), reason)
         return socket.socket(family=family, type=kind, proto=protocol)

@@ -12,15 +12,21 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from crawld.content.encodings import PackedTooLargeError, unpacker
-from crawld.content.headers import if_none_match, media_type, retry_after
+from crawld.content.cookies import MOST_LINES
+from crawld.content.encodings import PackedTooLargeError
+from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
 from crawld.content.robots import LONGEST_ROBOTS
-from crawld.errors import InputError, ParseError
-from crawld.fetch.deadlines import Deadlines, expired
-from crawld.fetch.faults import FAULTS, classify
+from crawld.errors import InputError, ParseError, TooCostlyError
+from crawld.fetch.body import BodyReader, drain
+from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.deadlines import Deadlines, Wait, expired
+from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
-from crawld.interfaces import Clock
+from crawld.fetch.names import CACHED_NAMES, BoundedResolver
+from crawld.fetch.room import Room
+from crawld.fetch.turns import Turns
+from crawld.interfaces import Clock, Workers
 from crawld.model.fetched import (
     GONE_STATUSES,
     Fetched,
@@ -32,7 +38,7 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import normalise, resolve
+from crawld.model.url import LONGEST_URL, normalise, resolve
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
@@ -40,9 +46,6 @@ NO_CONTENT = {202, 204, 205, 207, 208, 226}
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 """Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
 TOO_MANY_REQUESTS = 429
-DRAINED = 65_536
-"""Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
-DRAIN_SECONDS = 2.0
 CHECKED = 4096
 """Size of the cache of URLs that are ready to be sent."""
 
@@ -60,6 +63,7 @@ class Timeouts:
 class _Line:
     """The connection a request goes out on: one kept from an earlier request, unless a socket is opened for it."""
 
+    host: str
     reused: bool = True
 
 
@@ -79,6 +83,7 @@ class HttpFetcher:
         max_bytes: int = 10_000_000,
         refused_types: tuple[str, ...] = ("audio/", "video/"),
         resolver: AbstractResolver | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._clock = clock
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
@@ -88,7 +93,11 @@ class HttpFetcher:
         self._whole = Deadlines(timeouts.whole)
         self._max_bytes = max_bytes
         self._refused_types = refused_types
-        self._resolver = resolver
+        self._given_resolver = resolver
+        self._resolver: BoundedResolver | None = None
+        self._turns = Turns()
+        self._room = Room(self._whole)
+        self._bodies = BodyReader(self._room, workers)
         self._session: aiohttp.ClientSession | None = None
 
     async def fetch(self, request: Request) -> Outcome:
@@ -98,7 +107,7 @@ class HttpFetcher:
             url = _checked(request.url)
         except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
-        line = _Line()
+        line = _Line(request.host)
         _LINE.set(line)
         first, whole = self._first.begin(), self._whole.begin()
         try:
@@ -110,7 +119,9 @@ class HttpFetcher:
                 allow_redirects=False,
             ) as response:
                 self._first.end(first)
-                return await self._read(request, response, began)
+                return await self._read(request, response, began, whole)
+        except TooCostlyError as error:
+            return self._failed(request, began, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
         except ParseError as error:
             return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))
         except FAULTS as error:
@@ -128,8 +139,12 @@ class HttpFetcher:
         """Let go of every connection."""
         self._first.close()
         self._whole.close()
+        self._turns.close()
+        self._room.close()
         if self._session is not None:
             await self._session.close()
+        if self._resolver is not None:
+            await self._resolver.close()
 
     def forget_names(self) -> None:
         """Look every name up anew."""
@@ -139,9 +154,13 @@ class HttpFetcher:
     def _open(self) -> aiohttp.ClientSession:
         """The session, made at the first request because it belongs to the running loop."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(
+            self._resolver = BoundedResolver(self._given_resolver)
+            connector = BoundedConnector(
+                self._turns,
+                lambda: _LINE.get().host,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
+                dns_cache_max_size=CACHED_NAMES,
                 keepalive_timeout=4,  # less than the 5 s of common servers: a reused connection must not be closing
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
@@ -157,6 +176,7 @@ class HttpFetcher:
                 max_line_size=32_768,
                 max_field_size=32_768,
                 max_headers=256,
+                read_bufsize=RECEIVED_AT_ONCE,
             )
             # aiohttp would quietly ask a second time where a connection breaks: a request nobody paid a slot for.
             self._session._retry_connection = False
@@ -166,7 +186,7 @@ class HttpFetcher:
         _LINE.get().reused = False
         return self._guard.open_socket(addr_info)
 
-    async def _read(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+    async def _read(self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait) -> Outcome:
         status = response.status
         if status in REDIRECTS:
             return await self._redirected(request, response, began)
@@ -176,27 +196,35 @@ class HttpFetcher:
                 return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
             return self._fetched(request, response, began)
         if status in GONE_STATUSES:
-            await _drain(response)
+            await drain(response)
             return self._fetched(request, response, began)
         if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):
-            await _drain(response)
+            await drain(response)
             wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
             scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
             detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
             return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
-        return await self._read_body(request, response, began)
+        return await self._read_body(request, response, began, whole)
 
-    async def _read_body(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+    async def _read_body(
+        self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait
+    ) -> Outcome:
         kind = media_type(response.headers.get("Content-Type"))
         if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
             response.close()
-            detail = f"type {kind} is not kept"
+            detail = f"type {printable(kind)} is not kept"
             return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)
         cut = request.purpose is Purpose.ROBOTS  # of a long robots.txt the beginning counts; everything else is refused
         limit = request.max_bytes or (LONGEST_ROBOTS if cut else self._max_bytes)
         body, wire = None, 0
         if (response.content_length or 0) <= limit or cut:
-            body, wire = await _unpacked(response, limit)
+            share = self._room.begin(request.host, whole)
+            try:
+                body, wire = await self._bodies.read(response, limit, share)
+            except PackedTooLargeError:
+                body = None
+            finally:
+                self._room.end(share)
         if body is None or (len(body) > limit and not cut):
             response.close()
             detail = f"more than {limit:,} bytes"
@@ -204,21 +232,21 @@ class HttpFetcher:
         return self._fetched(request, response, began, body[:limit], wire)
 
     async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
-        await _drain(response)
+        await drain(response)
         location = response.headers.get("Location", "")
         try:
             target = _absolute(request.url, location)
         except InputError as error:
             detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
-        cookies = tuple(response.headers.getall("Set-Cookie", ()))
+        cookies = tuple(response.headers.getall("Set-Cookie", ())[:MOST_LINES])
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
     def _fetched(
         self, request: Request, response: aiohttp.ClientResponse, began: float, body: bytes = b"", wire: int = 0
     ) -> Fetched:
         duration = self._clock.monotonic() - began
-        return Fetched(request.url, response.status, body, _plain(response), wire, duration)
+        return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
 
     def _failed(
         self,
@@ -255,60 +283,11 @@ def _own_headers(request: Request) -> dict[str, str]:
     return headers
 
 
-def _plain(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """Headers by lower-case name, repeated ones joined, and only text that can be stored."""
-    plain: dict[str, str] = {}
-    for name, value in response.headers.items():
-        key = name.lower()
-        text = value if value.isascii() else _storable(value)
-        plain[key] = f"{plain[key]}, {text}" if key in plain else text
-    return plain
-
-
-def _storable(value: str) -> str:
-    """Header bytes that were not UTF-8 come as lone surrogates; they are Latin-1 by tradition."""
-    raw = value.encode("utf-8", "surrogateescape")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
 def _absolute(base: str, location: str) -> str:
     """The target of a redirect; bytes beyond ASCII are escaped one by one, as browsers do, whatever their charset."""
+    if len(location) > LONGEST_URL:
+        raise InputError(f"target of {len(location):,} characters (at most {LONGEST_URL:,})")
     raw = location.encode("utf-8", "surrogateescape").strip()
     if not raw:
         raise InputError("no target")
     return resolve("".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw), base)
-
-
-async def _unpacked(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes | None, int]:
-    """The body, and its bytes on the wire; one byte beyond the limit where it is longer, None where its packing is."""
-    stream = unpacker(response.headers.get("Content-Encoding"))
-    body, wire = bytearray(), 0
-    while chunk := await response.content.readany():
-        wire += len(chunk)
-        try:
-            body += stream.feed(chunk, limit + 1 - len(body))
-        except PackedTooLargeError:
-            return None, wire
-        if len(body) > limit:
-            return bytes(body), wire
-        if wire > limit:
-            return None, wire
-    stream.finish()
-    return bytes(body), wire
-
-
-async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read a short body nobody wants, so that its connection can serve again; give up on a long, slow or broken one."""
-    seen = 0
-    try:
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while chunk := await response.content.readany():
-                seen += len(chunk)
-                if seen > DRAINED:
-                    response.close()
-                    return
-    except FAULTS:
-        response.close()  # the status has been told; the body was not wanted

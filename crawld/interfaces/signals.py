@@ -1,6 +1,6 @@
 """What the drivers need of signal sources, polled and pushed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,8 +49,8 @@ class SignalSources(Protocol):
     def release(self, request: Request, not_before: float) -> None:
         """Give up a poll that was not sent, or whose answer never came; it is due again from then on."""
 
-    def read(self, request: Request, outcome: Outcome, now: float) -> Any:
-        """Read an answer, for `finish` alone; touches nothing that changes, so a large one may be read off the loop."""
+    def reader(self, request: Request) -> Callable[[Outcome, float], Any]:
+        """What reads the answer to a poll, for `finish` alone; it can be pickled and run in a worker."""
 
     def finish(self, request: Request, reading: Any, now: float) -> PollResult:
         """Decide what the answer means in the light of the last one."""

@@ -16,3 +16,9 @@ class Workers(Protocol):
         `work` is a function at the top level of a module; it, what it is given and what it returns can be pickled.
         What it raises is raised here.
         """
+
+    def start(self) -> None:
+        """Start what is needed to run work, before it is needed."""
+
+    async def close(self) -> None:
+        """End all work."""

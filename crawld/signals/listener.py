@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from crawld.content.listing import locate
@@ -148,10 +149,10 @@ class Listener:
             file.next_poll = not_before
             self.schedule.plan(file)
 
-    def read(self, request: Request, outcome: Outcome, now: float) -> Reading:
-        """Read an answer; may run off the loop."""
+    def reader(self, request: Request) -> Callable[[Outcome, float], Reading]:
+        """What reads the answer to a poll; it can be pickled and run in a worker."""
         file = self.schedule.get(request.url)
-        return read_answer(request.url, file.hosts if file else frozenset(), outcome, now)
+        return partial(read_answer, request.url, file.hosts if file else frozenset())
 
     def finish(self, request: Request, reading: Reading, now: float) -> PollResult:
         """Decide what the answer means, and when to ask again."""

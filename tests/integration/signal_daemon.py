@@ -19,6 +19,7 @@ from crawld.scheduler.scheduler import Scheduler
 from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
 from crawld.store import SqlStore
+from tests.in_place import InPlace
 from tests.site import LOOPBACK, Site
 
 DAY = 86_400.0
@@ -41,7 +42,7 @@ class SignalDaemon:
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.index)
         self.listener = Listener(self.index, self.scheduler.last_success, Listening(discovery=discovery))
         self.results: list[PollResult] = []
-        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, [self.note])
+        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, InPlace(), [self.note])
 
     async def note(self, result: PollResult) -> None:
         """Keep what a poll led to."""

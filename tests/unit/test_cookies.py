@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.cookies import LONGEST_HEADER, MOST_COOKIES, ChainCookies
+from crawld.content.cookies import LONGEST_HEADER, MOST_COOKIES, MOST_LINES, ChainCookies
 
 NOW = 1_700_000_000.0
 HOME = "https://www.example.org/a/b?c"
@@ -86,3 +86,12 @@ def test_any_line_is_a_cookie_or_none(name: str, line: str) -> None:
     header = sent(name + line, HOME)
     assert header.encode().decode() == header  # half a character cannot be encoded
     assert not set(header) & {"\r", "\n", "\0"}
+
+
+def test_a_flood_of_lines_is_not_read() -> None:
+    """Of thousands of Set-Cookie lines the first are read, and of thousands of attributes as well."""
+    cookies = ChainCookies()
+    read = iter([f"a{n}=b; Path=/" + ";x" * 3000 for n in range(5000)])
+    cookies.take(HOME, read, NOW)
+    assert next(read).startswith(f"a{MOST_LINES}=")
+    assert cookies.header(HOME).count("=") == MOST_COOKIES

@@ -18,7 +18,9 @@ FORBIDDEN = [
     "64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::1", "2002:7f00:1::", "2002:808:808::1",
     "2001:0:4136:e378:8000:63bf:3fff:fdd2", "192.0.0.9", "192.0.0.170", "192.88.99.1", "168.63.129.16",
     "192.31.196.1", "192.52.193.1", "192.175.48.1", "2001:1::1", "2001:20::1", "2620:4f:8000::1", "3fff::1",
-    "3fff:fff::1", "4000::1", "100::1", "5f00::1", "not an address", "",
+    "3fff:fff::1", "4000::1", "100::1", "5f00::1", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254",
+    "100:0:0:1::1", "2001:2::1", "2001:4:112::1", "2d00::1", "3000::1", "2004::1", "2640::1", "::8.8.8.8",
+    "not an address", "",
 ]  # fmt: skip
 PUBLIC = [
     "8.8.8.8",
@@ -28,6 +30,18 @@ PUBLIC = [
     "192.0.1.1",
     "2606:4700:4700::1111",
     "2001:4860:4860::8888",
+    "2001:67c:4e8:f004::9",
+    "2003:8::1",
+    "2409:8000::1",
+    "2620:0:2d0:200::7",
+    "2801::1",
+    "2c0f:fb50:4002::1",
+    "1.0.0.1",
+    "9.9.9.9",
+    "11.0.0.1",
+    "126.0.0.1",
+    "128.0.0.1",
+    "223.255.255.254",
     "2a00:1450:4001:800::200e",
 ]
 
@@ -67,6 +81,21 @@ def test_a_refused_socket_is_never_opened() -> None:
         guard.open_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 80)))
     assert (caught.value.address, caught.value.reason) == ("10.0.0.1", "private")
     guard.open_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))).close()
+
+
+@pytest.mark.parametrize("port", [22, 25, 53, 110, 143, 465, 587, 993, 2049, 6000, 6667, 10080])
+def test_ports_of_other_services_are_refused(port: int) -> None:
+    """No socket is opened to a port that browsers refuse, unless the operator has named the network."""
+    with pytest.raises(ForbiddenAddressError, match="refused") as caught:
+        AddressGuard().open_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", port)))
+    assert caught.value.reason == f"port {port} belongs to another service"
+    assert AddressGuard(["8.8.8.0/24"]).port_refusal("8.8.8.8", port) is None
+
+
+@pytest.mark.parametrize("port", [80, 443, 3000, 5000, 8000, 8080, 8443, 49152])
+def test_ordinary_ports_are_not_refused(port: int) -> None:
+    """Ports that web servers use are open, the odd ones too."""
+    assert AddressGuard().port_refusal("8.8.8.8", port) is None
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "nonsense", "10.0.0.0/33", ""])

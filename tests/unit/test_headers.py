@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.headers import LONGEST_WAIT, charset, http_date, if_none_match, max_age, media_type, retry_after
+from crawld.content.headers import (
+    LONGEST_VALUE,
+    LONGEST_WAIT,
+    VALIDATORS,
+    charset,
+    http_date,
+    if_none_match,
+    max_age,
+    media_type,
+    plain_headers,
+    retry_after,
+)
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -102,3 +113,28 @@ def test_no_value_raises(value: str, now: float) -> None:
     assert date is None or math.isfinite(date)
     label = charset(value)
     assert label is None or label.isascii()
+
+
+def test_headers_become_short_plain_text() -> None:
+    """Repeated headers are joined, long ones cut, and control characters do not reach the store or a terminal."""
+    fields = [("Link", "a"), ("X-Odd", "d\udce9j\udce0"), ("link", "b"), ("X-Bell", "a\x07\x1b[31mb"), ("Y" * 101, "z")]
+    assert plain_headers(fields) == {"link": "a, b", "x-odd": "déjà", "x-bell": "a [31mb"}
+    many = plain_headers([("Link", "</a>; rel=hub")] * 100_000)
+    assert len(many["link"]) == LONGEST_VALUE
+
+
+@pytest.mark.parametrize("name", VALIDATORS)
+def test_a_validator_is_kept_whole_or_not_at_all(name: str) -> None:
+    """Half an ETag is none: one that is too long, or holds a control character, is left out."""
+    longest = VALIDATORS[name]
+    assert plain_headers([(name, "x" * longest)]) == {name: "x" * longest}
+    assert plain_headers([(name, "x" * (longest + 1))]) == {}
+    assert plain_headers([(name, "x\x01")]) == {}
+
+
+@given(st.lists(st.tuples(st.text(max_size=5), st.text(st.characters(), max_size=50))))
+def test_any_headers_can_be_stored(fields: list[tuple[str, str]]) -> None:
+    """Whatever bytes a server sends, what is kept of them is text without control characters."""
+    sent = [(name, value.encode("utf-8", "replace").decode("utf-8", "surrogateescape")) for name, value in fields]
+    for value in plain_headers(sent).values():
+        assert all(byte >= 0x20 for byte in value.encode())

@@ -56,7 +56,7 @@ class Desk:
         assert url not in [other.url for other in self.listener.due(now)]
         if isinstance(outcome, bytes):
             outcome = Fetched(url, 200, outcome, {"etag": '"1"', "last-modified": "then"})
-        reading = self.listener.read(request, outcome, now)
+        reading = self.listener.reader(request)(outcome, now)
         return self.listener.finish(request, reading, now)
 
     def file(self, url: str = SITEMAP) -> File:
@@ -315,7 +315,7 @@ def test_an_answer_for_a_file_dropped_meanwhile_changes_nothing() -> None:
     (request,) = desk.listener.due(NOW)
     desk.listener.begin(request)
     desk.listener.schedule.remove(SITEMAP)
-    reading = desk.listener.read(request, Fetched(SITEMAP, 200, urlset(("/1", NOW))), NOW)
+    reading = desk.listener.reader(request)(Fetched(SITEMAP, 200, urlset(("/1", NOW))), NOW)
     result = desk.listener.finish(request, reading, NOW)
     assert (result.signals, list(result.removed), len(desk.listener.schedule)) == ((), [SITEMAP], 0)
 

@@ -43,7 +43,7 @@ class Desk:
     def poll(self, now: float, *pages: int) -> list[int]:
         """Poll the feed; the pages signalled."""
         (request,) = self.listener.due(now)
-        reading = self.listener.read(request, Fetched(FEED, 200, feed(*pages)), now)
+        reading = self.listener.reader(request)(Fetched(FEED, 200, feed(*pages)), now)
         return [signal.page_id for signal in self.listener.finish(request, reading, now).signals]
 
     def subscribe(self, now: float = NOW) -> Request:

@@ -24,6 +24,7 @@ from crawld.scheduler.columns import Intervals
 from crawld.scheduler.pacer import Pacer
 from crawld.scheduler.politeness import HostGate, Manners
 from crawld.scheduler.scheduler import Arrivals, Scheduler
+from tests.in_place import InPlace
 
 EPOCH = 1_700_000_000.0
 HOST = "example.org"
@@ -189,6 +190,7 @@ class Crawling:
             clock=self.clock,
             rule_for=lambda _: DigestRule(),
             rng=random.Random(2),
+            workers=InPlace(),
             audit_share=0.0,
         )
         self.crawler = Crawler(parts)

@@ -1,0 +1,334 @@
+"""The connection an answer comes in on: what it may cost, and what it may bring besides the body.
+
+aiohttp parses whatever has arrived in one go, up to 256 KB of it, on the event loop. A server that sends nothing but
+framing (interim answers, chunks of one byte, headers, trailers) keeps the loop busy for tens of milliseconds with each
+read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
+more than others waits for turns (see turns.py).
+
+What this relies on: `TCPConnector._factory` makes the protocol of a connection; `set_response_params` is called once
+for each request; `feed_data` gets each parsed head with its body's reader; a reader counts its bytes in `total_bytes`.
+`tests/integration/test_fetch_floods.py` fails where one of these changes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from time import thread_time
+from typing import Any, cast
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import BadHttpMessage
+
+from crawld.fetch.turns import Turns
+
+MOST_INTERIM = 8
+"""1xx answers before the answer itself: honest servers send one or two."""
+FRAMING_BYTES = 65_536
+"""Bytes of one answer that are not body: heads, interim ones too, chunk sizes, extensions and trailers."""
+FRAMING_SHARE = 0.25
+"""Framing allowed beyond that for each byte of body: chunks may have 24 bytes on average, however many they are."""
+PIECE = 8_192
+"""Bytes given to the parser at once: the worst of them, chunks of one byte, take it some milliseconds."""
+FIRST_PIECE, SMALLEST_PIECE = 1_024, 512
+"""Pieces begin small, shrink where a step takes long, and grow while it does not."""
+STEP_SECONDS = 0.001
+"""What one step of parsing should take; then the loop serves others."""
+FREE_SECONDS = 0.003
+"""An answer that costs no more is parsed as it arrives, without turns: some fifty small reads."""
+FREE_SECONDS_PER_BYTE = 5e-9
+"""What a byte of body may cost beyond that: four times what a long body costs that arrives in large reads."""
+SLOW_BYTE = 2e-7
+"""An answer with a piece that takes longer per byte has no free seconds left: honest heads take a quarter of that."""
+WAKE_SECONDS = 0.00005
+"""What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
+RECEIVED_AT_ONCE = 65_536
+"""Bytes taken from a socket at once; they may have to wait for their turn in memory."""
+MOST_IDLE_HOSTS = 500
+"""Hosts to which idle connections are kept: as many as are asked at 100 requests a second until they are closed."""
+MOST_IDLE_PER_HOST = 4
+"""Idle connections kept to one host."""
+
+
+class _Valve(asyncio.Transport):
+    """A transport that reads only where both the parser and the connection's turn allow it, and closes at once."""
+
+    def __init__(self, inner: asyncio.Transport, resumed: Callable[[], None]) -> None:
+        super().__init__()
+        self._inner, self._resumed = inner, resumed
+        self._wanted, self._held, self._reading = True, False, True
+
+    def pause_reading(self) -> None:
+        """The parser has enough for now."""
+        self._wanted = False
+        self._set()
+
+    def resume_reading(self) -> None:
+        """The parser takes more."""
+        if not self._wanted:
+            self._wanted = True
+            self._resumed()
+            self._set()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the parser takes more."""
+        return self._wanted
+
+    def hold(self, held: bool) -> None:
+        """Read nothing while the connection waits for its turn."""
+        self._held = held
+        self._set()
+
+    def _set(self) -> None:
+        reading = self._wanted and not self._held
+        if reading == self._reading or self._inner.is_closing():
+            return
+        self._reading = reading
+        if reading:
+            self._inner.resume_reading()
+        else:
+            self._inner.pause_reading()
+
+    def is_reading(self) -> bool:
+        """Whether bytes are being received."""
+        return self._reading and not self._inner.is_closing()
+
+    def close(self) -> None:
+        """Let go of the connection without a farewell: a server could keep a closing handshake open for ever."""
+        self._inner.abort()
+
+    def abort(self) -> None:
+        """The same."""
+        self._inner.abort()
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self._inner.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the inner transport knows of itself."""
+        return self._inner.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Hand the connection to another protocol."""
+        self._inner.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Who receives the bytes."""
+        return self._inner.get_protocol()
+
+    def write(self, data: Any) -> None:
+        """Send bytes."""
+        self._inner.write(data)
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Send bytes."""
+        self._inner.writelines(list_of_data)
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes not sent yet."""
+        return self._inner.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """When writing pauses."""
+        self._inner.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """When writing pauses."""
+        return self._inner.get_write_buffer_limits()
+
+    def can_write_eof(self) -> bool:
+        """Whether one direction can be closed."""
+        return self._inner.can_write_eof()
+
+    def write_eof(self) -> None:
+        """Close our direction."""
+        self._inner.write_eof()
+
+
+class BoundedConnection(ResponseHandler):
+    """A connection whose answers are parsed in small steps, within a budget of framing and a share of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turns: Turns, asked_host: Callable[[], str]) -> None:
+        super().__init__(loop)
+        self._turns, self._asked_host = turns, asked_host
+        self.host = ""
+        self._valve: _Valve | None = None
+        self._waiting = b""  # received, not parsed yet
+        self._in_line = self._enough = False
+        self._lost: tuple[BaseException | None] | None = None  # why the connection ended, told after `_waiting`
+        self._begin_answer()
+
+    def _begin_answer(self) -> None:
+        self._received, self._interim, self._spent = 0, 0, 0.0
+        self._piece = FIRST_PIECE
+        self._body: aiohttp.StreamReader | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Put a valve between the transport and the parser."""
+        transport = cast("asyncio.Transport", transport)
+        if hasattr(transport, "max_size"):
+            transport.max_size = RECEIVED_AT_ONCE
+        limits = getattr(transport, "set_read_buffer_limits", None)  # only TLS transports have one
+        if limits is not None:
+            limits(high=RECEIVED_AT_ONCE)
+        self._valve = _Valve(transport, self._go_on)
+        super().connection_made(self._valve)
+
+    def set_response_params(self, **given: Any) -> None:
+        """Begin another answer."""
+        self._begin_answer()
+        self.host = self._asked_host()
+        super().set_response_params(**given)
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """Take a parsed head and the reader of its body; interim heads are counted here and kept from the client."""
+        message, body = data
+        if 100 <= message.code < 200 and message.code != 101:
+            self._interim += 1
+            return
+        self._body = body
+        super().feed_data(data, size)
+
+    def pause_reading(self) -> None:
+        """The reader of the body has enough for now."""
+        self._enough = True
+        super().pause_reading()
+
+    def resume_reading(self, *given: Any, **named: Any) -> None:
+        """The reader takes more. It says so with every chunk it takes, and only the first time means something."""
+        if self._enough:
+            self._enough = False
+            super().resume_reading(*given, **named)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has arrived, unless this answer has cost so much that it waits for its turn."""
+        if not data:  # the client asks the parser to go on after a pause
+            super().data_received(data)
+            return
+        if self._body is not None and self._body.is_eof():
+            self._end("bytes after the end of the answer")
+            return
+        self._waiting = self._waiting + data if self._waiting else data
+        if self._spent > FREE_SECONDS + FREE_SECONDS_PER_BYTE * self._body_bytes:
+            self._stand_in_line()
+        elif not self._in_line:
+            self._spent += WAKE_SECONDS
+            self._step()
+
+    def take_turn(self) -> float:
+        """Parse one step; return the seconds it took."""
+        self._in_line = False
+        if self._valve is not None:
+            self._valve.hold(False)
+        return WAKE_SECONDS + self._step()
+
+    def close(self) -> None:
+        """Let go of the connection, and of what was received on it."""
+        self._waiting = b""
+        super().close()
+        self._tell_lost()
+
+    def abort(self) -> None:
+        """The same."""
+        self._waiting = b""
+        super().abort()
+        self._tell_lost()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Tell the client that the connection ended, after what was received before."""
+        if self._waiting:
+            self._lost = (exc,)
+        else:
+            super().connection_lost(exc)
+
+    def _step(self) -> float:
+        """Parse pieces until the step has taken its time; what is left over waits in line."""
+        began = thread_time()
+        spent = 0.0
+        while self._waiting and spent < STEP_SECONDS and (self._valve is None or self._valve.wanted):
+            piece, self._waiting = self._waiting[: self._piece], self._waiting[self._piece :]
+            self._received += len(piece)
+            before = spent
+            super().data_received(piece)
+            if not self._within_bounds():
+                break
+            spent = thread_time() - began
+            self._size_pieces(spent - before)
+            if len(piece) >= SMALLEST_PIECE and spent - before > SLOW_BYTE * len(piece):
+                self._spent += FREE_SECONDS
+                break
+        self._spent += spent
+        if self._waiting:
+            self._go_on()
+        else:
+            self._tell_lost()
+        return spent
+
+    def _tell_lost(self) -> None:
+        if self._lost is not None:
+            (exc,), self._lost = self._lost, None
+            super().connection_lost(exc)
+
+    def _size_pieces(self, seconds: float) -> None:
+        """Smaller pieces where parsing is slow; larger again where it is quick."""
+        if seconds > STEP_SECONDS:
+            self._piece = max(SMALLEST_PIECE, self._piece // 2)
+        elif seconds < STEP_SECONDS / 4:
+            self._piece = min(PIECE, self._piece * 2)
+
+    def _go_on(self) -> None:
+        """Wait in line with what is left, unless the parser takes nothing now: then until it does."""
+        if self._waiting and self._valve is not None:
+            if self._valve.wanted:
+                self._stand_in_line()
+            else:
+                self._valve.hold(True)
+
+    def _stand_in_line(self) -> None:
+        if self._valve is not None:
+            self._valve.hold(True)
+        if not self._in_line:
+            self._in_line = True
+            self._turns.wait(self)
+
+    @property
+    def _body_bytes(self) -> int:
+        return 0 if self._body is None else self._body.total_bytes
+
+    def _within_bounds(self) -> bool:
+        """Whether the answer keeps to its bounds so far; it is ended where it does not."""
+        body = self._body_bytes
+        if self._interim > MOST_INTERIM:
+            self._end(f"more than {MOST_INTERIM} interim answers")
+        elif self._received - body > FRAMING_BYTES + FRAMING_SHARE * body:
+            self._end(f"more than {FRAMING_BYTES:,} bytes of headers and framing")
+        else:
+            return True
+        return False
+
+    def _end(self, reason: str) -> None:
+        """Break the answer off; whoever waits for it is told why."""
+        self._waiting = b""
+        error = BadHttpMessage(reason)
+        if self._body is not None and not self._body.is_eof():
+            self._body.set_exception(aiohttp.ClientPayloadError(reason))
+        self.set_exception(error)
+        if self._valve is not None:
+            self._valve.abort()
+
+
+class BoundedConnector(aiohttp.TCPConnector):
+    """Opens bounded connections, and keeps few of them open while idle."""
+
+    def __init__(self, turns: Turns, asked_host: Callable[[], str], **given: Any) -> None:
+        super().__init__(**given)
+        make: Callable[..., ResponseHandler] = BoundedConnection
+        self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        """Keep a connection for the next request to its host, unless enough are kept."""
+        kept = self._conns.get(key)
+        full = len(self._conns) >= MOST_IDLE_HOSTS if kept is None else len(kept) >= MOST_IDLE_PER_HOST
+        super()._release(key, protocol, should_close=should_close or full)

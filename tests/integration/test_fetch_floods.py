@@ -1,0 +1,252 @@
+"""Answers made to cost their reader much: each ends, or is read in turns, and the others are served meanwhile."""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from crawld.clock import SystemClock
+from crawld.fetch import connection, turns
+from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
+from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.fetch.turns import Turns
+from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
+from crawld.model.url import host_of
+from tests.behaviours import raw
+from tests.site import LOOPBACK, Site, Visit
+
+AGENT = "crawld-test/1.0 (+https://example.org/bot)"
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[HttpFetcher]:
+    """A fetcher that may talk to loopback."""
+    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], timeouts=Timeouts(5, 5, 20))
+    yield opened
+    await opened.close()
+
+
+def ask(url: str) -> Request:
+    """A request as the daemon would send it."""
+    return Request(url, host_of(url))
+
+
+def connector_of(fetcher: HttpFetcher) -> BoundedConnector:
+    """What opens and keeps the connections."""
+    assert fetcher._session is not None
+    connector = fetcher._session.connector
+    assert isinstance(connector, BoundedConnector)
+    return connector
+
+
+BROKEN_OFF = [
+    "/interim", "/bare_interim", "/tiny_chunks", "/chunk_extensions", "/endless_extension", "/trailers",
+    "/small_headers", "/long_headers", "/long_status", "/cookie_flood",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", BROKEN_OFF)
+async def test_a_flood_of_framing_is_broken_off(path: str, site: Site, fetcher: HttpFetcher) -> None:
+    """An answer with more framing than an answer may have is not HTTP: it ends long before its time is over."""
+    outcome = await fetcher.fetch(ask(site.url(path)))
+    assert isinstance(outcome, FetchFailed), outcome
+    assert (outcome.trouble, outcome.scope) == (Trouble.PROTOCOL, Scope.HOST), outcome
+    assert len(site.visits()) == 1
+
+
+async def test_a_redirect_is_told_whatever_its_body(site: Site, fetcher: HttpFetcher) -> None:
+    """A redirect with a flood for a body leads on: nobody wanted the body."""
+    outcome = await fetcher.fetch(ask(site.url("/redirect_flood")))
+    assert isinstance(outcome, Redirected)
+    assert outcome.location == site.url("/ok")
+
+
+async def test_honest_answers_are_not_floods(site: Site, fetcher: HttpFetcher) -> None:
+    """Interim answers, small chunks, extensions and trailers are read as long as there are not too many of them."""
+    chunks = await fetcher.fetch(ask(site.url("/small_honest_chunks")))
+    assert isinstance(chunks, Fetched)
+    assert chunks.body == b"y" * 100_000
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n"
+    site.pages["/hints"] = partial(raw, data=hint * 3 + head + b"5;name=value\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")
+    hints = await fetcher.fetch(ask(site.url("/hints")))
+    assert isinstance(hints, Fetched)
+    assert (hints.status, hints.body) == (200, b"hello")
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+async def test_the_budget_of_framing(beyond: bool, site: Site, fetcher: HttpFetcher) -> None:
+    """Headers may have 64 KB in all, and no more."""
+    lines = b"".join(b"X-%d: %s\r\n" % (number, b"y" * 20_000) for number in range(4 if beyond else 3))
+    site.pages["/wide"] = partial(raw, data=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + lines + b"\r\nhello")
+    outcome = await fetcher.fetch(ask(site.url("/wide")))
+    assert isinstance(outcome, FetchFailed if beyond else Fetched), outcome
+    assert (len(lines) > FRAMING_BYTES) == beyond
+
+
+async def test_a_long_body_comes_whole_in_turns(
+    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that has to wait for turns from its first byte on is the same body, and its end is noticed."""
+    monkeypatch.setattr(connection, "FREE_SECONDS", -1.0)
+    monkeypatch.setattr(connection, "FREE_SECONDS_PER_BYTE", 0.0)
+    monkeypatch.setattr(connection, "STEP_SECONDS", 1e-9)  # each piece is a step
+    body = bytes(range(256)) * 400
+
+    async def closing(visit: Visit) -> None:
+        visit.keep = False
+        await visit.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body)
+
+    async def with_length(visit: Visit) -> None:
+        await visit.reply(body)
+
+    site.pages["/closing"], site.pages["/length"] = closing, with_length
+    monkeypatch.setattr(turns, "SHORTEST_WAIT", 0.001)
+    for path in ("/closing", "/length", "/length"):
+        outcome = await fetcher.fetch(ask(site.url(path)))
+        assert isinstance(outcome, Fetched), outcome
+        assert outcome.body == body
+
+
+async def test_a_body_broken_off_in_turns_is_broken_off(
+    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that ends while its bytes wait for a turn ends after them."""
+    monkeypatch.setattr(connection, "FREE_SECONDS", -1.0)
+    outcome = await fetcher.fetch(ask(site.url("/drop")))
+    assert isinstance(outcome, FetchFailed)
+    assert (outcome.trouble, outcome.scope) == (Trouble.PROTOCOL, Scope.HOST)
+
+
+async def test_tiny_segments_are_gathered(site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body in many small segments is read far less often than they are sent."""
+    reads = 0
+    inner = BoundedConnection.data_received
+
+    def counted(self: BoundedConnection, data: bytes) -> None:
+        nonlocal reads
+        reads += bool(data)
+        inner(self, data)
+
+    async def segments(visit: Visit) -> None:
+        await visit.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3000\r\n\r\n")
+        for _ in range(3000):
+            await visit.write(b"x")
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(BoundedConnection, "data_received", counted)
+    site.pages["/segments"] = segments
+    outcome = await fetcher.fetch(ask(site.url("/segments")))
+    assert isinstance(outcome, Fetched)
+    assert len(outcome.body) == 3000
+    assert reads < 1000
+
+
+async def test_answers_nobody_asked_for_close_the_connection(site: Site, fetcher: HttpFetcher) -> None:
+    """A server that goes on after its answer loses the connection, and nothing of it is kept."""
+    assert isinstance(await fetcher.fetch(ask(site.url("/surplus"))), Fetched)
+    [[(kept, _)]] = connector_of(fetcher)._conns.values()
+    while kept.is_connected():
+        await asyncio.sleep(0.01)
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
+    assert len({seen.peer for seen in site.visits()}) == 2
+
+
+async def test_few_connections_are_kept(site: Site, fetcher: HttpFetcher) -> None:
+    """Of many connections to one host that are idle at once, a few are kept."""
+    await asyncio.gather(*(fetcher.fetch(ask(site.url("/slow?seconds=0.2"))) for _ in range(12)))
+    [kept] = connector_of(fetcher)._conns.values()
+    assert len(kept) == MOST_IDLE_PER_HOST
+
+
+async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher) -> None:
+    """The client makes our connections, begins each answer by `set_response_params` and hands over each head."""
+    outcome = await fetcher.fetch(ask(site.url("/ok")))
+    assert isinstance(outcome, Fetched)
+    [[(kept, _)]] = connector_of(fetcher)._conns.values()
+    assert isinstance(kept, BoundedConnection)
+    assert kept.host == site.host()
+    assert kept._body is not None
+    assert kept._body.total_bytes == len(outcome.body)
+    assert kept._received > len(outcome.body)
+
+
+class _Counted:
+    """A connection that counts its turns, each of which costs the same."""
+
+    def __init__(self, host: str, line: Turns, cost: float) -> None:
+        self.host, self.count = host, 0
+        self._line, self._cost = line, cost
+
+    def take_turn(self) -> float:
+        self.count += 1
+        self._line.wait(self)
+        return self._cost
+
+
+async def test_turns_are_shared_by_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with fifty connections gets as many turns as a host with one."""
+    monkeypatch.setattr(turns, "SHORTEST_WAIT", 0.0)
+    line = Turns()
+    many = [_Counted("many", line, 0.0) for _ in range(50)]
+    one = _Counted("one", line, 0.0)
+    for waiting in (*many, one):
+        line.wait(waiting)
+    while one.count < 20:
+        await asyncio.sleep(0.005)
+    line.close()
+    assert abs(sum(waiting.count for waiting in many) - one.count) <= 1
+
+
+_FETCH = """
+import asyncio, json, sys
+from crawld.clock import SystemClock
+from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.model.fetched import Request
+from crawld.model.url import host_of
+
+async def main():
+    fetcher = HttpFetcher(SystemClock(), "t/1 (+https://example.org/bot)", allow_private=["127.0.0.0/8"],
+                          timeouts=Timeouts(5, 5, 15), max_bytes=2_000_000)
+    for url in sys.argv[1:]:
+        outcome = await fetcher.fetch(Request(url, host_of(url)))
+        named = getattr(outcome, "trouble", None) or getattr(outcome, "status", None)
+        print(json.dumps([str(named), len(getattr(outcome, "body", b"")), getattr(outcome, "detail", "")]))
+    await fetcher.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_the_same_holds_under_tls(tmp_path: Path) -> None:
+    """Long bodies, floods and servers that never close are read over TLS as without."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key",
+         "-out", tmp_path / "certificate"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    paths = ["/ok", "/long", "/tiny_chunks", "/interim", "/small_honest_chunks", "/endless_body", "/ok"]
+    async with Site(tls=context) as site:
+
+        async def long(visit: Visit) -> None:
+            await visit.reply(b"z" * 1_900_000)
+
+        site.pages["/long"] = long
+        running = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _FETCH, *map(site.url, paths), stdout=subprocess.PIPE,
+            env={**os.environ, "SSL_CERT_FILE": str(tmp_path / "certificate")},
+        )  # fmt: skip
+        output, _ = await running.communicate()
+    seen = [json.loads(line) for line in output.splitlines()]
+    assert [named for named, _, _ in seen] == ["200", "200", "protocol", "protocol", "200", "too_large", "200"], seen
+    assert [length for _, length, _ in seen][1] == 1_900_000

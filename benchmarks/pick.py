@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.value.greedy import GreedyNcis
+from crawld.value.valuation import Beliefs, Floats
 
 HOSTS = 10_000
 RATE = 500.0  # slots a second

@@ -27,6 +27,7 @@ from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
 from crawld.daemon.visits import Visits, log_crawl
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
     Clock,
@@ -43,9 +44,8 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
-from crawld.scheduler.pacer import Departures, Pacer
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.pacer import Departures, Pacer
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from crawld.daemon.pages import Pages
 from crawld.errors import TooCostlyError
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
     Clock,
@@ -22,8 +23,7 @@ from crawld.interfaces import (
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.signal import SOURCES, Signal, Source
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.signals")
 

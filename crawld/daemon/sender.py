@@ -12,12 +12,12 @@ from crawld.daemon.outages import Outages
 from crawld.daemon.places import Place, Places
 from crawld.daemon.slots import Permits
 from crawld.daemon.status import Status
+from crawld.frontier.evidence import ENOUGH, Evidence
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from crawld.scheduler.evidence import ENOUGH, Evidence
-from crawld.scheduler.pacer import Departures
-from crawld.scheduler.politeness import HostGate
+from crawld.pacer import Departures
 
 log = logging.getLogger("crawld.crawl")
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from crawld.scheduler.politeness import HostGate
+from crawld.frontier.politeness import HostGate
 
 
 @dataclass(slots=True, eq=False)

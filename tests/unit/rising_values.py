@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crawld.scheduler.valuation import Beliefs, Floats, Jet, Number, Valuation
+from crawld.value.valuation import Beliefs, Floats, Jet, Number, Valuation
 
 
 class Plain(Valuation):

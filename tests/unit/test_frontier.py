@@ -8,14 +8,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.evidence import Evidence
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Valuation
+from crawld.frontier.evidence import Evidence
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals, Ints
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
+from crawld.value.valuation import Beliefs, Valuation
 from tests.unit.rising_values import Jetted, Plain, Quick
 
 VALUATIONS: list[Valuation] = [

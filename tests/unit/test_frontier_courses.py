@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
 from crawld.model.signal import SOURCES
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.scheduler import Arrivals, Scheduler
-from crawld.scheduler.valuation import Beliefs, Valuation
+from crawld.scheduler import Arrivals, Scheduler
+from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.value.valuation import Beliefs, Valuation
 from tests.unit.rising_values import Jetted, Quick
 
 

@@ -5,9 +5,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence
+from crawld.frontier.politeness import HostGate, Manners, NotReady
 from crawld.model.host import HostState
-from crawld.scheduler.evidence import MOST_KNOWN_BAD, Evidence
-from crawld.scheduler.politeness import HostGate, Manners, NotReady
 
 
 def ask(gate: HostGate, host: int, now: float, url: str, *, well: bool, retry_after: float | None = None) -> float:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from crawld.scheduler.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.scheduler.valuation import Beliefs, Floats, Valuation
-from crawld.scheduler.value_pages import measure_pages
-from crawld.scheduler.value_scalar import measure_page
+from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.value.scalar import measure_page
+from crawld.value.series import measure_pages
+from crawld.value.valuation import Beliefs, Floats, Valuation
 
 
 def population(count: int) -> tuple[Floats, Floats, Beliefs]:

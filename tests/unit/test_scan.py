@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from crawld.scheduler.chooser import Chooser
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats, Jet, Valuation
+from crawld.frontier.chooser import Chooser
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.value.valuation import Beliefs, Floats, Jet, Valuation
 
 
 class Linear(Valuation):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crawld.scheduler.greedy import (
+from crawld.value.greedy import (
     GreedyAge,
     GreedyApproximate,
     GreedyBlind,
@@ -15,8 +15,8 @@ from crawld.scheduler.greedy import (
     GreedyHarmonic,
     GreedyNcis,
 )
-from crawld.scheduler.valuation import Beliefs, Floats, Valuation
-from crawld.scheduler.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
+from crawld.value.valuation import Beliefs, Floats, Valuation
+from crawld.value.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
 
 PAGES = 120
 FAMILIES: dict[str, Callable[[], Valuation]] = {

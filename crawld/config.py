@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import re2
 import yaml
@@ -21,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from crawld.config_errors import sentences
 from crawld.errors import ConfigError, InputError
 from crawld.model.counting import many
+from crawld.model.secrecy import without_password
 from crawld.model.slot import parse_duration, parse_rate, spell_duration
 from crawld.model.url import normalise
 
@@ -72,8 +74,21 @@ def _network(value: str) -> str:
 
 def _database(value: str) -> str:
     if not re.match(r"(sqlite:///.+|postgres(ql)?://.+)", value):
-        raise ValueError(f"{value!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+        shown = without_password(value)
+        raise ValueError(f"{shown!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
     return value
+
+
+def _host(value: str) -> str:
+    """A name or address as it stands in a Host header, compared without case, port or last dot."""
+    name = value.strip().strip("[]").lower().removesuffix(".")
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    if not re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?", name):
+        raise ValueError(f"{value!r} is not a host: write a name or an address without a port, as crawld.example.org")
+    return name
 
 
 def _pattern(value: str) -> str:
@@ -224,6 +239,9 @@ class Api(_Section):
     socket: str | None = None
     listen: Annotated[str, AfterValidator(_listen)] | None = None
     public_url: Url | None = None
+    hosts: Annotated[list[Annotated[str, AfterValidator(_host)]], Texts] = []
+    token_file: str | None = None
+    open_reading: bool = False
 
 
 class Log(_Section):
@@ -296,12 +314,36 @@ class Settings(_Section):
             if len(place.encode()) <= LONGEST_SOCKET:
                 return path
         else:
-            place = self.database
+            place = without_password(self.database)
             runtime = Path(os.environ.get("RUNTIME_DIRECTORY", "/run/crawld"))
             if os.access(runtime, os.W_OK | os.X_OK):
                 return runtime / "crawld.sock"
-        name = hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
-        return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{name}.sock"
+        return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{_name_of(place)}.sock"
+
+    def token_file(self) -> Path:
+        """Where the listener's token is kept: beside the SQLite file, or in the service's state directory.
+
+        A daemon on PostgreSQL that was started by hand has none: its token is in its user's own state directory, by a
+        name that follows from the database.
+        """
+        if self.api.token_file is not None:
+            return Path(self.api.token_file).expanduser().absolute()
+        if self.database.startswith("sqlite:///"):
+            return Path(self.database.removeprefix("sqlite:///") + ".token").expanduser().absolute()
+        state = Path(os.environ.get("STATE_DIRECTORY", "/var/lib/crawld").partition(":")[0])
+        if os.access(state, os.W_OK | os.X_OK):
+            return state / "crawld.token"
+        own = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+        return own / f"crawld-{_name_of(without_password(self.database))}.token"
+
+    def listener_hosts(self) -> frozenset[str]:
+        """Names under which `api.listen` answers besides its addresses: those set, and that of `public_url`."""
+        public = urlsplit(self.api.public_url).hostname if self.api.public_url else None
+        return frozenset(self.api.hosts) | ({_host(public)} if public else set())
+
+
+def _name_of(place: str) -> str:
+    return hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from crawld.model.secrecy import without_password
+
 EXAMPLES = {
     "Politeness": "delay: 1s",
     "Fetching": "timeout: 60s",
@@ -68,5 +70,7 @@ def _sentence(mistake: Any) -> str:
         message = f"write one of: {facts['expected'].replace(' or ', ', ')}".replace("'", "")
     elif kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
+    if mistake["loc"][-1] == "database" and isinstance(given, str):
+        given = without_password(given)
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__
     return f"{message} (given: {shown})" if shown not in message else message

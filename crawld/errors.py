@@ -17,6 +17,10 @@ class StoreError(CrawldError):
     """The database cannot be used: newer than this program, in use, broken, or not reachable."""
 
 
+class DamagedError(StoreError):
+    """The database is damaged: nothing more is written to it, and another start would meet the same damage."""
+
+
 class ParseError(CrawldError):
     """A sitemap, feed or robots.txt that cannot be read; the text names the reason."""
 

@@ -1,6 +1,7 @@
 """The only builder of concrete things: reads the configuration and puts the parts together."""
 
 import asyncio
+import codecs
 import logging
 import os
 import random
@@ -11,9 +12,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
 from crawld import __version__
+from crawld.api.access import Access
 from crawld.api.app import ControlServer
 from crawld.api.public import PublicServer, public_app
+from crawld.api.token import make_token
 from crawld.clock import SystemClock
 from crawld.config import Settings, changes
 from crawld.content.rules import DigestRule, rule_for
@@ -59,6 +65,9 @@ from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
 
 log = logging.getLogger("crawld")
+
+for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
+    codecs.lookup(_codec)  # imported at first use otherwise, which fails when files have run out
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
@@ -149,13 +158,13 @@ class Assembly:
             clock=self.clock,
         )
         self.pages = Pages()
-        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening())
+        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening(), self.pages.on_host)
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, self.workers)
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
         self.polls.ready = lambda: self.roster.indexed
         self.crawler = Crawler(self._parts())
-        shelf = Shelf(settings.database)
+        self._shelf = shelf = Shelf(settings.database, self.store.damage)
         self.demand = Demand(shelf, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else shelf
         self.list = ListFile(lambda: self.settings.urls, self._reading_list, self.roster, self.store, self.clock)
@@ -259,8 +268,13 @@ class Assembly:
         self.polls.on_result = follow
         if api.listen is None:
             return []
-        server = PublicServer(partial(public_app, pushes, self.copies, self.steering), api.listen)
-        return [server.run, self.demand.run] if self.copies is self.demand else [server.run]
+        server = PublicServer(partial(self._public_app, pushes), api.listen)
+        return [server.run, self._shelf.run, *([self.demand.run] if self.copies is self.demand else [])]
+
+    def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
+        api = self.settings.api
+        access = Access(make_token(self.settings.token_file()), self.settings.listener_hosts(), api.open_reading)
+        return public_app(pushes, self.copies, self.steering, access, *outer)
 
     async def _index(self) -> None:
         await self.roster.index()
@@ -278,7 +292,9 @@ class Assembly:
         await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
-        self.listener.restore(await self.store.sources())
+        if dropped := self.listener.restore(await self.store.sources()):
+            log.warning("sitemaps and feeds beyond the budgets are forgotten", extra={"files": len(dropped)})
+            await self.store.forget_sources(dropped)
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)
         for poll in self.listener.watch_given(self.clock.now()):
@@ -287,6 +303,8 @@ class Assembly:
         await self.store.forget_weights()
         if self.copies is self.demand:
             await self.demand.restore()
+        if self.settings.api.listen is not None:
+            make_token(self.settings.token_file())  # before anyone is told that we are ready
         await self.list.begin()
 
     def _reading_list(self) -> None:
@@ -323,7 +341,7 @@ def _discovery(settings: Settings) -> Discovery | None:
     if not settings.discover:
         return None
     scopes = tuple(identity(site.site) for site in settings.discover)
-    return Discovery(lambda url: identity(url).startswith(scopes), max(site.limit for site in settings.discover))
+    return Discovery(scopes, max(site.limit for site in settings.discover))
 
 
 def build(

@@ -5,10 +5,12 @@ import errno
 import json
 import os
 import socket
+import stat
 from pathlib import Path
 
 from aiohttp import web
 
+from crawld.api.refusals import read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control
@@ -17,11 +19,18 @@ from crawld.model.page import Wanted
 from crawld.model.slot import parse_duration, parse_rate
 from crawld.model.url import normalise
 
+CONTROL_BYTES = 2**20
+"""Of a request's body: what is parsed in one go stops the loop for some 10 ms at the most."""
+MOST_URLS = 5_000
+"""Of a request: taken over in one go, and more than a body of the size above usually holds."""
+URLS_AT_ONCE = 200
+"""Addresses read before others get their turn: some 5 ms."""
+
 
 async def _body(request: web.Request) -> dict[str, object]:
     try:
-        given = json.loads(await request.text() or "{}")
-    except ValueError as error:
+        given = json.loads(await read_body(request, CONTROL_BYTES) or b"{}")
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the request's body is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise InputError("the request's body must be a JSON object")
@@ -63,11 +72,16 @@ async def _host(request: web.Request) -> web.Response:
     )
 
 
-def _wanted(given: object) -> list[Wanted]:
+async def _wanted(request: web.Request) -> list[Wanted]:
+    given = (await _body(request)).get("urls")
     if not isinstance(given, list):
         raise InputError('give {"urls": ["https://…", …]}')
+    if len(given) > MOST_URLS:
+        raise InputError(f"{len(given)} URLs are too many for one request: send at most {MOST_URLS} at a time")
     pages = []
-    for item in given:
+    for number, item in enumerate(given):
+        if number % URLS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         url, importance = (item.get("url"), item.get("importance", 1.0)) if isinstance(item, dict) else (item, 1.0)
         if not isinstance(url, str) or not isinstance(importance, int | float) or not importance > 0:
             raise InputError(f"{item!r} is not a URL with a positive importance")
@@ -76,14 +90,14 @@ def _wanted(given: object) -> list[Wanted]:
 
 
 async def _add(request: web.Request) -> web.Response:
-    adoption = await request.app[CONTROL].add_pages(_wanted((await _body(request)).get("urls")))
+    adoption = await request.app[CONTROL].add_pages(await _wanted(request))
     return web.json_response(
         {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
     )
 
 
 async def _remove(request: web.Request) -> web.Response:
-    urls = [page.url for page in _wanted((await _body(request)).get("urls"))]
+    urls = [page.url for page in await _wanted(request)]
     return web.json_response({"removed": list(await request.app[CONTROL].remove_pages(urls))})
 
 
@@ -125,7 +139,13 @@ def control_app(control: Control) -> web.Application:
 
 
 def _unix_socket(path: Path) -> socket.socket:
-    """A socket only we may open; one left behind by a dead daemon is replaced (the database lock says it is dead)."""
+    """A socket only we may open; one left behind by a dead daemon is replaced (the database lock says it is dead).
+
+    In a folder that others may write to somebody may have been there first: nothing of theirs is used or removed.
+    """
+    what = "Set `api.socket` to a short path in a directory that can be written"
+    if not _free_for_us(path):
+        raise StoreError(f"control socket {path}: there is something that is not a socket of this user. {what}.")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old = os.umask(0o177)
     try:
@@ -133,12 +153,30 @@ def _unix_socket(path: Path) -> socket.socket:
         sock.bind(str(path))
     except OSError as error:
         sock.close()
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        what = "Free some space" if full else "Set `api.socket` to a short path in a directory that can be written"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            what = "Free some space"
         raise StoreError(f"control socket {path}: {error.strerror or error}. {what}.") from None
     finally:
         os.umask(old)
     return sock
+
+
+def _free_for_us(path: Path) -> bool:
+    """Whether there is nothing at the path, or a socket of our own; a link is never followed."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return True  # where it cannot even be looked at, binding says why
+    return stat.S_ISSOCK(about.st_mode) and about.st_uid == os.geteuid()
+
+
+def _unlink_own(path: Path, inode: int) -> None:
+    """Remove the socket, unless another has taken its place."""
+    try:
+        if path.lstat().st_ino == inode:
+            path.unlink()
+    except FileNotFoundError:
+        return
 
 
 class ControlServer:
@@ -150,11 +188,16 @@ class ControlServer:
 
     async def run(self) -> None:
         """Open the socket and answer; the socket goes when we go."""
-        runner = web.AppRunner(control_app(self._control), access_log=None, shutdown_timeout=1.0)
+        app = control_app(self._control)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
+        inode = None
         try:
-            await web.SockSite(runner, _unix_socket(self.path)).start()
+            sock = _unix_socket(self.path)
+            inode = self.path.lstat().st_ino
+            await web.SockSite(runner, sock).start()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()
-            self.path.unlink(missing_ok=True)
+            if inode is not None:
+                _unlink_own(self.path, inode)

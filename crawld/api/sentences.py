@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from crawld.errors import CrawldError
+from crawld.api.refusals import RefusedError
+from crawld.errors import CrawldError, StoreError
 from crawld.interfaces import Control
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -13,9 +14,18 @@ CONTROL = web.AppKey("control", Control)
 
 @web.middleware
 async def errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What crawld raises on purpose becomes status 400 with its own words."""
+    """What crawld raises on purpose becomes a status with its own words: 400, or 503 where the database is in trouble.
+
+    What was refused unread closes its connection: the rest of it is nobody's.
+    """
     try:
         return await handler(request)
+    except RefusedError as error:
+        refused = web.json_response({"error": str(error)}, status=error.status, headers=error.headers)
+        refused.force_close()
+        return refused
+    except StoreError as error:
+        return web.json_response({"error": str(error)}, status=503)
     except CrawldError as error:
         return web.json_response({"error": str(error)}, status=400)
 

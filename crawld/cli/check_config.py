@@ -17,6 +17,7 @@ from crawld.cli.run import check_pages
 from crawld.config import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
 from crawld.errors import CrawldError, InputError
 from crawld.model.counting import many
+from crawld.model.secrecy import without_password
 from crawld.model.slot import format_rate, spell_duration
 
 MOST_BAD_LINES = 10
@@ -162,7 +163,7 @@ def _plain(name: str, value: Any) -> Any:
         try:
             address = parse_address(value)
         except CrawldError:
-            return value
+            return without_password(value)
         return f"sqlite:///{address.file}" if address.file else address.shown
     if isinstance(value, list):
         return [item.model_dump() if isinstance(item, BaseModel) else item for item in value]

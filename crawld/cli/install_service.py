@@ -1,5 +1,6 @@
 """`crawld install-service`: the systemd unit, printed or installed."""
 
+import ipaddress
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import crawld
 from crawld.errors import CrawldError
 
 SHIPPED_COMMAND = "/usr/local/bin/crawld"
+SHIPPED_ALLOWED = "IPAddressAllow=localhost"
+RESOLV_CONF = Path("/etc/resolv.conf")
 NEXT_STEPS = """installed {unit}
 
   1. say what to crawl in /etc/crawld/config.yaml: set `urls: urls.txt` and write /etc/crawld/urls.txt, one URL a line,
@@ -19,6 +22,24 @@ NEXT_STEPS = """installed {unit}
   4. systemctl status crawld; journalctl -fu crawld
   5. cd /var/lib/crawld && {command} stats"""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
+
+
+def private_resolvers(file: Path) -> list[str]:
+    """The name servers of a resolv.conf that the unit's IPAddressDeny would keep out; none where there is no file."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found: list[str] = []
+    for words in map(str.split, lines):
+        if len(words) > 1 and words[0] == "nameserver":
+            try:
+                address = ipaddress.ip_address(words[1].partition("%")[0])
+            except ValueError:
+                continue
+            if not address.is_global and not address.is_loopback:
+                found.append(str(address))
+    return list(dict.fromkeys(found))
 
 
 def shipped(name: str) -> str:
@@ -43,6 +64,7 @@ def command(install: bool, root: Path) -> None:
     """Print the systemd unit for this installation of crawld, or install it with --install (as root)."""
     found = shutil.which("crawld") or str(Path(sys.executable).with_name("crawld"))
     unit = shipped("systemd/crawld.service").replace(SHIPPED_COMMAND, found)
+    unit = unit.replace(SHIPPED_ALLOWED, " ".join([SHIPPED_ALLOWED, *private_resolvers(RESOLV_CONF)]))
     if _at_home(Path(found)) or _at_home(Path(sys.base_prefix)):
         click.echo(
             f"careful: {found} or its Python is in a home directory, where the service is not let in. Install crawld "

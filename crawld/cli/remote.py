@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 import struct
 import threading
@@ -48,6 +49,15 @@ class NotAnsweringError(CrawldError):
         self.pid = pid
 
 
+class ForeignSocketError(CrawldError):
+    """Somebody else's process listens where our daemon should."""
+
+
+def _trusted(place: Path) -> set[int]:
+    """Who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
+    return {os.geteuid(), 0, place.parent.stat().st_uid}
+
+
 class _ControlConnection(http.client.HTTPConnection):
     """HTTP over the daemon's Unix socket; every wait on it is bounded."""
 
@@ -62,7 +72,10 @@ class _ControlConnection(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self.place))
         if hasattr(socket, "SO_PEERCRED"):  # Linux
-            (self.pid,) = struct.unpack("i8x", self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            told = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            self.pid, user, _ = struct.unpack("iII", told)
+            if user not in _trusted(self.place):
+                raise ForeignSocketError(f"{self.place} is served by user {user}, who is not you: set `api.socket`")
 
 
 def ask(
@@ -151,7 +164,7 @@ class Beside:
         connection = _ControlConnection(load(config_file, {"database": database}).control_socket(), 0.1)
         try:
             connection.connect()
-        except OSError:
+        except (OSError, CrawldError):
             return None
         finally:
             connection.close()

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from crawld.config import STANDARD_INPUT, Settings, load
-from crawld.errors import CrawldError, InputError, StoreError
+from crawld.errors import CrawldError, DamagedError, InputError, StoreError
 
 log = logging.getLogger("crawld")
 OPEN_FILES = 65536
@@ -69,8 +69,8 @@ def command(
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
 
-    The exit status is 2 where settings, list or database keep it from starting; under a service manager it is 75 where
-    the database does, because another start may succeed.
+    The exit status is 2 where settings, list or database keep it from starting, or where the database is found damaged
+    while it runs; under a service manager it is 75 where the database may be usable again later.
     """
     networks = list(allow_private) or None
     given = {"urls": urls, "bandwidth": bandwidth, "database": database, "allow_private": networks}
@@ -127,13 +127,15 @@ def _given_files(settings: Settings) -> bool:
 def _fail_as_service(error: CrawldError) -> None:
     """Show the reason in `systemctl status`, and say by the exit status whether another start may succeed.
 
-    A person mends settings and lists; a full disk, or a database that is locked or away, may mend itself.
+    A person mends settings, lists and a damaged database; a full disk, or a database that is locked or away, may mend
+    itself.
     """
     from crawld.daemon.systemd import Notifier, one_line
 
     click.echo(f"crawld: {error}", err=True)
     Notifier().send(f"STATUS=failed: {one_line(str(error))}")
-    sys.exit(TRY_AGAIN if isinstance(error, StoreError) else 2)
+    may_pass = isinstance(error, StoreError) and not isinstance(error, DamagedError)
+    sys.exit(TRY_AGAIN if may_pass else 2)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

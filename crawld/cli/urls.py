@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -19,7 +19,9 @@ from crawld.model.page import BY_HAND, PageState, Wanted
 from crawld.model.url import identity, normalise_given
 from crawld.store import SqlStore
 
-AT_ONCE = 5000
+AT_ONCE = 1000
+"""URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at once."""
+MOST_CHARACTERS = 500_000
 
 
 @click.group(name="urls")
@@ -61,9 +63,13 @@ def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None
     _check_usable(listed)
     wanted = [page.url for page in listed.wanted]
     try:
-        removed = ask(config_file, database, "DELETE", "/urls", {"urls": wanted})["removed"]
+        removed: list[str] = []
+        for some in _portions(listed.wanted):
+            urls_of_some = [page.url for page in some]
+            removed += ask(config_file, database, "DELETE", "/urls", {"urls": urls_of_some})["removed"]
     except NotRunningError:
-        removed = asyncio.run(_retire_in_store(load(config_file, {"database": database}).database, wanted))
+        database_url = load(config_file, {"database": database}).database
+        removed = list(asyncio.run(_retire_in_store(database_url, wanted)))
     for url in removed:
         click.echo(f"removed {url}")
     found = {identity(url) for url in removed}
@@ -119,8 +125,7 @@ def _check_usable(listed: UrlList) -> None:
 def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
     _check_usable(listed)
     added = 0
-    for start in range(0, len(listed.wanted), AT_ONCE):
-        some = listed.wanted[start : start + AT_ONCE]
+    for some in _portions(listed.wanted):
         try:
             body: dict[str, object] = {"urls": [{"url": page.url, "importance": page.importance} for page in some]}
             added += ask(config_file, database, "POST", "/urls", body)["added"]
@@ -129,6 +134,19 @@ def _add(listed: UrlList, config_file: Path | None, database: str | None) -> Non
     click.echo(f"{added} added, {len(listed.wanted) - added} known already, {len(listed.bad)} not usable")
     if listed.bad:
         sys.exit(1)
+
+
+def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:
+    """A list in pieces that one request can hold."""
+    some: list[Wanted] = []
+    characters = 0
+    for page in wanted:
+        if len(some) >= AT_ONCE or (some and characters + len(page.url) > MOST_CHARACTERS):
+            yield some
+            some, characters = [], 0
+        some.append(page)
+        characters += len(page.url)
+    yield some
 
 
 async def _add_to_store(database: str, wanted: Sequence[Wanted]) -> int:

@@ -13,6 +13,8 @@ DAY = 86_400.0
 FUTURE_SLACK = DAY  # a date without a zone may be tomorrow's already where it was written
 WEB_BEGAN = datetime(1991, 1, 1, tzinfo=UTC).timestamp()  # no page is older, so no honest claim is
 LONGEST_DATE = 200
+MOST_UNUSABLE = 10_000
+"""Dates of one file that may turn out to be unusable before the rest is not read at all: trying them takes longest."""
 
 
 class Precision(StrEnum):
@@ -117,6 +119,22 @@ def read_date(text: str, now: float) -> Claim:
         return Claim(raw, reason=Unusable.GARBLED)
     at, span = found
     return _judged(raw, at, span, now)
+
+
+class DateReader:
+    """Reads the dates of one file, seen at `now`. Where thousands cannot be used, the rest is compared as it is."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._unusable_left = MOST_UNUSABLE
+
+    def read(self, text: str) -> Claim:
+        """What a lastmod, updated or pubDate claims."""
+        if self._unusable_left <= 0:
+            return Claim(" ".join(text[:LONGEST_DATE].split()), reason=Unusable.GARBLED)
+        claim = read_date(text, self._now)
+        self._unusable_left -= not claim.usable
+        return claim
 
 
 def _judged(raw: str, at: float, span: float, now: float) -> Claim:

@@ -1,16 +1,34 @@
 """Feeds to entries: RSS, Atom and JSON Feed, with the WebSub hubs they offer."""
 
-import json
 import re
 from typing import Any
 
-from crawld.content.dates import SAYS_NOTHING, Claim, read_date
-from crawld.content.listing import MOST_ENTRIES, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.content.bounded_json import load_json
+from crawld.content.dates import SAYS_NOTHING, Claim, DateReader
+from crawld.content.listing import (
+    MOST_ENTRIES,
+    Addresses,
+    Entry,
+    Form,
+    Kind,
+    Listing,
+    Unreadable,
+    UnreadableError,
+    locate,
+)
 from crawld.content.unpack import text_pieces
 from crawld.content.xml_stream import Element, begins_at, local_name, locate_in, read_entries, root_name, text_of
+from crawld.errors import InputError
 
-MOST_JSON_CHARACTERS = 8_000_000  # JSON is read whole
+MOST_JSON_CHARACTERS = 4_000_000
+"""JSON is read whole: this many of the widest characters are 16 MB."""
+MOST_JSON_VALUES = 600_000
+"""Values of a JSON Feed, a dozen for each of 50,000 items: each takes some hundred bytes at worst."""
 FORM_OF_ROOT = {"rss": Form.RSS, "RDF": Form.RSS, "feed": Form.ATOM}
+
+LONGEST_RELATION = 200
+MOST_DATES = 3
+"""Dates of one item that are tried until one can be used."""
 
 _CHANGED = ("updated", "modified")
 _PUBLISHED = ("pubDate", "published", "issued", "date", "created")
@@ -45,7 +63,7 @@ class _Items:
     """Reads items and the links of the feed itself."""
 
     def __init__(self, url: str, now: float) -> None:
-        self.url, self.now = url, now
+        self.addresses, self.dates = Addresses(url), DateReader(now)
         self.entries: list[Entry] = []
         self.hubs: list[str] = []
         self.topic: str | None = None
@@ -59,7 +77,7 @@ class _Items:
             if parent is not None and local_name(parent) in {"feed", "channel"}:
                 self._take_link(element)
             return True
-        if len(self.entries) + self.skipped >= MOST_ENTRIES:
+        if len(self.entries) + self.skipped >= MOST_ENTRIES or self.addresses.exhausted:
             self.full = True
             return False
         entry = self._item(element)
@@ -70,8 +88,10 @@ class _Items:
         return True
 
     def _take_link(self, element: Element) -> None:
-        relations = (element.get("rel") or "").lower().split()
-        target = locate_in(element, element.get("href") or "", self.url)
+        relations = (element.get("rel") or "")[:LONGEST_RELATION].lower().split()
+        if not {"hub", "self"}.intersection(relations):
+            return
+        target = locate_in(element, element.get("href") or "", self.addresses)
         if target and "hub" in relations and len(self.hubs) < 5:
             self.hubs.append(target)
         if target and "self" in relations:
@@ -92,8 +112,8 @@ class _Items:
                 dates[tag] = dates.get(tag) or text_of(child).strip()
         if not link and (permanent or name.startswith(("http://", "https://"))):
             link, named_by = name, element
-        found = locate_in(named_by, link, self.url)
-        return Entry(found, Kind.ITEM, _latest(dates, self.now), name[:500]) if found else None
+        found = locate_in(named_by, link, self.addresses)
+        return Entry(found, Kind.ITEM, _latest(dates, self.dates), name[:500]) if found else None
 
 
 def _address(link: Element) -> str:
@@ -102,12 +122,17 @@ def _address(link: Element) -> str:
     return link.get("href") or text_of(link)
 
 
-def _latest(dates: dict[str, str], now: float) -> Claim | None:
+def _latest(given: dict[str, str], dates: DateReader) -> Claim | None:
     """When the item says it changed; when it was published where it does not say."""
-    claims = [read_date(dates[name], now) for name in (*_CHANGED, *_PUBLISHED) if name in dates]
-    usable = [claim for claim in claims if claim.usable]
+    claims: list[Claim] = []
+    texts = [given[name] for name in (*_CHANGED, *_PUBLISHED) if name in given]
+    for text in texts[:MOST_DATES]:
+        claim = dates.read(text)
+        if claim.usable:
+            return claim
+        claims.append(claim)
     telling = [claim for claim in claims if claim.reason not in SAYS_NOTHING]
-    return next(iter(usable or telling or claims), None)
+    return next(iter(telling or claims), None)
 
 
 def read_json_feed(body: bytes, url: str, now: float) -> Listing:
@@ -119,26 +144,29 @@ def read_json_feed(body: bytes, url: str, now: float) -> Listing:
             raise UnreadableError(Unreadable.TOO_LARGE, f"JSON of more than {MOST_JSON_CHARACTERS:,} characters")
         pieces.append(piece)
     try:
-        document = json.loads("".join(pieces).lstrip("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(Unreadable.NOT_JSON_FEED, str(error)[:200]) from None
+        document = load_json("".join(pieces).lstrip("\ufeff"), MOST_JSON_VALUES)
+    except InputError as error:
+        raise UnreadableError(Unreadable.NOT_JSON_FEED, str(error)) from None
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise UnreadableError(Unreadable.NOT_JSON_FEED, "no list of items")
-    entries = [entry for item in items[:MOST_ENTRIES] if (entry := _json_item(item, url, now))]
+    addresses, dates = Addresses(url), DateReader(now)
+    entries = [entry for item in items[:MOST_ENTRIES] if (entry := _json_item(item, addresses, dates))]
     read = min(len(items), MOST_ENTRIES)
+    complete = read == len(items) and not addresses.exhausted
     hubs = tuple(_json_hubs(document.get("hubs"), url))
     topic = locate(_text(document, "feed_url"), url)
-    return Listing(Form.JSON, entries, read == len(items), read - len(entries), hubs, topic)
+    return Listing(Form.JSON, entries, complete, read - len(entries), hubs, topic)
 
 
-def _json_item(item: Any, url: str, now: float) -> Entry | None:
+def _json_item(item: Any, addresses: Addresses, dates: DateReader) -> Entry | None:
     if not isinstance(item, dict):
         return None
     name = _text(item, "id")
-    found = locate(_text(item, "url") or (name if name.startswith(("http://", "https://")) else ""), url)
-    dates = {tag: _text(item, key) for tag, key in (("updated", "date_modified"), ("published", "date_published"))}
-    return Entry(found, Kind.ITEM, _latest({k: v for k, v in dates.items() if v}, now), name[:500]) if found else None
+    found = addresses.locate(_text(item, "url") or (name if name.startswith(("http://", "https://")) else ""))
+    given = {tag: _text(item, key) for tag, key in (("updated", "date_modified"), ("published", "date_published"))}
+    claim = _latest({tag: text for tag, text in given.items() if text}, dates)
+    return Entry(found, Kind.ITEM, claim, name[:500]) if found else None
 
 
 def _json_hubs(hubs: Any, url: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What a sitemap or a feed lists, whatever its form, and the named reasons why one cannot be read."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,6 +11,16 @@ from crawld.model.url import resolve
 
 MOST_ENTRIES = 50_000  # of one file, as sitemaps.org sets it
 MOST_BYTES = 50 * 1024 * 1024  # of one file, unpacked
+MOST_ADDRESSES = 300_000
+"""Addresses of one file that are looked at: every entry, and a hundred thousand other languages and faulty ones."""
+MOST_ADDRESS_CHARACTERS = 20_000_000
+"""Characters of the addresses taken from one file: encoded they may be three times as long as they were written."""
+MOST_ENCODED_HOSTS = 1_000
+"""Different hosts of one file whose names must be encoded, which takes long; honest files have one or two."""
+
+_WITH_HOST = re.compile(r"(?:(https?):)?[/\\]{2}([^/\\?#]*)", re.IGNORECASE)
+_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_BREAKS = re.compile(r"[\t\r\n]+")
 
 
 class Form(StrEnum):
@@ -91,3 +102,50 @@ def locate(text: str, base: str) -> str | None:
         return resolve(text, base)
     except InputError:
         return None
+
+
+class Addresses:
+    """The targets of all addresses of one file, within what one file may cost."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._encoded: dict[str, str | None] = {}  # origins as written -> as they are asked
+        self._left = MOST_ADDRESSES
+        self._characters_left = MOST_ADDRESS_CHARACTERS
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the file has had its share: no address is looked at any more."""
+        return self._left <= 0 or self._characters_left <= 0
+
+    def locate(self, text: str, base: str | None = None) -> str | None:
+        """The target of an address; None where it is none, or where the file has had its share."""
+        if self.exhausted:
+            return None
+        self._left -= 1
+        base = self.url if base is None else base
+        found = locate(text, base) if text.isascii() and "%" not in text[:300] else self._locate_encoded(text, base)
+        self._characters_left -= len(found or "")
+        return found
+
+    def _locate_encoded(self, text: str, base: str) -> str | None:
+        """The same, but the name of each host is encoded once."""
+        text = _BREAKS.sub("", text).strip()
+        written = _WITH_HOST.match(text)
+        if written is None:
+            return None if _WITH_SCHEME.match(text) else locate(text, base)
+        if not written[2].isascii() or "%" in written[2]:
+            scheme = (written[1] or base.partition(":")[0]).lower()
+            origin = self._origin(f"{scheme}://{written[2]}/")
+            if origin is None:
+                return None
+            text = f"{origin}{text[written.end() :]}"
+        return locate(text, base)
+
+    def _origin(self, written: str) -> str | None:
+        if written not in self._encoded:
+            if len(self._encoded) >= MOST_ENCODED_HOSTS:
+                return None
+            target = locate(written, "")
+            self._encoded[written] = None if target is None else target.removesuffix("/")
+        return self._encoded[written]

@@ -1,8 +1,8 @@
 """Sitemaps to entries, streamed: urlset, index, plain text, and feeds used as sitemaps."""
 
-from crawld.content.dates import SAYS_NOTHING, Claim, read_date
+from crawld.content.dates import SAYS_NOTHING, Claim, DateReader
 from crawld.content.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
-from crawld.content.listing import MOST_ENTRIES, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.content.listing import MOST_ENTRIES, Addresses, Entry, Form, Kind, Listing, Unreadable, UnreadableError
 from crawld.content.unpack import text_pieces
 from crawld.content.xml_stream import (
     Element,
@@ -16,7 +16,12 @@ from crawld.content.xml_stream import (
 )
 
 LONGEST_LINE = 10_000  # of a plain text list: longer than any URL that can be asked
+MOST_LINES = 200_000
+"""Lines of a plain text list that are looked at, blank ones included."""
 MOST_ALTERNATES = 50_000
+"""Addresses in other languages that are taken from one file, each once."""
+MOST_DATES = 5
+"""Dates of one entry that are read until one says something."""
 _CHILDREN = ("{*}loc", "{*}lastmod", "{*}link", "{*}news")
 
 
@@ -55,9 +60,10 @@ class _Urls:
     """Reads the `url` and `sitemap` elements, whatever namespace they are in."""
 
     def __init__(self, url: str, now: float) -> None:
-        self.url, self.now = url, now
+        self.addresses, self.dates = Addresses(url), DateReader(now)
         self.entries: list[Entry] = []
         self.alternates: dict[str, None] = {}  # in the order met
+        self._seen: set[str] = set()  # alternates as they are written: languages name each other over and over
         self.skipped = 0
         self.full = False
 
@@ -66,21 +72,22 @@ class _Urls:
         parent = element.getparent()
         if parent is not None and parent.getparent() is not None:  # RSS-like <url> deep inside something else
             return True
-        if len(self.entries) + self.skipped >= MOST_ENTRIES:
+        if len(self.entries) + self.skipped >= MOST_ENTRIES or self.addresses.exhausted:
             self.full = True
             return False
-        loc, lastmod, published = "", None, None
+        loc, lastmod, published, dates = "", None, None, 0
         for child in children(element, _CHILDREN):
             tag = local_name(child)
             if tag == "loc":
                 loc = loc or text_of(child)
-            elif tag == "lastmod":
-                lastmod = _telling(lastmod) or read_date(text_of(child), self.now)
+            elif tag == "lastmod" and dates < MOST_DATES:
+                dates += 1
+                lastmod = _telling(lastmod) or self.dates.read(text_of(child))
             elif tag == "link":
                 self._take_alternate(child)
-            elif tag == "news":
+            elif tag == "news" and published is None:
                 published = self._published(child)
-        found = locate_in(element, loc or element.text or "", self.url)  # some write the URL without its <loc>
+        found = locate_in(element, loc or element.text or "", self.addresses)  # some write the URL without its <loc>
         if found is None:
             self.skipped += 1
         else:
@@ -89,13 +96,17 @@ class _Urls:
         return True
 
     def _take_alternate(self, link: Element) -> None:
-        found = locate_in(link, link.get("href") or "", self.url)
+        href = link.get("href") or ""
+        if href in self._seen or len(self._seen) >= 2 * MOST_ALTERNATES:
+            return
+        self._seen.add(href)
+        found = locate_in(link, href, self.addresses)
         if found and len(self.alternates) < MOST_ALTERNATES:
             self.alternates[found] = None
 
     def _published(self, news: Element) -> Claim | None:
-        dates = [text_of(child) for child in news if local_name(child) == "publication_date"]
-        return read_date(dates[0], self.now) if dates else None
+        date = next((text_of(child) for child in news if local_name(child) == "publication_date"), None)
+        return None if date is None else self.dates.read(date)
 
 
 def _telling(claim: Claim | None) -> Claim | None:
@@ -106,29 +117,33 @@ def _telling(claim: Claim | None) -> Claim | None:
 def _read_text(body: bytes, url: str) -> Listing:
     """A plain text list, one URL a line; lines that are none are skipped."""
     entries: list[Entry] = []
-    skipped, rest = 0, ""
+    addresses = Addresses(url)
+    skipped, seen, rest, whole = 0, 0, "", True
     for piece in text_pieces(body):
         lines = (rest + piece).splitlines(keepends=True)
         rest = "" if not lines or lines[-1].endswith(("\n", "\r")) else lines.pop()
         for line in lines:
-            skipped += not _take_line(line, url, entries)
+            skipped += not _take_line(line, addresses, entries)
+        seen += len(lines)
         if len(rest) > LONGEST_LINE:
             raise UnreadableError(Unreadable.NO_URLS, f"a line of more than {LONGEST_LINE:,} characters")
-        if len(entries) + skipped > MOST_ENTRIES or (skipped > 100 and not entries):
+        if len(entries) + skipped > MOST_ENTRIES or seen > MOST_LINES or (skipped > 100 and not entries):
+            whole = False
             break
     else:
-        skipped += not _take_line(rest, url, entries)
+        skipped += not _take_line(rest, addresses, entries)
     if not entries:
         raise UnreadableError(Unreadable.NO_URLS, "neither XML nor a list of URLs")
-    return Listing(Form.TEXT, entries[:MOST_ENTRIES], len(entries) + skipped <= MOST_ENTRIES, skipped)
+    complete = whole and len(entries) + skipped <= MOST_ENTRIES and not addresses.exhausted
+    return Listing(Form.TEXT, entries[:MOST_ENTRIES], complete, skipped)
 
 
-def _take_line(line: str, url: str, entries: list[Entry]) -> bool:
+def _take_line(line: str, addresses: Addresses, entries: list[Entry]) -> bool:
     """Whether the line was blank or brought an entry."""
     line = line.strip("\ufeff \t\r\n")
     if not line:
         return True
-    found = locate(line, url) if line[:8].lower().startswith(("http://", "https://")) else None
+    found = addresses.locate(line) if line[:8].lower().startswith(("http://", "https://")) else None
     if found:
         entries.append(Entry(found, Kind.PAGE))
     return found is not None

@@ -11,6 +11,7 @@ PIECE = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_LAYERS = 2  # a .gz file that the server compressed once more
 MOST_MEMBERS = 1000
+"""Gzip members of one layer; honest files have one, or a few where they were joined."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -43,7 +44,7 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
             break
         if layer == MOST_LAYERS:
             raise UnreadableError(Unreadable.GZIP, f"more than {MOST_LAYERS} layers")
-        pieces = _inflated(pieces)
+        pieces = _bounded(_inflated(pieces))
     return _bounded(pieces)
 
 
@@ -62,30 +63,38 @@ def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Each gzip member in turn, in pieces of full size so that the first one shows the head of the file."""
-    members, inflater, waiting = 1, zlib.decompressobj(31), bytearray()
+    """What gzip members unpack to, in pieces of full size so that the first one shows the head of the file."""
+    waiting = bytearray()
     try:
-        for piece in pieces:
-            given = piece
-            while given:
-                waiting += inflater.decompress(given, PIECE)
-                given = inflater.unconsumed_tail
-                if inflater.eof:
-                    given = inflater.unused_data
-                    if not given.startswith(GZIP_MAGIC[:1]):  # padding after the last member
-                        break
-                    members += 1
-                    if members > MOST_MEMBERS:
-                        raise UnreadableError(Unreadable.GZIP, f"more than {MOST_MEMBERS} members")
-                    inflater = zlib.decompressobj(31)
-                if len(waiting) >= PIECE:
-                    yield bytes(waiting)
-                    waiting.clear()
+        for piece in _members(pieces):
+            waiting += piece
+            if len(waiting) >= PIECE:
+                yield bytes(waiting)
+                waiting.clear()
     except zlib.error as error:
         raise UnreadableError(Unreadable.GZIP, str(error)) from None
-    if not inflater.eof:
-        raise UnreadableError(Unreadable.GZIP, "cut short")
     yield bytes(waiting)
+
+
+def _members(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """What each gzip member in turn unpacks to; bytes behind the last one are padding, and are not looked at."""
+    members, inflater = 0, None
+    for piece in pieces:
+        given = piece
+        while given:
+            if inflater is None:
+                if members and not given.startswith(GZIP_MAGIC[:1]):
+                    return
+                members += 1
+                if members > MOST_MEMBERS:
+                    raise UnreadableError(Unreadable.GZIP, f"more than {MOST_MEMBERS} members")
+                inflater = zlib.decompressobj(31)
+            yield inflater.decompress(given, PIECE)
+            given = inflater.unconsumed_tail
+            if inflater.eof:
+                given, inflater = inflater.unused_data, None
+    if inflater is not None:
+        raise UnreadableError(Unreadable.GZIP, "cut short")
 
 
 def _encoding(head: bytes) -> str:

@@ -2,21 +2,40 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
 from html.entities import html5
-from itertools import chain, islice
+from itertools import chain, pairwise
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urljoin
 
 from lxml import etree
 
-from crawld.content.listing import Unreadable, UnreadableError, locate
+from crawld.content.listing import Addresses, Unreadable, UnreadableError
 from crawld.content.unpack import text_pieces
 
-MOST_TAGS = 100_000  # and attributes, within one entry: what it may hold is held in memory
-MOST_CHARACTERS = 10_000_000  # within one entry
-MOST_BASES = 20  # elements around an entry whose xml:base is looked at
+MOST_TAGS = 50_000
+"""Tags, attributes, comments and the like within one entry, which are held in memory until it ends. A thousand
+pictures, as the protocol allows, have ten thousand."""
+MOST_CHARACTERS = 4_000_000
+"""Characters within one entry: more than the longest articles that feeds carry whole."""
+MOST_TAGS_OF_FILE = 4_000_000
+"""Tags of one file, as 50,000 entries have with dozens of pictures and languages each."""
+MOST_TAGS_MENDED = 2_000_000
+"""Tags of a file that is not well-formed: each is looked at by itself, which takes longer."""
+MOST_FAULTS = 500_000
+"""Ampersands and characters of one file that are mended, one by one: ten for each entry that a file may have."""
+MOST_NAMES = 2_000
+"""Different names of elements and attributes in one file; the parser remembers each for good."""
+TYPICAL_NAME = 100  # characters
+MOST_TAKEN = 250_000
+"""Elements of one file that are looked at: its entries, and the links between them."""
+DEEPEST = 8
+"""Elements around an entry, the root included; entries of all known formats have one or two."""
+MOST_DOCTYPES = 4
+"""DOCTYPEs in a row that are left out; faulty generators write two."""
+LONGEST_UNCUT = 500_000
+"""Characters without a `>` that are put together before they are mended."""
 LONGEST_BASE = 500  # every relative address is as long, and it is written only once
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
@@ -31,6 +50,9 @@ _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _REFERENCE = re.compile(r"&(?:([A-Za-z_][\w.-]{0,63});|#(?:([0-9]{1,7})|[xX]([0-9A-Fa-f]{1,6}));)?")
 _XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _CDATA_MARK = re.compile(r"(<!\[CDATA\[|\]\]>)")
+_ENTRIES = frozenset({"item", "entry", "url", "sitemap"})
+_TAG_NAME = re.compile(r"<([^\s<>/!?]+)")
+_ATTRIBUTE_NAME = re.compile(r"[ \n\t\r]([^\s<>/=\"'&]+)[ \n\t\r]*=")
 _NOT_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 _FLUSH = " " * 4096
@@ -55,24 +77,28 @@ def children(element: Element, patterns: Sequence[str]) -> Iterator[Element]:
     return iter(element) if ":" in element.tag.rpartition("}")[2] else element.iterchildren(*patterns)
 
 
-def locate_in(element: Element, text: str, url: str) -> str | None:
-    """The normalised URL that a link in the element means; a relative one counts from its `xml:base` or from `url`."""
+def locate_in(element: Element, text: str, addresses: Addresses) -> str | None:
+    """The target that a link in the element means; a relative one counts from its `xml:base` or from the file's URL."""
     absolute = text.lstrip()[:8].lower().startswith(("http://", "https://"))
-    return locate(text, url if absolute else _base_of(element, url))
+    return addresses.locate(text, None if absolute else _base_of(element, addresses.url))
 
 
 def _base_of(element: Element, url: str) -> str:
     """`url`, as the element's `xml:base` and those around it change it."""
-    around = chain([element], islice(element.iterancestors(), MOST_BASES))
-    bases = [base for one in around if (base := one.get(_BASE)) and len(base) <= LONGEST_BASE]
+    bases = [base for one in chain([element], element.iterancestors()) if (base := one.get(_BASE))]
     for base in reversed(bases):
-        try:
-            joined = urljoin(url, base.strip())
-        except ValueError:
-            continue  # no address: it says nothing
-        if joined.startswith(("http://", "https://")) and len(joined) <= LONGEST_BASE:
-            url = joined
+        url = _joined(url, base)
     return url
+
+
+@lru_cache(maxsize=100)
+def _joined(url: str, base: str) -> str:
+    """`url` as one `xml:base` changes it; one that is no address, or too long, says nothing."""
+    try:
+        joined = urljoin(url, base.strip()) if len(base) <= LONGEST_BASE else ""
+    except ValueError:
+        return url
+    return joined if joined.startswith(("http://", "https://")) and len(joined) <= LONGEST_BASE else url
 
 
 class Taker(Protocol):
@@ -106,10 +132,13 @@ def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
     The parser never sees a DTD, so none is loaded and no entity is expanded.
     """
     entities: frozenset[str] = frozenset()
-    start = _prolog_end(head)
+    start, doctypes = _prolog_end(head), 0
     while doctype := _DOCTYPE.match(head, start):
+        doctypes += 1
         if doctype[1]:
             raise UnreadableError(Unreadable.HTML)
+        if doctypes > MOST_DOCTYPES:
+            raise UnreadableError(Unreadable.DOCTYPE, "and another one")
         end = _doctype_end(head, doctype.end())
         if end is None:
             raise UnreadableError(Unreadable.DOCTYPE, f"that does not end within {len(head):,} characters")
@@ -166,7 +195,9 @@ def read_entries(body: bytes, names: Sequence[str], new_taker: Callable[[], AnyT
 
 
 def _give(taker: Taker, elements: Iterator[Element]) -> None:
-    for element in elements:
+    for taken, element in enumerate(elements):
+        if taken >= MOST_TAKEN:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_TAKEN:,} elements that matter")
         if not taker.take(element):
             break
 
@@ -193,20 +224,18 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> 
         remove_comments=True,
         remove_pis=True,
     )
-    tags = characters = 0
+    meter = _Meter(MOST_TAGS_MENDED if lenient else MOST_TAGS_OF_FILE)
     for piece in chain(pieces, [_FLUSH] if lenient else []):
         for start in range(0, len(piece), 65_536):
             part = piece[start : start + 65_536]
+            meter.count(part)
             parser.feed(part.encode("utf-8", "replace"))
-            tags += part.count("<") + part.count("=")
-            characters += len(part)
             for _, element in parser.read_events():
                 if local_name(element) in wanted:
                     yield element
-                    tags = characters = 0
-                    _forget(element)
-            if tags > MOST_TAGS or characters > MOST_CHARACTERS:
-                raise UnreadableError(Unreadable.ENTRY_TOO_LARGE)
+                    if _forget(element):
+                        meter.begin_entry()
+            meter.check_entry()
     parser.close()
     if lenient:  # what ends only now was cut off: half an address would be another one
         return
@@ -215,13 +244,50 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> 
             yield element
 
 
-def _forget(element: Element) -> None:
-    parent = element.getparent()
-    if parent is None or local_name(parent) in {"item", "entry"}:  # a link inside is read with its entry
-        return
+class _Meter:
+    """Counts what a file and its present entry hold, before and after the parser has seen it."""
+
+    def __init__(self, most_tags: int) -> None:
+        self._most_tags = most_tags
+        self._names: set[str] = set()
+        self._tags_of_file = self._tags = self._characters = self._name_characters = 0
+
+    def count(self, part: str) -> None:
+        """Another part of the file is about to be parsed; UnreadableError where that is too much for one file."""
+        tags = part.count("<")
+        self._tags_of_file += tags
+        self._tags += tags + part.count("=")
+        self._characters += len(part)
+        if self._tags_of_file > self._most_tags:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {self._most_tags:,} tags")
+        self._learn_names({*_TAG_NAME.findall(part), *_ATTRIBUTE_NAME.findall(part)} - self._names)
+
+    def _learn_names(self, names: set[str]) -> None:
+        self._names |= names
+        self._name_characters += sum(map(len, names))
+        if len(self._names) > MOST_NAMES or self._name_characters > MOST_NAMES * TYPICAL_NAME:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_NAMES:,} names of elements and attributes")
+
+    def begin_entry(self) -> None:
+        """The present entry ended, and what it held is free again."""
+        self._tags = self._characters = 0
+
+    def check_entry(self) -> None:
+        """UnreadableError where the present entry is too large."""
+        if self._tags > MOST_TAGS or self._characters > MOST_CHARACTERS:
+            raise UnreadableError(Unreadable.ENTRY_TOO_LARGE)
+
+
+def _forget(element: Element) -> bool:
+    """Drop an element and everything that ended before it; False where it is kept, inside an entry or too deep."""
+    around = [element, *element.iterancestors()]
+    if len(around) > DEEPEST + 1 or any(local_name(one) in _ENTRIES for one in around[1:]):
+        return False  # a link inside an entry is read with it
     element.clear()
-    while element.getprevious() is not None:
-        del parent[0]
+    for one, parent in pairwise(around):
+        while one.getprevious() is not None:
+            del parent[0]
+    return True
 
 
 def _mended_reference(match: re.Match[str], entities: frozenset[str]) -> str:
@@ -241,13 +307,17 @@ def _mended_reference(match: re.Match[str], entities: frozenset[str]) -> str:
 def _mended(pieces: Iterator[str], entities: frozenset[str]) -> Iterator[str]:
     """Bare ampersands escaped outside CDATA and characters that XML forbids left out, cut only behind a `>`."""
     mended_reference = partial(_mended_reference, entities=entities)
-    inside, rest = False, ""
+    inside, rest, faults = False, "", 0
     for piece in chain(pieces, [None]):
         text = rest + (piece or "")
-        cut = text.rfind(">") + 1 if piece is not None and len(text) < MOST_CHARACTERS else len(text)
+        cut = text.rfind(">") + 1 if piece is not None and len(text) < LONGEST_UNCUT else len(text)
         text, rest = text[:cut], text[cut:]
+        text, dropped = _NOT_CHARACTERS.subn("", text)
+        faults += dropped + text.count("&")
+        if faults > MOST_FAULTS:
+            raise UnreadableError(Unreadable.NOT_XML, f"and more than {MOST_FAULTS:,} characters to mend")
         mended = []
-        for part in _CDATA_MARK.split(_NOT_CHARACTERS.sub("", text)):
+        for part in _CDATA_MARK.split(text):
             if part == "<![CDATA[":
                 inside = True
             elif part == "]]>":

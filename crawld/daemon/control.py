@@ -89,6 +89,10 @@ class Steering:
             **self._troubles(now),
         }
 
+    def healthy(self) -> bool:
+        """Whether slots are served and the store takes what is recorded."""
+        return self._crawler.serves_slots() and self._store.healthy
+
     def _troubles(self, now: float) -> dict[str, object]:
         """Everything that may keep pages from being crawled: the store, hosts, robots.txt, and slots without use."""
         store, robots = self._store, self._crawler.robots_failures(now)

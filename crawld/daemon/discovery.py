@@ -1,11 +1,15 @@
 """Discovery: pages that sitemaps and feeds list join, and leave when they are listed no more."""
 
+import asyncio
+
 from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
 from crawld.interfaces import Clock, PollResult
 from crawld.model.page import Wanted
 
 DISCOVERED = "discovered in "
+LOOKED_UP_AT_ONCE = 1_000
+"""Pages that are looked up in one turn of the loop."""
 
 
 class Discoverer:
@@ -24,8 +28,11 @@ class Discoverer:
             return
         file = result.polls[0].file
         room = self._limit - self._pages.on_host(file.host)
-        still = [page for page_id in found.listed if (page := self._pages.get(page_id)) is not None]
-        wanted = [Wanted(page.url, page.importance) for page in still]
+        wanted: list[Wanted] = []
+        for start in range(0, len(found.listed), LOOKED_UP_AT_ONCE):
+            some = (self._pages.get(page_id) for page_id in found.listed[start : start + LOOKED_UP_AT_ONCE])
+            wanted += [Wanted(page.url, page.importance) for page in some if page is not None]
+            await asyncio.sleep(0)
         wanted += [Wanted(url) for url in found.urls[: max(room, 0)]]
         origin = f"{DISCOVERED}{file.url}"
         await self._roster.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)

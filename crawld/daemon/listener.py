@@ -1,9 +1,11 @@
 """The driver of polls: gives a slot to the poll that may be sent, and records what its answer decided."""
 
+import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from crawld.daemon.pages import Pages
 from crawld.errors import TooCostlyError
@@ -17,8 +19,10 @@ from crawld.interfaces import (
     PollResult,
     Robots,
     SignalSources,
+    Slices,
     Store,
     Workers,
+    at_once,
 )
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
@@ -32,6 +36,13 @@ SIGNALS_TO_DOUBT = 100.0
 FORGETTING = 0.98
 """What earlier estimates of a host still weigh when new ones come: some fifty rounds are looked at together."""
 RETRY_SECONDS = 60.0
+LOOK_AGAIN = 1.0
+"""Seconds after which polls of a busy host are offered again at the latest."""
+TAKEN_AT_ONCE = 200
+"""Signals, or files, that are recorded in one turn of the loop."""
+MOST_HEARD = 100_000
+"""Hosts whose signals' worth is remembered, by source; beyond it the older half is forgotten."""
+T = TypeVar("T")
 
 Send = Callable[[Request], Awaitable[Outcome]]
 Discovered = Callable[[PollResult], Awaitable[None]]
@@ -60,7 +71,12 @@ class Polls:
         if not self.ready():
             return None
         for request in self.sources.due(now):
-            if not gate.ready(gate.host(request.host), now):
+            host = gate.host(request.host)
+            if not gate.ready(host, now):
+                far = gate.far(host, now)
+                self.sources.postpone(
+                    request, now + RETRY_SECONDS if far else min(gate.ready_at[host], now + LOOK_AGAIN)
+                )
                 continue
             verdict = robots.verdict(request.url, now)
             if isinstance(verdict, NeedsFetch):
@@ -78,7 +94,10 @@ class Polls:
             self.sources.release(request, verdict.until)
             return
         forbidden = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-        self._record(request, self.sources.finish(request, self.sources.reader(request)(forbidden, now), now))
+        reading = self.sources.reader(request)(forbidden, now)
+        result = at_once(self.sources.finish(request, reading, now))
+        self._keep(result.polls)
+        self._log(request, result)
 
     async def run(self, request: Request, send: Send) -> None:
         """Send a poll that was chosen, follow it to its end, and record what it brought."""
@@ -88,8 +107,9 @@ class Polls:
         except BaseException:
             self.sources.release(request, self.clock.now() + RETRY_SECONDS)
             raise
-        result = self.sources.finish(request, reading, self.clock.now())
-        self._record(request, result)
+        result = await in_slices(self.sources.finish(request, reading, self.clock.now()))
+        await self.take_in_slices(result)
+        self._log(request, result)
         if result.removed:
             await self.store.forget_sources(result.removed)
         for follow in self.on_result:
@@ -105,15 +125,27 @@ class Polls:
         except TooCostlyError as error:
             return read(FetchFailed(request.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error)), now)
 
-    def _record(self, request: Request, result: PollResult) -> None:
-        self.take_result(result)
+    @staticmethod
+    def _log(request: Request, result: PollResult) -> None:
         log.info("poll", extra={"url": request.url, "source": request.purpose.value, "summary": result.summary})
 
+    async def take_in_slices(self, result: PollResult) -> None:
+        """Record what was decided of a file, polled or pushed, some at a time."""
+        for start in range(0, len(result.polls), TAKEN_AT_ONCE):
+            self._keep(result.polls[start : start + TAKEN_AT_ONCE])
+            await asyncio.sleep(0)
+        await self.take_all(result.signals)
+
     def take_result(self, result: PollResult) -> None:
-        """Record what was decided of a file, polled or pushed."""
-        for poll in result.polls:
-            self.store.record_poll(poll)
+        """Record what was decided of a file, at once."""
+        self._keep(result.polls)
         self.take(result.signals)
+
+    async def take_all(self, signals: Sequence[Signal]) -> None:
+        """Take any number of signals, some at a time."""
+        for start in range(0, len(signals), TAKEN_AT_ONCE):
+            self.take(signals[start : start + TAKEN_AT_ONCE])
+            await asyncio.sleep(0)
 
     def take(self, signals: Sequence[Signal]) -> None:
         """Record signals, polled or pushed, and let those that count raise their pages' staleness."""
@@ -122,9 +154,9 @@ class Polls:
             if not signal.stale:
                 self.scheduler.notice(signal.page_id, SOURCES.index(signal.source))
 
-    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> None:
-        """robots.txt of a site was read; these are its Sitemap lines."""
-        self._keep(self.sources.found(robots_url, sitemaps, now))
+    def found(self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None) -> None:
+        """robots.txt of a site was read, `answered` is where redirects led; these are its Sitemap lines."""
+        self._keep(self.sources.found(robots_url, sitemaps, now, answered))
 
     def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> None:
         """A page links to these feeds in its head."""
@@ -154,6 +186,20 @@ class Polls:
         for (host, source), (new, right) in heard.items():
             before = self._heard.get((host, source), (0.0, 0.0))
             total, proved = FORGETTING * before[0] + new, FORGETTING * before[1] + right
+            self._heard.pop((host, source), None)  # the latest last
             self._heard[host, source] = (total, proved)
             credit = 1.0 / (1.0 + total / SIGNALS_TO_DOUBT)
             self.sources.appraise(host, source, max(proved / total, credit))
+        if len(self._heard) > MOST_HEARD:
+            self._heard = dict(list(self._heard.items())[MOST_HEARD // 2 :])
+
+
+async def in_slices(slices: Slices[T]) -> T:
+    """Do work slice by slice, with whatever else is to be done in between."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await asyncio.sleep(0)

@@ -167,7 +167,8 @@ class Sender:
             self.gate.set_crawl_delay(host, self.robots.crawl_delay(url))
             self.store.record_host(self.gate.export(host))
         if self.polls is not None:
-            self.polls.found(url, self.robots.sitemaps(url), now)
+            answered = outcome.url if isinstance(outcome, Fetched) else url
+            self.polls.found(url, self.robots.sitemaps(url), now, answered)
         failed = outcome if isinstance(outcome, FetchFailed) else None
         log.info(
             "robots",

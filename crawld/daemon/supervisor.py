@@ -87,7 +87,7 @@ class Daemon:
         return True
 
     async def _serve(self) -> None:
-        loops = [self.crawler.run, self._tick, self._prune, self._feed_watchdog, *self.services]
+        loops = [self.crawler.run, self._tick, self._prune, self._feed_watchdog, self.store.watch, *self.services]
         tasks = [asyncio.ensure_future(loop()) for loop in loops]
         stopping = asyncio.create_task(self._stop.wait())
         self.notifier.send("READY=1", self._status_line())

@@ -221,7 +221,7 @@ class Visits:
         else:
             self.scheduler.release(page.id, wait)
         if judgement.verdict is Verdict.NEW or back:
-            self._look_for_feeds(page, outcome)
+            self._look_for_feeds(outcome)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
 
@@ -239,10 +239,13 @@ class Visits:
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
 
-    def _look_for_feeds(self, page: Page, outcome: Outcome) -> None:
-        """Feeds that a page links to are looked for when it is first seen, and when it comes back."""
+    def _look_for_feeds(self, outcome: Outcome) -> None:
+        """Feeds that a page links to are looked for when it is first seen, and when it comes back.
+
+        Whoever answered names them: a redirect may have led to another host.
+        """
         if self.sender.polls is not None and isinstance(outcome, Fetched):
-            self.sender.polls.found_feeds(page.url, feed_links(outcome.body, page.url), self.clock.now())
+            self.sender.polls.found_feeds(outcome.url, feed_links(outcome.body, outcome.url), self.clock.now())
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

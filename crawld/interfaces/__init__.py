@@ -1,7 +1,7 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
 from crawld.interfaces.control import Control, Copies, Gone, Inbox, Reload, Steered
-from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources
+from crawld.interfaces.signals import Discoveries, Hubs, Pings, PollResult, SignalSources, Slices, at_once
 from crawld.interfaces.store import (
     Adoption,
     Floats,
@@ -43,10 +43,12 @@ __all__ = [
     "Robots",
     "RobotsFailure",
     "SignalSources",
+    "Slices",
     "SourceFile",
     "Steered",
     "Store",
     "StoredDemand",
     "StoredPages",
     "Workers",
+    "at_once",
 ]

@@ -43,6 +43,9 @@ class Control(Protocol):
     def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
 
+    def healthy(self) -> bool:
+        """Whether slots are served and the store takes what is recorded."""
+
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on; kept over a restart."""
 

@@ -1,13 +1,27 @@
 """What the drivers need of signal sources, polled and pushed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from crawld.interfaces.store import Poll
 from crawld.model.fetched import Outcome, Request
 from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import SOURCES, Signal, Source
+
+T = TypeVar("T")
+Slices = Generator[None, None, T]
+"""Work in slices of a few milliseconds: whoever drives it lets others have their turn in between."""
+
+
+def at_once(slices: Slices[T]) -> T:
+    """Do all slices in a row, where they are known to be few."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +54,11 @@ class PollResult:
 class SignalSources(Protocol):
     """Signal sources: what to poll next, and what the answers mean. No verb awaits."""
 
-    def due(self, now: float) -> Sequence[Request]:
-        """Polls to send now, most urgent first; several, since the first one's host may not be ready."""
+    def due(self, now: float) -> Iterator[Request]:
+        """Polls to send now, by turns of the sites that planted the files; several, since a host may not be ready."""
+
+    def postpone(self, request: Request, until: float) -> None:
+        """The poll's host may not be asked before then."""
 
     def begin(self, request: Request) -> None:
         """The poll is under way: it is not due again until `finish`."""
@@ -52,11 +69,16 @@ class SignalSources(Protocol):
     def reader(self, request: Request) -> Callable[[Outcome, float], Any]:
         """What reads the answer to a poll, for `finish` alone; it can be pickled and run in a worker."""
 
-    def finish(self, request: Request, reading: Any, now: float) -> PollResult:
-        """Decide what the answer means in the light of the last one."""
+    def finish(self, request: Request, reading: Any, now: float) -> Slices[PollResult]:
+        """Decide what the answer means in the light of the last one; trouble takes no slice."""
 
-    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> Sequence[Poll]:
-        """robots.txt of a site was read; these are its Sitemap lines. The files that are watched from now on."""
+    def found(
+        self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None
+    ) -> Sequence[Poll]:
+        """robots.txt of a site was read; these are its Sitemap lines. The files that are watched from now on.
+
+        `answered` is the URL that redirects led to: another site names nothing for this one.
+        """
 
     def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> Sequence[Poll]:
         """A page links to these feeds in its head. The files that are watched from now on."""

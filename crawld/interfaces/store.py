@@ -153,6 +153,9 @@ class Store(Protocol):
     async def flush(self) -> None:
         """Return once everything queued so far is committed."""
 
+    async def watch(self) -> None:
+        """Wait until the database is found damaged, by whatever was read or written, and raise DamagedError."""
+
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
 

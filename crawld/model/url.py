@@ -12,12 +12,15 @@ from crawld.errors import InputError
 
 LONGEST_URL = 8_000
 LONGEST_NAME, LONGEST_LABEL = 253, 63  # of a host, as DNS sets them
+LONGEST_AUTHORITY = 1_000
+"""Characters of a host as it is written, escapes included: encoding a name takes time that grows with its square."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BREAKS = re.compile(r"[\t\r\n]+")
 _NO_HOST = re.compile(r"https?:[/\\]{2,}([/\\?#]|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST_AND_PORT = re.compile(r"(\[.*\]|.*?)(?::([^:\]]*))?", re.DOTALL)
 _AUTHORITY = re.compile(r"(https?)://([^/]*)/")
+_WRITTEN_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)")
 
 # Most URLs are spelt as their target already. The parser leaves these characters as they are where no segment begins
 # with a dot; whether an origin is spelt as the parser spells it is asked once for all URLs of a site.
@@ -72,6 +75,11 @@ def identity(url: str) -> str:
     return url[:path] + _SPELT_TWICE.sub(lambda found: _ONE_SPELLING[found[0]], url[path:])
 
 
+def host_of_target(target: str) -> str:
+    """The host of a URL that is a target already: no parsing, however the name is encoded."""
+    return target.split("/", 3)[2]
+
+
 @lru_cache(maxsize=50_000)
 def host_of(url: str) -> str:
     """The host that is asked for a URL: its name, with the port where it is not the scheme's own."""
@@ -111,6 +119,9 @@ def _parsed(text: str, base: str) -> str:
         raise InputError("URL with a control character inside")
     if _NO_HOST.match(text):  # browsers would take the first segment of the path for a host
         raise InputError("URL without a host")
+    written = _WRITTEN_AUTHORITY.match(text)
+    if written and len(written[1]) > LONGEST_AUTHORITY:
+        raise InputError(f"host {_shown(written[1])} cannot be a name: it has {len(written[1]):,} characters")
     try:
         parsed = join_url(base, text) if base else normalize_url(text)
     except ValueError:

@@ -59,6 +59,11 @@ class Baseline:
         order = np.argsort(all_keys)
         return Baseline(all_keys[order], np.concatenate([stamps, self.stamps[absent]])[order])
 
+    def only(self, keys: Keys) -> "Baseline":
+        """What is known of these keys alone."""
+        kept = np.isin(self.keys, keys)
+        return Baseline(self.keys[kept], self.stamps[kept])
+
     def packed(self) -> bytes:
         """For the store."""
         columns = self.keys.astype("<u8").tobytes() + self.stamps.astype("<i8").tobytes()

@@ -21,6 +21,7 @@ LONGEST_WAIT_DEAD = 30 * 86_400.0
 DEAD_AFTER = 8  # successive failures
 GROWTH, SHRINKAGE = 1.5, 0.5
 MEGABYTE = 2.0**20
+MOST_SPOKEN_FOR = 4  # hosts: those of a robots.txt, an index of indexes, and an index
 
 
 class Origin(StrEnum):
@@ -44,6 +45,7 @@ class File:
     speaks_for: tuple[str, ...] = ()  # hosts beside its own; with origin config: any
     parent: str | None = None  # the index that lists it
     depth: int = 0
+    planter: str = ""  # the host by which we came to know of it: its files share turns and budgets
     next_poll: float = 0.0
     wait: float = FIRST_WAIT
     polls: int = 0
@@ -65,6 +67,11 @@ class File:
     hub_asked_at: float = 0.0
     hub_until: float = 0.0  # the end of the lease, 0 where there is none
     baseline: bytes = field(default=b"", repr=False)  # what it listed, packed
+
+    def __post_init__(self) -> None:
+        if not self.planter:  # whoever named it first; the last of several, as each index is put in front of its own
+            named = self.origin in {Origin.ROBOTS, Origin.INDEX, Origin.PAGE} and self.speaks_for
+            self.planter = self.speaks_for[-1] if named else self.host
 
     @property
     def dead(self) -> bool:
@@ -109,5 +116,5 @@ def restored(kept: SourceFile) -> File:
     numbers, _, baseline = kept.state.partition(b"\0")
     given = {name: value for name, value in json.loads(numbers).items() if name in _DEFAULTS and name not in _APART}
     given["origin"] = Origin(given.get("origin", Origin.ROBOTS))
-    given["speaks_for"] = tuple(given.get("speaks_for", ()))
+    given["speaks_for"] = tuple(given.get("speaks_for", ()))[:MOST_SPOKEN_FOR]
     return File(kept.url, kept.source, kept.host, next_poll=kept.next_poll, baseline=baseline, **given)

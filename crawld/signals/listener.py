@@ -1,28 +1,37 @@
 """The listener: which file to poll next, and what its answer means. It decides; a driver sends and records."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+
+import numpy as np
 
 from crawld.content.listing import locate
-from crawld.interfaces import Discoveries, Poll, PollResult, SourceFile
-from crawld.model.fetched import Fetched, Outcome, Purpose, Request
+from crawld.interfaces import Discoveries, Poll, PollResult, Slices, SourceFile
+from crawld.model.fetched import Outcome, Purpose, Request
 from crawld.model.signal import Signal, Source
-from crawld.model.url import host_of, origin_of
+from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.signals import indexes
-from crawld.signals.baseline import Baseline
+from crawld.signals.baseline import EMPTY, Baseline
 from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
+from crawld.signals.listed import Difference, Listed
 from crawld.signals.matching import PageIndex
-from crawld.signals.reading import Listed, Reading, read_answer
+from crawld.signals.reading import Polled, Reading, read_answer
 from crawld.signals.schedule import PollSchedule
+from crawld.signals.sites import site_of
 from crawld.signals.watcher import Finding, Known, compare
 
 MOST_BYTES = 50 * 2**20
 MOST_SITEMAP_LINES = 100
-MOST_FEEDS_PER_HOST = 5  # of those found by links in pages
-MOST_RECENT = 100_000
+MOST_RECENT = 50_000
+"""Signals remembered so that another file does not tell them again, and as many older ones."""
+MOST_LINKED_FEEDS = 20
+"""Feeds of one page that are looked at."""
+SIGNALS_AT_ONCE = 2_000
+"""Signals that are looked through in one slice."""
+EXPORTED_AT_ONCE = 50
+"""Files that are made ready for the store in one slice."""
 _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 
@@ -30,7 +39,7 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 class Discovery:
     """Which listed URLs become pages of ours, and how many at most."""
 
-    within: Callable[[str], bool]
+    scope: tuple[str, ...]  # identities with which their URLs begin
     limit: int
 
 
@@ -50,24 +59,43 @@ class Listening:
 
 
 class Listener:
-    """Every sitemap and feed that is watched."""
+    """Every sitemap and feed that is watched. `has_pages` says of a host whether any page of ours is on it."""
 
-    def __init__(self, pages: PageIndex, last_success: Callable[[int], float], listening: Listening) -> None:
+    def __init__(
+        self,
+        pages: PageIndex,
+        last_success: Callable[[int], float],
+        listening: Listening,
+        has_pages: Callable[[str], object],
+    ) -> None:
         self.pages = pages
+        self._has_pages = has_pages
         self.schedule = PollSchedule()
         self._last_success = last_success
         self._listening = listening
         self._precision: dict[tuple[str, Source], float] = {}
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
+        self._less_recent: dict[tuple[int, Source], int] = {}
+        given = (*listening.sites, *listening.given_sitemaps, *listening.given_feeds)
+        self._given_sites = frozenset(site_of(host_of(url)) for url in given)
 
     # -- what is watched --------------------------------------------------------------------------------------------
 
-    def restore(self, files: Sequence[SourceFile]) -> None:
-        """Take over what was watched before a restart, as far as the settings still want it."""
-        for kept in files:
-            file = restored(kept)
-            if self._wants(file):
-                self.schedule.add(file)
+    def restore(self, files: Sequence[SourceFile]) -> Sequence[str]:
+        """Take over what was watched before a restart, as far as settings and budgets allow; the URLs to be forgotten.
+
+        Files that have brought signals come first, so that a flood of others is what the budgets cut off.
+        """
+        kept = sorted(
+            map(restored, files), key=lambda file: (file.origin is not Origin.CONFIG, -file.signals, -file.changes)
+        )
+        wanted = [file for file in kept if self._wants(file)]
+        return [file.url for file in wanted if not (self._may_plant(file.planter) and self.schedule.add(file))]
+
+    def _may_plant(self, host: str) -> bool:
+        """Whether a host may name files: the settings name its site, or pages of ours are on it."""
+        names = (host, host.removeprefix("www."), f"www.{host}")
+        return site_of(host) in self._given_sites or any(self._has_pages(name) for name in names)
 
     def _wants(self, file: File) -> bool:
         match file.origin:
@@ -88,37 +116,48 @@ class Listener:
 
     def _first_guesses(self, now: float) -> list[File]:
         """The usual sitemap of each site of which nothing is watched yet: its poll has robots.txt read first."""
-        watched = {file.host for file in self.schedule}
-        origins = dict.fromkeys(origin_of(site) for site in self._listening.sites if host_of(site) not in watched)
+        watches = self.schedule.budgets.watches
+        origins = dict.fromkeys(origin_of(site) for site in self._listening.sites if not watches(host_of(site)))
         urls = [f"{origin}/sitemap.xml" for origin in origins] if self._listening.find_sitemaps else []
         return [File(url, Source.SITEMAP, host_of(url), Origin.GUESS, next_poll=now) for url in urls]
 
-    def found(self, robots_url: str, sitemaps: Sequence[str], now: float) -> Sequence[Poll]:
-        """Watch the sitemaps that a robots.txt names; where it names none, try the usual address."""
-        if not self._listening.find_sitemaps:
-            return []
+    def found(
+        self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None
+    ) -> Sequence[Poll]:
+        """Watch the sitemaps that a robots.txt names; where it names none, try the usual address.
+
+        What a redirect to another site answered names nothing for this one.
+        """
         host = host_of(robots_url)
+        if not self._listening.find_sitemaps or not self._may_plant(host):
+            return []
+        if answered is not None and site_of(host_of(answered)) != site_of(host):
+            sitemaps = ()
         named = [locate(line, robots_url) for line in sitemaps[:MOST_SITEMAP_LINES]]
         files = [
-            File(url, Source.SITEMAP, host_of(url), Origin.ROBOTS, speaks_for=(host,), next_poll=now)
+            File(url, Source.SITEMAP, host_of_target(url), Origin.ROBOTS, speaks_for=(host,), next_poll=now)
             for url in dict.fromkeys(named)
-            if url
+            if url and url not in self.schedule
         ]
-        if not files and not any(file.host == host for file in self.schedule):
+        if not any(named) and not self.schedule.budgets.watches(host):
             guess = f"{origin_of(robots_url)}/sitemap.xml"
             files = [File(guess, Source.SITEMAP, host, Origin.GUESS, next_poll=now)]
         return self._watch(files)
 
     def found_feeds(self, page_url: str, feeds: Sequence[str], now: float) -> Sequence[Poll]:
         """Watch feeds that a page links to, a few of each host."""
-        if not self._listening.find_feeds:
-            return []
         host = host_of(page_url)
-        room = MOST_FEEDS_PER_HOST - sum(f.origin is Origin.PAGE and host in f.speaks_for for f in self.schedule)
-        named = dict.fromkeys(locate(feed, page_url) for feed in feeds)
-        urls = [url for url in named if url and url not in self.schedule][: max(room, 0)]
-        files = [File(url, Source.FEED, host_of(url), Origin.PAGE, speaks_for=(host,), next_poll=now) for url in urls]
-        return self._watch(files)
+        room = self.schedule.budgets.room_for_feeds(host)
+        if room <= 0 or not self._listening.find_feeds or not self._may_plant(host):
+            return []
+        named = dict.fromkeys(locate(feed, page_url) for feed in feeds[:MOST_LINKED_FEEDS])
+        urls = [url for url in named if url and url not in self.schedule]
+        return self._watch(
+            [
+                File(url, Source.FEED, host_of_target(url), Origin.PAGE, speaks_for=(host,), next_poll=now)
+                for url in urls[:room]
+            ]
+        )
 
     def _watch(self, files: Sequence[File]) -> Sequence[Poll]:
         for file in files:
@@ -127,16 +166,21 @@ class Listener:
 
     def appraise(self, host: str, source: Source, precision: float) -> None:
         """Take over what signals of a host and source have proved to be worth: the share of them that was right."""
-        self._precision[host, source] = min(max(precision, 0.0), 1.0)
+        if self.schedule.budgets.watches(host):
+            self._precision[host, source] = min(max(precision, 0.0), 1.0)
+        else:
+            self._precision.pop((host, source), None)
 
     # -- polls ------------------------------------------------------------------------------------------------------
 
-    def due(self, now: float) -> Sequence[Request]:
-        """Polls to send now, longest waiting first."""
-        return [
-            Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
-            for file in self.schedule.due(now)
-        ]
+    def due(self, now: float) -> Iterator[Request]:
+        """Polls to send now, by turns of the sites that planted the files."""
+        for file in self.schedule.due(now):
+            yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
+
+    def postpone(self, request: Request, until: float) -> None:
+        """The poll's host may not be asked before then."""
+        self.schedule.rest(request.url, until)
 
     def begin(self, request: Request) -> None:
         """The poll is under way."""
@@ -151,35 +195,38 @@ class Listener:
 
     def reader(self, request: Request) -> Callable[[Outcome, float], Reading]:
         """What reads the answer to a poll; it can be pickled and run in a worker."""
-        file = self.schedule.get(request.url)
-        return partial(read_answer, request.url, file.hosts if file else frozenset())
+        return self.reader_of(request.url)
 
-    def finish(self, request: Request, reading: Reading, now: float) -> PollResult:
+    def reader_of(self, url: str) -> Callable[[Outcome, float], Reading]:
+        """What reads the file at `url`, polled or delivered; it can be pickled and run in a worker."""
+        file, discovery = self.schedule.get(url), self._listening.discovery
+        scope = () if discovery is None else discovery.scope
+        if file is None:
+            return partial(read_answer, Polled(url, frozenset()))
+        return partial(read_answer, Polled(url, file.hosts, file.baseline, scope))
+
+    def finish(self, request: Request, reading: Reading, now: float) -> Slices[PollResult]:
         """Decide what the answer means, and when to ask again."""
         file = self.schedule.get(request.url)
         if file is None:  # its index dropped it meanwhile
             return PollResult((), removed=(request.url,), summary="no longer watched")
         file.polls += 1
-        if reading.trouble is not None:
-            file.failed(now, reading.trouble, answered=reading.gone or reading.size > 0)
-            result = PollResult([Poll(file.exported())], summary=reading.trouble)
-        elif reading.listed is None:
-            file.succeeded(now, worth=0.0, shortest=self._listening.shortest_wait)
-            result = PollResult([Poll(file.exported())], summary="not modified")
-        else:
-            result = self._taken(file, reading, reading.listed, now)
-        self.schedule.plan(file)
-        return result
+        if reading.trouble is not None or reading.listed is None or reading.difference is None:
+            if reading.trouble is not None:
+                file.failed(now, reading.trouble, answered=reading.gone or reading.size > 0)
+            else:
+                file.succeeded(now, worth=0.0, shortest=self._listening.shortest_wait)
+            self.schedule.plan(file)
+            return PollResult([Poll(file.exported())], summary=reading.trouble or "not modified")
+        return (yield from self._taken(file, reading, reading.listed, reading.difference, now))
 
-    def pushed(self, url: str, body: bytes, now: float) -> PollResult:
+    def take_delivery(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
         """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
         file = self.schedule.get(url)
-        reading = read_answer(url, file.hosts if file else frozenset(), Fetched(url, 200, body), now)
-        if file is None or reading.listed is None or reading.trouble is not None:
+        if file is None or reading.listed is None or reading.difference is None or reading.trouble is not None:
             return PollResult((), summary=reading.trouble or "nothing delivered")
-        finding = self._compared(file, reading, reading.listed, Source.WEBSUB, now)
-        signals = self._unheard(finding)
-        useful = sum(not signal.stale for signal in signals)
+        finding = yield from self._compared(file, reading.listed, reading.difference, Source.WEBSUB, now)
+        signals, useful = yield from self._unheard(finding)
         return PollResult(
             polls=[Poll(file.exported(), polls=0)],
             signals=signals,
@@ -187,24 +234,28 @@ class Listener:
             summary=_summary(finding, reading.listed, useful, len(signals) - useful),
         )
 
-    def _compared(self, file: File, reading: Reading, listed: Listed, source: Source, now: float) -> Finding:
-        feed = reading.form is not None and reading.form.is_feed
+    def _compared(
+        self, file: File, listed: Listed, difference: Difference, source: Source, now: float
+    ) -> Slices[Finding]:
         known = Known(self.pages, self._last_success, self._delay(source))
-        before = Baseline.unpacked(file.baseline)
-        finding = compare(before, listed, source, known, now, feed=feed, complete=reading.complete)
-        file.baseline = finding.baseline.packed()
+        finding = yield from compare(listed, difference, source, known, now)
+        if file.url in self.schedule and not self.schedule.budgets.remember(file, difference.baseline):
+            ours = (Baseline.unpacked(difference.baseline) or EMPTY).only(listed.keys[finding.positions])
+            if not self.schedule.budgets.remember(file, ours.packed()):
+                self.schedule.budgets.remember(file, b"")
         return finding
 
-    def _taken(self, file: File, reading: Reading, listed: Listed, now: float) -> PollResult:
+    def _taken(
+        self, file: File, reading: Reading, listed: Listed, difference: Difference, now: float
+    ) -> Slices[PollResult]:
         feed = reading.form is not None and reading.form.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
         file.etag, file.last_modified = reading.etag, reading.last_modified
         file.size, file.entries = reading.size, len(listed.keys) + len(reading.children)
         first = not file.baseline
-        finding = self._compared(file, reading, listed, file.source, now)
-        signals = self._unheard(finding)
-        useful = sum(not signal.stale for signal in signals)
-        walk = indexes.walk(self.schedule, file, reading.children, complete=reading.complete, now=now)
+        finding = yield from self._compared(file, listed, difference, file.source, now)
+        signals, useful = yield from self._unheard(finding)
+        walk = yield from indexes.walk(self.schedule, file, reading, now)
         file.changes += bool(finding.moved or finding.new or walk.news or first)
         file.signals += useful
         file.stale += len(signals) - useful
@@ -213,11 +264,10 @@ class Listener:
         worth = self._precision.get((file.host, file.source), 1.0) if useful else 0.0
         shortest = self._listening.shortest_wait
         file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
+        self.schedule.plan(file)
+        children = yield from _exported(walk.planned)
         return PollResult(
-            polls=[
-                Poll(file.exported(), site_events=int(finding.is_event)),
-                *(Poll(child.exported(), polls=0) for child in walk.planned),
-            ],
+            polls=[Poll(file.exported(), site_events=int(finding.is_event)), *children],
             signals=signals,
             removed=walk.removed,
             discoveries=self._discoveries(listed, finding, complete=reading.complete and not feed),
@@ -230,30 +280,33 @@ class Listener:
         delay = self._listening.delay
         return delay.get(source, 0.0) if isinstance(delay, dict) else delay
 
-    def _unheard(self, finding: Finding) -> list[Signal]:
-        """The signals that another file has not given before with the very same time."""
-        news = []
-        for signal, stamp in zip(finding.signals, finding.stamps, strict=True):
+    def _unheard(self, finding: Finding) -> Slices[tuple[list[Signal], int]]:
+        """The signals that another file has not given before with the very same time, and how many are not stale."""
+        news: list[Signal] = []
+        useful = 0
+        for number, (signal, stamp) in enumerate(zip(finding.signals, finding.stamps, strict=True), 1):
             heard = (signal.page_id, signal.source)
-            if stamp != 0 and self._recent.get(heard) == stamp:
-                continue
-            self._recent[heard] = stamp
-            news.append(signal)
-        while len(self._recent) > MOST_RECENT:
-            del self._recent[next(iter(self._recent))]
-        return news
+            before = self._recent.get(heard, self._less_recent.get(heard))
+            if stamp == 0 or before != stamp:
+                self._recent[heard] = stamp
+                news.append(signal)
+                useful += not signal.stale
+            if len(self._recent) >= MOST_RECENT:
+                self._recent, self._less_recent = {}, self._recent
+            if number % SIGNALS_AT_ONCE == 0:
+                yield
+        return news, useful
 
     def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
         discovery = self._listening.discovery
         if discovery is None:
             return None
-        positions, ids = self.pages.find(listed.keys)
-        ours = set(positions.tolist())
-        wanted = (url for i, url in enumerate(listed.urls) if i not in ours and discovery.within(url))
-        urls = list(islice(wanted, discovery.limit))
-        if not urls and not len(finding.vanished):
+        others = ~np.isin(listed.wanted, finding.positions)
+        all_urls = listed.wanted_urls.split("\n") if others.any() else []
+        urls = [all_urls[i] for i in np.flatnonzero(others)[: discovery.limit].tolist()]
+        if not urls and not finding.vanished:
             return None
-        return Discoveries(urls, ids.tolist(), complete)
+        return Discoveries(urls, finding.pages.tolist(), complete)
 
     # -- statistics -------------------------------------------------------------------------------------------------
 
@@ -267,8 +320,23 @@ class Listener:
         return totals
 
 
+def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
+    """Files for the store."""
+    polls = []
+    for number, file in enumerate(files, 1):
+        polls.append(Poll(file.exported(), polls=0))
+        if number % EXPORTED_AT_ONCE == 0:
+            yield
+    return polls
+
+
 def _summary(finding: Finding, listed: Listed, useful: int, stale: int) -> str:
-    parts = {"entries": len(listed.keys), "ours": finding.matched, "moved": finding.moved, "new": finding.new}
+    parts = {
+        "entries": len(listed.keys),
+        "ours": len(finding.pages),
+        "moved": finding.moved,
+        "new": finding.new,
+    }
     parts |= {"signals": useful, "stale": stale, "discarded": finding.discarded, "foreign": listed.foreign}
     text = " ".join(f"{name}={count}" for name, count in parts.items() if count)
     return f"{text} site event" if finding.is_event else text or "empty"

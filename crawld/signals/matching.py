@@ -18,6 +18,7 @@ Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
 MOST_LATECOMERS = 10_000
+"""Pages that came, or left, since the sorted ones were merged last."""
 
 
 def match_key(url: str) -> str:
@@ -49,7 +50,9 @@ class PageIndex:
         self._ids: Ints = np.empty(0, dtype=np.int64)
         self._late_keys: list[int] = []
         self._late_ids: list[int] = []
+        self._late: tuple[Keys, Ints] | None = None  # the same, sorted, where somebody has looked since
         self._dropped: set[int] = set()
+        self._dropped_ids: Ints | None = None
 
     def __len__(self) -> int:
         return len(self._ids) + len(self._late_ids) - len(self._dropped)
@@ -60,34 +63,49 @@ class PageIndex:
             self._settle()
         self._late_keys.extend(key_of(page.url) for page in pages)
         self._late_ids.extend(page.id for page in pages)
+        self._late = None
         if len(self._late_ids) > MOST_LATECOMERS:
             self._settle()
 
     def drop(self, page_ids: Iterable[int]) -> None:
         """Forget pages that are in."""
         self._dropped.update(page_ids)
+        self._dropped_ids = None
+        if len(self._dropped) > MOST_LATECOMERS:
+            self._settle()
 
     def find(self, keys: Keys) -> tuple[Ints, Ints]:
         """Positions in `keys` and the ids of the pages found there, one pair a page."""
-        late = np.array(self._late_keys, dtype=np.uint64)
-        order = np.argsort(late, kind="stable")
-        late_ids = np.array(self._late_ids, dtype=np.int64)[order]
-        found = (_look_up(self._keys, self._ids, keys), _look_up(late[order], late_ids, keys))
+        late_keys, late_ids = self._sorted_late()
+        found = (_look_up(self._keys, self._ids, keys), _look_up(late_keys, late_ids, keys))
         positions = np.concatenate([positions for positions, _ in found])
         ids = np.concatenate([ids for _, ids in found])
-        if self._dropped:
-            kept = ~np.isin(ids, np.fromiter(self._dropped, dtype=np.int64))
+        if self._dropped and len(ids):
+            if self._dropped_ids is None:
+                self._dropped_ids = np.sort(np.fromiter(self._dropped, dtype=np.int64))
+            at = np.minimum(np.searchsorted(self._dropped_ids, ids), len(self._dropped_ids) - 1)
+            kept = self._dropped_ids[at] != ids
             positions, ids = positions[kept], ids[kept]
         return positions, ids
 
+    def _sorted_late(self) -> tuple[Keys, Ints]:
+        if self._late is None:
+            keys = np.array(self._late_keys, dtype=np.uint64)
+            order = np.argsort(keys, kind="stable")
+            self._late = keys[order], np.array(self._late_ids, dtype=np.int64)[order]
+        return self._late
+
     def _settle(self) -> None:
-        keys = np.concatenate([self._keys, np.array(self._late_keys, dtype=np.uint64)])
-        ids = np.concatenate([self._ids, np.array(self._late_ids, dtype=np.int64)])
-        kept = ~np.isin(ids, np.fromiter(self._dropped, dtype=np.int64))
-        keys, ids = keys[kept], ids[kept]
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._ids = keys[order], ids[order]
-        self._late_keys, self._late_ids, self._dropped = [], [], set()
+        """Merge the latecomers in and leave out who was dropped: no sorting of all that are in."""
+        late_keys, late_ids = self._sorted_late()
+        at = np.searchsorted(self._keys, late_keys, side="right")
+        keys, ids = np.insert(self._keys, at, late_keys), np.insert(self._ids, at, late_ids)
+        if self._dropped:
+            kept = ~np.isin(ids, np.fromiter(self._dropped, dtype=np.int64))
+            keys, ids = keys[kept], ids[kept]
+        self._keys, self._ids = keys, ids
+        self._late_keys, self._late_ids, self._late = [], [], None
+        self._dropped, self._dropped_ids = set(), None
 
 
 def _look_up(sorted_keys: Keys, ids: Ints, wanted: Keys) -> tuple[Ints, Ints]:

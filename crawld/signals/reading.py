@@ -1,20 +1,34 @@
-"""A poll's answer as columns: everything that takes long, none of it dependent on what we know."""
+"""A poll's answer as columns: everything that takes long, none of it dependent on what we know. Runs in a worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.content.feed import links_of_header
 from crawld.content.listing import Entry, Form, Kind, Listing, UnreadableError
 from crawld.content.sitemap import read_sitemap
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
-from crawld.model.url import host_of
-from crawld.signals.baseline import Stamps, stamp_of
-from crawld.signals.matching import Keys, keys_of
+from crawld.model.url import host_of, host_of_target, identity
+from crawld.signals.baseline import stamp_of
+from crawld.signals.listed import Difference, Listed, differ
+from crawld.signals.matching import keys_of
+from crawld.signals.sites import site_of
 
-Floats = NDArray[np.float64]
+MOST_CHILDREN = 2_000
+"""Sitemaps that are taken from one index; the latest where it lists more."""
+LONGEST_VALIDATOR = 1_000
+"""Characters of an ETag or Last-Modified that are kept: longer ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What reading an answer needs to know of the file: all of it can be sent to a worker."""
+
+    url: str
+    hosts: frozenset[str] | None  # which it may speak for; None: any
+    baseline: bytes = b""  # what it listed before, packed
+    scope: tuple[str, ...] = ()  # identities with which the URLs begin that discovery wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +40,18 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """The pages a file lists, as columns in the order of their keys, each key once; nan: no usable claim."""
-
-    keys: Keys
-    stamps: Stamps
-    at: Floats
-    until: Floats
-    urls: Sequence[str]
-    foreign: int = 0  # entries of hosts that the file may not speak for
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """What an answer brought: a listing, nothing new (`unchanged`), or `trouble` in words."""
 
     form: Form | None = None
     listed: Listed | None = None
+    difference: Difference | None = None
     children: Sequence[Child] = field(default=())
     complete: bool = False
     unchanged: bool = False
     gone: bool = False
     trouble: str | None = None
+    answered_by: str | None = None  # the host, where another site answered than the file's: it speaks for itself alone
     hubs: Sequence[str] = field(default=())
     topic: str | None = None
     etag: str | None = None
@@ -55,8 +59,12 @@ class Reading:
     size: int = 0
 
 
-def read_answer(url: str, hosts: frozenset[str] | None, outcome: Outcome, now: float) -> Reading:
-    """Read a poll's answer. `hosts` are those the file may speak for (None: any). Pure, and may run off the loop."""
+def read_answer(polled: Polled, outcome: Outcome, now: float) -> Reading:
+    """Read a poll's answer. Pure, and can be pickled: it runs in a worker.
+
+    A file speaks for the host that finally answered. Where a redirect led to another site, that site was named by
+    nobody who may: it speaks for itself alone, and its hubs are not asked.
+    """
     if isinstance(outcome, FetchFailed):
         return Reading(trouble=f"{outcome.trouble}: {outcome.detail}".removesuffix(": "))
     if not isinstance(outcome, Fetched):
@@ -66,36 +74,50 @@ def read_answer(url: str, hosts: frozenset[str] | None, outcome: Outcome, now: f
     if outcome.status in GONE_STATUSES:
         return Reading(gone=True, trouble=f"status {outcome.status}")
     try:
-        listing = read_sitemap(outcome.body, url, now)
+        listing = read_sitemap(outcome.body, outcome.url, now)
     except UnreadableError as error:
         return Reading(trouble=str(error), size=len(outcome.body))
-    hubs, topic = links_of_header(outcome.headers.get("link", ""), url)
-    children = [e for e in listing.entries if e.kind is Kind.SITEMAP]
+    stranger = _stranger(polled.url, outcome.url)
+    listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope)
+    hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
     return Reading(
         form=listing.form,
-        listed=_columns(listing, hosts),
-        children=[Child(entry.loc, stamp_of(entry.lastmod)) for entry in children],
+        listed=listed,
+        difference=differ(polled.baseline, listed, feed=listing.form.is_feed, complete=listing.complete),
+        children=_children(listing, outcome.url),
         complete=listing.complete,
-        hubs=hubs or listing.hubs,
+        answered_by=stranger,
+        hubs=(hubs or listing.hubs) if stranger is None else (),
         topic=topic or listing.topic,
-        etag=outcome.headers.get("etag"),
-        last_modified=outcome.headers.get("last-modified"),
+        etag=_validator(outcome.headers.get("etag")),
+        last_modified=_validator(outcome.headers.get("last-modified")),
         size=len(outcome.body),
     )
 
 
-def site_of(host: str) -> str:
-    """The name two hosts share that may speak for each other: with or without `www.`, on any port."""
-    name = host if host.startswith("[") else host.partition(":")[0]
-    return name.removeprefix("www.")
+def _stranger(asked: str, answered: str) -> str | None:
+    """The host that answered, where it is of another site than the one that was asked."""
+    host = host_of(answered)
+    return None if site_of(host) == site_of(host_of(asked)) else host
 
 
-def _columns(listing: Listing, hosts: frozenset[str] | None) -> Listed:
+def _validator(value: str | None) -> str | None:
+    return value if value is not None and len(value) <= LONGEST_VALIDATOR else None
+
+
+def _children(listing: Listing, url: str) -> Sequence[Child]:
+    """The sitemaps that an index lists, the latest first."""
+    children = {e.loc: stamp_of(e.lastmod) for e in listing.entries if e.kind is Kind.SITEMAP and e.loc != url}
+    latest = sorted(children.items(), key=lambda item: -item[1])
+    return [Child(loc, stamp) for loc, stamp in latest[:MOST_CHILDREN]]
+
+
+def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...]) -> Listed:
     pages: Sequence[Entry] = [entry for entry in listing.entries if entry.kind is not Kind.SITEMAP]
     total = len(pages)
     if hosts is not None:
         sites = {site_of(host) for host in hosts}
-        pages = [entry for entry in pages if site_of(_host(entry.loc)) in sites]
+        pages = [entry for entry in pages if site_of(host_of_target(entry.loc)) in sites]
     keys = keys_of(entry.loc for entry in pages)
     stamps = np.array([stamp_of(entry.lastmod) for entry in pages], dtype=np.int64)
     usable = [entry.lastmod if entry.lastmod and entry.lastmod.usable else None for entry in pages]
@@ -105,11 +127,14 @@ def _columns(listing: Listing, hosts: frozenset[str] | None) -> Listed:
     last = np.ones(len(order), dtype=bool)
     last[:-1] = keys[order][:-1] != keys[order][1:]
     order = order[last]
-    urls = [pages[i].loc for i in order.tolist()]
-    return Listed(keys[order], stamps[order], at[order], until[order], urls, total - len(pages))
-
-
-def _host(url: str) -> str:
-    """The host of a target."""
-    authority = url.partition("://")[2].partition("/")[0].partition("?")[0]
-    return authority or host_of(url)
+    urls = [pages[i].loc for i in order.tolist()] if scope else []
+    wanted = [i for i, url in enumerate(urls) if identity(url).startswith(scope)]
+    return Listed(
+        keys[order],
+        stamps[order],
+        at[order],
+        until[order],
+        total - len(pages),
+        np.array(wanted, dtype=np.int64),
+        "\n".join(urls[i] for i in wanted),
+    )

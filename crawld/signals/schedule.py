@@ -1,21 +1,21 @@
-"""Which file to poll next."""
+"""Which files are watched, and which to poll next."""
 
-import heapq
 from collections.abc import Iterator, Sequence
 
 from crawld.signals.files import File
-
-MOST_FILES_PER_HOST = 2_000
+from crawld.signals.planting import Budgets
+from crawld.signals.turns import Turns
 
 
 class PollSchedule:
     """Files by the time of their next poll; one that is being polled is not due until it is planned again."""
 
     def __init__(self) -> None:
+        self.budgets = Budgets()
         self._files: dict[str, File] = {}
-        self._per_host: dict[str, int] = {}
-        self._heap: list[tuple[float, str]] = []
+        self._children: dict[str, dict[str, None]] = {}  # of an index
         self._under_way: set[str] = set()
+        self._turns = Turns(self._planned)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -30,39 +30,56 @@ class PollSchedule:
         """The file, None if it is not watched."""
         return self._files.get(url)
 
+    def children(self, url: str) -> Sequence[File]:
+        """The files that an index led to."""
+        return [self._files[child] for child in self._children.get(url, ())]
+
     def add(self, file: File) -> bool:
-        """Watch a file; False where it is watched already or its host has too many."""
-        if file.url in self._files or self._per_host.get(file.host, 0) >= MOST_FILES_PER_HOST:
+        """Watch a file; False where it is watched already, or whoever planted it has planted enough."""
+        if file.url in self._files or not self.budgets.has_room(file):
             return False
         self._files[file.url] = file
-        self._per_host[file.host] = self._per_host.get(file.host, 0) + 1
+        self.budgets.add(file)
+        self._turns.join(file)
+        if file.parent is not None:
+            self._children.setdefault(file.parent, {})[file.url] = None
         self.plan(file)
         return True
 
     def remove(self, url: str) -> None:
         """Watch a file no longer."""
         file = self._files.pop(url, None)
-        if file is not None:
-            self._per_host[file.host] -= 1
-            self._under_way.discard(url)
+        if file is None:
+            return
+        self.budgets.remove(file)
+        self._turns.leave(file)
+        self._under_way.discard(url)
+        siblings = self._children.get(file.parent or "", {})
+        siblings.pop(url, None)
+        if not siblings:
+            self._children.pop(file.parent or "", None)
 
     def plan(self, file: File) -> None:
         """Take over the time of a file's next poll."""
         self._under_way.discard(file.url)
-        heapq.heappush(self._heap, (file.next_poll, file.url))
+        if file.url in self._files:
+            self._turns.plan(file)
 
     def begin(self, url: str) -> None:
         """A poll of the file is under way."""
         self._under_way.add(url)
 
-    def due(self, now: float, most: int = 8) -> Sequence[File]:
-        """Files to poll now, longest waiting first; several, since the first one's host may not be ready."""
-        found: list[tuple[float, str]] = []
-        while self._heap and self._heap[0][0] <= now and len(found) < most:
-            at, url = heapq.heappop(self._heap)
-            file = self._files.get(url)
-            if file is not None and file.next_poll == at and url not in self._under_way and (at, url) not in found:
-                found.append((at, url))
-        for item in found:
-            heapq.heappush(self._heap, item)
-        return [self._files[url] for _, url in found]
+    def rest(self, url: str, until: float) -> None:
+        """Offer no file of this one's host until then, as far as the same site planted it."""
+        file = self._files.get(url)
+        if file is not None:
+            self._turns.rest(file.planter, file.host, until)
+
+    def due(self, now: float) -> Iterator[File]:
+        """Files to poll now, by turns of the sites that planted them; several, since a host may not be ready."""
+        return self._turns.due(now)
+
+    def _planned(self, at: float, url: str) -> File | None:
+        """The file, where it is to be polled at that time and not under way."""
+        file = self._files.get(url)
+        return file if file is not None and file.next_poll == at and url not in self._under_way else None

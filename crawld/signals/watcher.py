@@ -11,18 +11,23 @@ A date claims its whole day, so "surely after" asks for its beginning and "surel
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
+from crawld.interfaces import Slices
 from crawld.model.signal import Signal, Source
-from crawld.signals.baseline import EMPTY, Baseline
-from crawld.signals.matching import Ints, PageIndex
-from crawld.signals.reading import Listed
+from crawld.signals.listed import Difference, Listed
+from crawld.signals.matching import Ints, Keys, PageIndex
 
 FEWEST_FOR_EVENT = 5  # lastmods; fewer may well move together by chance
 SHARE_FOR_EVENT = 0.9
+FOUND_AT_ONCE = 5_000
+"""Entries that are looked up among our pages in one slice, some milliseconds with a million pages."""
+JUDGED_AT_ONCE = 500
+"""Changed entries that are judged in one slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +54,15 @@ class Known:
 class Finding:
     """What a poll brought, in the light of the last one."""
 
-    baseline: Baseline
     signals: Sequence[Signal] = field(default=())
     stamps: Sequence[int] = field(default=())  # of each signal
     discarded: int = 0
     moved: int = 0  # lastmods that changed, and new entries of a feed
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
-    vanished: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # pages no longer listed
-    matched: int = 0  # of our pages listed
+    vanished: int = 0  # pages of ours no longer listed
+    positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in the listing, of our pages
+    pages: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # their ids
 
     @property
     def is_event(self) -> bool:
@@ -65,45 +70,47 @@ class Finding:
         return self.of >= FEWEST_FOR_EVENT and self.moved >= SHARE_FOR_EVENT * self.of
 
 
-def compare(
-    before: Baseline | None,
-    listed: Listed,
-    source: Source,
-    known: Known,
-    now: float,
-    *,
-    feed: bool = False,
-    complete: bool = True,
-) -> Finding:
-    """What changed since `before`; in a feed, or where the listing is not complete, absence means nothing."""
-    first_poll, before = before is None, before or EMPTY
-    listed_before, old = before.stamps_for(listed.keys)
-    both = (old != 0) & (listed.stamps != 0)
-    moved = both & (old != listed.stamps)
-    fresh = ~listed_before if feed and not first_poll else np.zeros(len(moved), dtype=bool)
-    first_sight = ~fresh & ~moved & (old == 0) & (listed.stamps != 0)
-    positions, ids = known.pages.find(listed.keys)
+def compare(listed: Listed, difference: Difference, source: Source, known: Known, now: float) -> Slices[Finding]:
+    """What the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, source, known, now)
-    for position, page_id in zip(positions.tolist(), ids.tolist(), strict=True):
-        if moved[position] or fresh[position]:
-            judge.news(position, page_id)
-        elif first_sight[position]:
-            judge.first_sight(position, page_id)
-    vanished = np.empty(0, dtype=np.int64)
-    if complete and not feed:
-        absent = before.keys[~np.isin(before.keys, listed.keys, assume_unique=True)]
-        vanished = known.pages.find(absent)[1]
+    at: list[Ints] = []
+    found: list[Ints] = []
+    for positions, ids in _find(known.pages, listed.keys):
+        at.append(positions)
+        found.append(ids)
+        yield
+        news = difference.news[positions] | difference.first_sight[positions]
+        pairs = zip(positions[news].tolist(), ids[news].tolist(), strict=True)
+        while some := list(islice(pairs, JUDGED_AT_ONCE)):
+            for position, page_id in some:
+                if difference.news[position]:
+                    judge.news(position, page_id)
+                else:
+                    judge.first_sight(position, page_id)
+            yield
+    vanished = 0
+    for _, ids in _find(known.pages, difference.absent):
+        vanished += len(ids)
+        yield
+    ids = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
     return Finding(
-        baseline=before.updated(listed.keys, listed.stamps, keep_absent=feed or not complete),
         signals=judge.signals,
         stamps=judge.stamps,
         discarded=judge.discarded,
-        moved=int(moved.sum() + fresh.sum()),
-        of=0 if feed else int(both.sum()),
-        new=0 if first_poll else int((~listed_before).sum()),
+        moved=difference.moved,
+        of=difference.of,
+        new=difference.new,
         vanished=vanished,
-        matched=len(set(ids.tolist())),
+        positions=np.concatenate(at) if at else np.empty(0, dtype=np.int64),
+        pages=ids,
     )
+
+
+def _find(pages: PageIndex, keys: Keys) -> Iterator[tuple[Ints, Ints]]:
+    """Positions and ids of our pages among the keys, a slice after the other."""
+    for start in range(0, len(keys), FOUND_AT_ONCE):
+        positions, ids = pages.find(keys[start : start + FOUND_AT_ONCE])
+        yield positions + start, ids
 
 
 class _Judge:

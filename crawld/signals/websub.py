@@ -1,22 +1,25 @@
 """WebSub: subscribing where a feed offers a hub, so that changes are pushed. Pure: requests and answers as values.
 
 The life of a subscription: a poll finds a hub; `subscribe` gives the request to send it; the hub calls back and is
-answered by `confirm`; from then on it delivers, and `deliver` checks the signature and hands the content to the
-listener, as if it had been polled. Before the lease ends `renewals` asks for another one. A hub that never calls back
-is asked once a day.
+answered by `confirm`; from then on it delivers: `accept` checks the signature and says how to read the content, and
+`take` hands what was read to the listener, as if it had been polled. Before the lease ends `renewals` asks for another
+one. A hub that never calls back is asked once a day.
 """
 
 import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
-from crawld.interfaces import Poll, PollResult
-from crawld.model.fetched import Purpose, Request
+from crawld.interfaces import Poll, PollResult, Slices, at_once
+from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
 from crawld.signals.files import File
 from crawld.signals.listener import Listener
+from crawld.signals.reading import Reading
 
 LEASE = 10 * 86_400.0
 LONGEST_LEASE = 30 * 86_400.0
@@ -24,6 +27,15 @@ RENEW_BEFORE = 86_400.0
 ASK_AGAIN = 86_400.0
 MOST_DELIVERED = 4 * 2**20
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A feed that a hub delivered: `read(now)` reads it; it can be pickled and run in a worker."""
+
+    url: str
+    host: str
+    read: Callable[[float], Reading]
 
 
 class Subscriptions:
@@ -39,7 +51,7 @@ class Subscriptions:
         self._callback = callback.rstrip("/")
         self._new_secret = new_secret
         self._keep = keep
-        self._by_token: dict[str, str] = {}  # the last segment of the callback -> the feed's address
+        self._by_token: dict[str, str] | None = None  # the last segment of the callback -> the feed's address
 
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
@@ -51,16 +63,17 @@ class Subscriptions:
 
     def renewals(self, now: float) -> Sequence[Request]:
         """Requests for the leases that are about to end."""
-        return [
-            self._ask(file, now)
-            for file in self._listener.schedule
-            if file.hub_until and now >= max(file.hub_until - RENEW_BEFORE, file.hub_asked_at + ASK_AGAIN)
-        ]
+        tokens, schedule = self._tokens(), self._listener.schedule
+        for token in [token for token, url in tokens.items() if url not in schedule]:
+            del tokens[token]
+        files = [file for url in tokens.values() if (file := schedule.get(url)) is not None and file.hub_until]
+        ending = [f for f in files if now >= max(f.hub_until - RENEW_BEFORE, f.hub_asked_at + ASK_AGAIN)]
+        return [self._ask(file, now) for file in ending]
 
     def _ask(self, file: File, now: float) -> Request:
         file.hub_secret = file.hub_secret or self._new_secret()
         file.hub_asked_at = now
-        self._by_token[_token(file)] = file.url
+        self._tokens()[_token(file)] = file.url
         self._keep(Poll(file.exported(), polls=0))
         form = {
             "hub.mode": "subscribe",
@@ -92,7 +105,16 @@ class Subscriptions:
     def deliver(
         self, token: str, body: bytes, headers: Mapping[str, str], now: float
     ) -> tuple[int, str, PollResult | None]:
-        """The hub delivers the feed: 410 where we want none, else 202, and a result only where the signature is right.
+        """Accept a delivery, read it and take it in, all at once."""
+        status, text, delivery = self.accept(token, body, headers, now)
+        if delivery is None:
+            return status, text, None
+        return status, text, at_once(self.take(delivery.url, delivery.read(now), now))
+
+    def accept(
+        self, token: str, body: bytes, headers: Mapping[str, str], now: float
+    ) -> tuple[int, str, Delivery | None]:
+        """The hub delivers the feed: 410 where we want none, else 202, and what to read where the signature is right.
 
         A wrong signature is answered like a right one, as the protocol asks: the forger learns nothing.
         """
@@ -104,14 +126,25 @@ class Subscriptions:
         signed = urlsplit(file.hub or "").scheme == "https"
         if signed and not _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body):
             return 202, "", None
-        return 202, "", self._listener.pushed(file.url, body, now)
+        return (
+            202,
+            "",
+            Delivery(file.url, file.host, partial(self._listener.reader_of(file.url), Fetched(file.url, 200, body))),
+        )
+
+    def take(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
+        """Take in what a delivery for the feed at `url` was read as."""
+        return self._listener.take_delivery(url, reading, now)
 
     def _file(self, token: str) -> File | None:
-        subscribed = [file for file in self._listener.schedule if file.hub_secret]
-        if len(self._by_token) != len(subscribed):  # restored, or gone, meanwhile
-            self._by_token = {_token(file): file.url for file in subscribed}
-        url = self._by_token.get(token)
+        url = self._tokens().get(token)
         return None if url is None else self._listener.schedule.get(url)
+
+    def _tokens(self) -> dict[str, str]:
+        """The feeds by their tokens; those of the last run are looked up once."""
+        if self._by_token is None:
+            self._by_token = {_token(file): file.url for file in self._listener.schedule if file.hub_secret}
+        return self._by_token
 
 
 def _token(file: File) -> str:

@@ -1,5 +1,6 @@
 """Where the database is: one URL, checked before anything is opened."""
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,9 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from crawld.errors import StoreError
+from crawld.model.secrecy import without_password
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +25,19 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """Read `sqlite:///FILE` or `postgresql://…`; StoreError for anything else. The driver is our business."""
+    given = without_password(text)
     try:
         url = make_url(text)
-    except ArgumentError:
-        raise StoreError(f"{text!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME") from None
+    except (ArgumentError, ValueError):
+        raise StoreError(f"{given!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME") from None
     kind = url.drivername.partition("+")[0]
     if kind == "sqlite":
         if not url.database or url.database == ":memory:" or url.host:
-            raise StoreError(f"{text!r} names no file: write sqlite:///FILE, or sqlite:////FILE from the root")
+            raise StoreError(f"{given!r} names no file: write sqlite:///FILE, or sqlite:////FILE from the root")
         file = Path(url.database).expanduser().absolute()
         return Address(URL.create("sqlite+aiosqlite", database=str(file)), file, str(file))
     if kind in {"postgresql", "postgres"}:
-        shown = url.set(drivername="postgresql").render_as_string(hide_password=True)
+        shown = without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
         return Address(url.set(drivername="postgresql+asyncpg"), None, shown)
     raise StoreError(f"database {kind!r} is not supported: write sqlite:///FILE or postgresql://USER@HOST/NAME")
 
@@ -48,3 +53,27 @@ def check_place(file: Path) -> None:
         raise StoreError(f"the directory {directory} of the database is not writable: give crawld's user the right to")
     if file.exists() and not os.access(file, os.R_OK | os.W_OK):
         raise StoreError(f"the database {file} is not writable: give crawld's user the right to write it")
+
+
+def keep_private(file: Path) -> None:
+    """Let nobody else read a SQLite file and what lies beside it: copies of pages and what was learnt are private.
+
+    A file that is not there yet is made, so that SQLite makes its log with the same rights.
+    """
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return  # whatever keeps us from it is told by the one who opens it
+    for name in ("", "-wal", "-shm", ".lock"):
+        one = file.with_name(file.name + name)
+        try:
+            about = one.stat()
+            if not about.st_mode & 0o077:
+                continue
+            one.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            log.warning("others may read a file that is not ours: chmod 600 it", extra={"file": str(one)})
+        else:
+            log.info("others can no longer read it: mode 600", extra={"file": str(one)})

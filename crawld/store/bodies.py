@@ -12,6 +12,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+from crawld.errors import StoreError
+
 LEVEL = 3
 
 
@@ -23,6 +25,18 @@ def compress(body: bytes) -> bytes:
 def decompress(packed: bytes) -> bytes:
     """A body as it was fetched."""
     return zstd.decompress(packed)
+
+
+def decompress_to(packed: bytes, size: int) -> bytes:
+    """A body of which its row says the size; StoreError where it is not that, without unpacking more."""
+    unpacking = zstd.ZstdDecompressor()
+    try:
+        body = unpacking.decompress(packed, max_length=size + 1)
+    except zstd.ZstdError as error:
+        raise StoreError(f"the stored copy is damaged ({error})") from None
+    if len(body) != size or not unpacking.eof:
+        raise StoreError(f"the stored copy is damaged (it is not of its {size} bytes)")
+    return body
 
 
 def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, Any]]:

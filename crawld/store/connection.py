@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from crawld.store.damage import Damage
 from crawld.store.lock import lock_postgres
 
 
 class WriteConnection:
     """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out."""
 
-    def __init__(self, engine: AsyncEngine, shown: str) -> None:
+    def __init__(self, engine: AsyncEngine, shown: str, damage: Damage) -> None:
         self._engine = engine
         self._shown = shown
+        self._damage = damage
         self._turn = asyncio.Lock()
         self._connection: AsyncConnection | None = None
 
@@ -22,12 +24,13 @@ class WriteConnection:
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: committed at the end, rolled back by an exception."""
         async with self._turn:
-            connection = await self._open()
             try:
+                connection = await self._open()
                 async with connection.begin():
                     yield connection
-            except BaseException:
-                if connection.invalidated:
+            except BaseException as error:
+                self._damage.look_at(error)  # rows go to the driver past the engine's own events
+                if self._connection is not None and self._connection.invalidated:
                     await self._drop()
                 raise
 

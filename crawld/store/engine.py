@@ -2,6 +2,7 @@
 
 import math
 import os
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,19 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from crawld.errors import StoreError
+from crawld.errors import DamagedError, StoreError
 from crawld.store.address import Address
 
 LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
 # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
 WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
+DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+"""SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
+DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
+"""PostgreSQL's: corrupted data or index, a file of the server, a table or a column that is missing."""
+DAMAGE_WORDS = ("malformed", "not a database", "no such table", "no such column", "has no column named")
+"""SQLite says a missing table as a plain error, and a driver may hand on the words without the code."""
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
@@ -98,20 +105,36 @@ def _begin_ourselves(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "begin", on_begin)
 
 
+def is_damage(error: BaseException) -> bool:
+    """Whether the database itself is broken: pages that are no b-tree, a table or column that is missing."""
+    if isinstance(error, DamagedError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in DAMAGE_CODES:
+        return True
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return state in DAMAGE_STATES or any(words in str(error.orig) for words in DAMAGE_WORDS)
+
+
 def is_passing(error: BaseException) -> bool:
-    """Whether the same statement may succeed later: locked, full, or out of reach, rather than wrong."""
+    """Whether the same statement may succeed later: locked, full, or out of reach, rather than wrong or damaged."""
+    if is_damage(error):
+        return False
     if isinstance(error, OSError | StoreError):  # a lost connection whose lock another daemon took is a StoreError
         return True
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
-        return "no such" not in str(error.orig) and "has no column" not in str(error.orig)
+        return "no such" not in str(error.orig)
     state = str(getattr(error.orig, "sqlstate", None) or "")
     return state[:2] in {"08", "40", "53", "55", "57", "58"}
 
 
 def in_a_sentence(error: BaseException, shown: str) -> StoreError:
-    """What a driver's error means for whoever runs the daemon, and what to do."""
+    """What a driver's error means for whoever runs the daemon, and what to do; DamagedError where it is damage."""
+    kind = DamagedError if is_damage(error) else StoreError
     said = str(getattr(error, "orig", None) or error).strip()
     if said in {"disk I/O error", "unable to open database file"} and _is_full(shown):
         said = f"No space left: {said}"
@@ -129,7 +152,9 @@ def in_a_sentence(error: BaseException, shown: str) -> StoreError:
     )
     for needle, sentence in known:
         if needle in said:
-            return StoreError(sentence)
+            return kind(sentence)
+    if kind is DamagedError:
+        return DamagedError(f"the database {shown} is damaged ({said}): restore it from a backup")
     return StoreError(f"the database {shown} cannot be used: {type(error).__name__}: {said}")
 
 

@@ -23,7 +23,7 @@ class FileLock:
     def acquire(self) -> None:
         """Take the lock, or StoreError naming the process that holds it."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error) from error
         try:

@@ -1,13 +1,14 @@
 """Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import ColumnElement, Select, Table, column, func, or_, select, table
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.errors import StoreError
 from crawld.interfaces import Gone
@@ -18,13 +19,14 @@ from crawld.model.signal import SOURCES
 from crawld.model.url import identity
 from crawld.store import tables, troubles
 from crawld.store.address import parse_address
-from crawld.store.bodies import decompress
+from crawld.store.bodies import decompress_to
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.schema import check_readable
 
 if TYPE_CHECKING:
     from crawld.content.frame import HostFrame
     from crawld.model.crawl import Memory
+    from crawld.store.damage import Damage
 
 Row = dict[str, Any]
 ASKED_AT_ONCE = 500
@@ -59,15 +61,35 @@ class StoredBody:
     freshness: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """The same still compressed: whoever wants it chooses where it is unpacked."""
+
+    url: str
+    packed: bytes
+    size: int
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+
+    def unpack(self) -> StoredBody:
+        """The copy itself; StoreError where it is not what was stored."""
+        body = decompress_to(self.packed, self.size)
+        return StoredBody(self.url, body, self.content_type, self.fetched_at, self.checked_at, self.freshness)
+
+
 class Reader:
     """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
+        """With `damage`, inside the daemon: whoever watches it is told of damage that is met here."""
         self._address = parse_address(url)
+        self._damage = damage
         self._engine: AsyncEngine | None = None
 
     async def __aenter__(self) -> Self:
-        self._engine = reading_engine(self._address)
+        self._engine = reading_engine(self._address, beside_writer=self._damage is not None)
         try:
             async with self._engine.connect() as connection:
                 await connection.run_sync(check_readable, self._address.shown)
@@ -76,6 +98,8 @@ class Reader:
             if isinstance(error, SQLAlchemyError | OSError):
                 raise in_a_sentence(error, self._address.shown) from error
             raise
+        if self._damage is not None:
+            self._damage.watch(self._engine)
         return self
 
     async def __aexit__(
@@ -225,19 +249,21 @@ class Reader:
 
     async def body(self, url: str) -> StoredBody | None:
         """The latest copy of a page, by any spelling of its URL; None where there is none."""
+        found = await self.packed_body(url)
+        return None if found is None else found.unpack()
+
+    async def packed_body(self, url: str) -> PackedBody | None:
+        """The same still compressed."""
         body, page = tables.bodies.c, tables.pages.c
         query = (
-            select(page.url, body.zstd, body.content_type, body.at, page.last_success, page_stats.c.freshness)
+            select(page.url, body.zstd, body.size, body.content_type, body.at)
+            .add_columns(page.last_success, page_stats.c.freshness)
             .join_from(tables.bodies, tables.pages, page.id == body.page_id)
             .join(page_stats, page_stats.c.url == page.url)
             .where(_is_page(url)).order_by(body.id.desc()).limit(1)
         )  # fmt: skip
         rows = await self._rows(query)
-        if not rows:
-            return None
-        row = rows[0]
-        copy = decompress(row["zstd"])
-        return StoredBody(row["url"], copy, row["content_type"], row["at"], row["last_success"], row["freshness"])
+        return PackedBody(*rows[0].values()) if rows else None
 
     async def gone(self, url: str) -> Gone | None:
         """Since when a page has been gone; None where it is not, or is unknown."""
@@ -270,7 +296,7 @@ class Reader:
     async def _memory(self, page_id: int) -> Row | None:
         from crawld.store.remembered import remembered  # brings numpy and parsers along, which no other question needs
 
-        async with self._opened.connect() as connection:
+        async with self._connected() as connection:
             return await remembered(connection, page_id)
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
@@ -280,7 +306,7 @@ class Reader:
         found = await self._rows(select(tables.pages.c.id).where(_is_page(url)))
         if not found:
             return None
-        async with self._opened.connect() as connection:
+        async with self._connected() as connection:
             return await learnt_of(connection, found[0]["id"])
 
     async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
@@ -303,9 +329,14 @@ class Reader:
         return rows
 
     async def _rows(self, query: Select[Any]) -> list[Row]:
+        async with self._connected() as connection:
+            return [dict(row._mapping) for row in await connection.execute(query)]
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
         try:
             async with self._opened.connect() as connection:
-                return [dict(row._mapping) for row in await connection.execute(query)]
+                yield connection
         except (SQLAlchemyError, OSError) as error:
             raise in_a_sentence(error, self._address.shown) from error
 

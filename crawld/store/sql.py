@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import wraps
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.clock import SystemClock
-from crawld.errors import StoreError
+from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import (
     Adoption,
     Clock,
@@ -31,11 +32,12 @@ from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.signal import Signal, Source
 from crawld.store import demand, learning, settings, tables
-from crawld.store.address import check_place, parse_address
+from crawld.store.address import check_place, keep_private, parse_address
 from crawld.store.batch import Item, fold
 from crawld.store.bodies import body_rows, decompress
 from crawld.store.chosen import among
 from crawld.store.connection import WriteConnection
+from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.frames import latest_copy, read_recent_blocks
 from crawld.store.lock import FileLock
@@ -94,6 +96,8 @@ class SqlStore:
         self._writer = Writer(self._commit, commit_interval, self._clock)
         self._memories = RecentMemories()
         self._memory_reader = MemoryReader()
+        self.damage = Damage(self._address.shown)
+        self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
 
@@ -104,12 +108,18 @@ class SqlStore:
             check_place(address.file)
             self._lock = FileLock(address.file)
             self._lock.acquire()
+            keep_private(address.file)
         engine = writing_engine(address)
-        connection = WriteConnection(engine, address.shown)
+        connection = WriteConnection(engine, address.shown, self.damage)
         try:
             async with _migrating(), connection.transaction() as transaction:
                 await transaction.run_sync(migrate, address.shown)
-            self._opened = connection, reading_engine(address, beside_writer=True)
+                await touch_tables(transaction)
+            reading = reading_engine(address, beside_writer=True)
+            self.damage.watch(reading)
+            if address.file is not None:
+                self.damage.watch_file(address.file)
+            self._opened = connection, reading
         except BaseException as error:
             await connection.close()
             self._unlock()
@@ -125,9 +135,14 @@ class SqlStore:
         connection, reading = self._opened
         try:
             await self._writer.close()
+        except DamagedError as error:
+            raise DamagedError(
+                f"{self.damage.found or error}. {self._writer.backlog} queued rows were not written"
+            ) from None
         except StoreError as error:
             raise StoreError(f"the database {self.shown}: {error}") from None
         finally:
+            self._packing.shutdown(wait=False)
             self._opened = None
             await self._memory_reader.finish()
             await reading.dispose()
@@ -147,12 +162,16 @@ class SqlStore:
     @property
     def healthy(self) -> bool:
         """Whether commits succeed and the queue has room: the daemon pauses while it is not."""
-        return self._writer.healthy
+        return self._writer.healthy and self.damage.found is None
+
+    async def watch(self) -> None:
+        """Wait until the database is found damaged, by a reader or the writer, and raise that."""
+        await self.damage.wait()
 
     @property
     def trouble(self) -> str | None:
         """Why the last commit failed, None while all is well."""
-        return self._writer.trouble
+        return self._writer.trouble if self.damage.found is None else str(self.damage.found)
 
     @property
     def trouble_since(self) -> float | None:
@@ -336,11 +355,13 @@ class SqlStore:
             await settings.write_setting(connection, name, value, now)
 
     async def _commit(self, items: Sequence[Item]) -> None:
+        self.damage.check()
         batch = fold(items)
         only_latest = self._keep_bodies == "latest"
         bodies = []
         if batch.bodies and self._keep_bodies != "none":
-            bodies = await asyncio.to_thread(body_rows, batch.bodies, only_latest=only_latest)
+            work = partial(body_rows, batch.bodies, only_latest=only_latest)
+            bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
         async with self._connection.transaction() as connection:
             await write(connection, batch, bodies, only_latest=only_latest)
         self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals))
@@ -352,6 +373,8 @@ class SqlStore:
     def _connection(self) -> WriteConnection:
         if self._opened is None:
             raise StoreError("the store is not open")
+        if self.damage.found is not None:
+            raise self.damage.found
         return self._opened[0]
 
     @property

@@ -2,25 +2,27 @@
 
 Queueing never waits. A batch that fails for a passing reason (locked, full, out of reach) is kept and tried again;
 whoever queues can read how far behind the writer is. A row that the database refuses for good is dropped alone,
-counted and logged, so that it does not take its neighbours with it.
+counted and logged, so that it does not take its neighbours with it. A database that is damaged ends the writing: what
+is queued stays queued, and closing says how much that was.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from crawld.errors import StoreError
+from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import Clock, Record
+from crawld.model.signal import Signal
 from crawld.store.batch import Item
-from crawld.store.engine import is_passing
+from crawld.store.commit_queue import LARGEST_BATCH, CommitQueue, Queued
+from crawld.store.engine import is_damage, is_passing
 
 log = logging.getLogger(__name__)
 
-LARGEST_BATCH = 1_000
-HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 FULL_QUEUE = 20_000
 FULL_QUEUE_BYTES = 64 << 20
+MOST_SIGNALS = 500_000
+"""Signals that wait to be committed; more than the largest site sends at once."""
 LAST_TRY_SECONDS = 10.0
 SLOWEST_RETRY_SECONDS = 5.0
 
@@ -32,14 +34,12 @@ class Writer:
         self._commit = commit
         self._clock = clock
         self._gather = interval / 4  # the rest is for the commit under way and our own
-        self._queue: deque[Item] = deque()
-        self._bytes = 0
-        self._queued = 0  # ever
-        self._settled = 0  # ever committed or given up
+        self._queue = CommitQueue()
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
         self._progress = asyncio.Condition()
         self._closing = False
+        self._damaged = False
         self._trouble: Exception | None = None
         self._trouble_since: float | None = None
         self._task: asyncio.Task[None] | None = None
@@ -48,7 +48,7 @@ class Writer:
     @property
     def backlog(self) -> int:
         """How many items wait to be committed."""
-        return self._queued - self._settled
+        return len(self._queue)
 
     @property
     def healthy(self) -> bool:
@@ -67,30 +67,38 @@ class Writer:
 
     @property
     def _full(self) -> bool:
-        return self.backlog >= FULL_QUEUE or self._bytes >= FULL_QUEUE_BYTES
+        return self._fills(FULL_QUEUE, FULL_QUEUE_BYTES)
+
+    def _fills(self, items: int, size: int) -> bool:
+        """Whether what waits, signals apart, comes to so many items or bytes."""
+        return len(self._queue) - self._queue.signals >= items or self._queue.bytes >= size
 
     def start(self) -> None:
         """Begin to commit."""
         self._task = asyncio.create_task(self._run(), name="store writer")
 
     def put(self, item: Item) -> bool:
-        """Queue an item; False where a queue twice full had to refuse it, which is counted and logged."""
-        if self.backlog >= 2 * FULL_QUEUE or self._bytes >= 2 * FULL_QUEUE_BYTES:
+        """Queue an item; False where a queue twice full had to refuse it, which is counted and logged.
+
+        Where the database is damaged items are still queued, so that the end can say how many were not written.
+        """
+        signal = isinstance(item, Signal)
+        if self._queue.signals >= MOST_SIGNALS if signal else self._fills(2 * FULL_QUEUE, 2 * FULL_QUEUE_BYTES):
             if self.lost % 1_000 == 0:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
             self.lost += 1
             return False
-        self._queue.append(item)
-        self._queued += 1
-        self._bytes += _weight(item)
+        self._queue.put(item)
         self._wake.set()
         return True
 
     async def flush(self) -> None:
         """Return once everything queued so far is committed; StoreError where rows of it were given up."""
-        target, lost = self._queued, self.lost
+        target, lost = self._queue.last, self.lost
         async with self._progress:
-            while self._settled < target:
+            while self._queue.holds(target):
+                if self._damaged:
+                    raise DamagedError(f"the database is damaged: {self.trouble}")
                 if self._task is None or self._task.done():
                     raise StoreError("the store's writer is not running")
                 self._hurry.set()
@@ -108,7 +116,8 @@ class Writer:
         task, self._task = self._task, None
         await task
         if self.backlog:
-            raise StoreError(f"{self.backlog} queued rows could not be written: {self.trouble}")
+            kind = DamagedError if self._damaged else StoreError
+            raise kind(f"{self.backlog} queued rows could not be written: {self.trouble}")
 
     async def _run(self) -> None:
         while True:
@@ -118,38 +127,30 @@ class Writer:
             self._hurry.clear()
             self._wake.clear()
             while self._queue:
-                if not await self._write(self._take()):
+                if not await self._write(self._queue.take()):
                     return
             if self._closing:
                 return
 
-    def _take(self) -> list[Item]:
-        """The head of the queue that fits into one transaction."""
-        items: list[Item] = []
-        weight = 0
-        while self._queue and len(items) < LARGEST_BATCH and weight < HEAVIEST_BATCH:
-            item = self._queue.popleft()
-            weight += _weight(item)
-            items.append(item)
-        return items
-
-    async def _write(self, items: list[Item]) -> bool:
+    async def _write(self, items: list[Queued]) -> bool:
         """Commit the items however long it takes; False where we are closing and it took too long."""
         delay = 0.05
         waited = 0.0
         while True:
             try:
-                await self._commit(items)
+                await self._commit([queued.item for queued in items])
             except Exception as error:  # noqa: BLE001  told apart below, logged, and never lost
+                if is_damage(error):
+                    await self._stop_at_damage(items, error)
+                    return False
                 if not is_passing(error):
-                    await self._give_up(items, error)
-                    return True
+                    return await self._give_up(items, error)
                 if self._trouble is None:
                     log.warning("the store cannot be written, trying again: %s", getattr(error, "orig", error))
                     self._trouble_since = self._clock.now()
                 self._trouble = error
                 if self._closing and waited >= LAST_TRY_SECONDS:
-                    self._queue.extendleft(reversed(items))
+                    self._queue.put_back(items)
                     return False
                 await asyncio.sleep(delay)
                 waited = waited + delay if self._closing else 0.0
@@ -161,21 +162,30 @@ class Writer:
                 await self._settle(items)
                 return True
 
-    async def _give_up(self, items: list[Item], error: Exception) -> None:
-        """Halve a refused batch until the refused row stands alone; that one is lost."""
+    async def _give_up(self, items: list[Queued], error: Exception) -> bool:
+        """Halve a refused batch until the refused row stands alone; that one is lost. False where writing has ended."""
         if len(items) > 1:
             middle = len(items) // 2
-            await self._write(items[:middle])
-            await self._write(items[middle:])
-            return
+            if not await self._write(items[:middle]):
+                self._queue.put_back(items[middle:])  # counted as unwritten; nothing is written any more
+                return False
+            return await self._write(items[middle:])
         self.lost += 1
-        log.error("a row was refused and is lost: %r", _shown(items[0]), exc_info=error)
+        log.error("a row was refused and is lost: %r", _shown(items[0].item), exc_info=error)
         await self._settle(items)
+        return True
 
-    async def _settle(self, items: Iterable[Item]) -> None:
-        for item in items:
-            self._settled += 1
-            self._bytes -= _weight(item)
+    async def _stop_at_damage(self, items: list[Queued], error: Exception) -> None:
+        """Write no more; whoever waits for a commit is told."""
+        self._queue.put_back(items)
+        self._trouble = error
+        self._trouble_since = self._trouble_since or self._clock.now()
+        self._damaged = True
+        async with self._progress:
+            self._progress.notify_all()
+
+    async def _settle(self, items: Sequence[Queued]) -> None:
+        self._queue.settle(items)
         async with self._progress:
             self._progress.notify_all()
 
@@ -186,10 +196,6 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         return
-
-
-def _weight(item: Item) -> int:
-    return len(item.body) if isinstance(item, Record) and item.body is not None else 0
 
 
 def _shown(item: Item) -> object:

@@ -40,7 +40,8 @@ class SignalDaemon:
         self.pages = Pages()
         self.index = PageIndex()
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.index)
-        self.listener = Listener(self.index, self.scheduler.last_success, Listening(discovery=discovery))
+        listening = Listening(discovery=discovery)
+        self.listener = Listener(self.index, self.scheduler.last_success, listening, self.pages.on_host)
         self.results: list[PollResult] = []
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, InPlace(), [self.note])
 

@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from crawld import wiring
+from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
 from crawld.store import Reader
 from tests.behaviours import BEHAVIOURS, answer
 from tests.site import Behaviour, Site
+
+
+def bearer(folder: Path) -> dict[str, str]:
+    """The header that opens the listener of a daemon that runs, or will run, in the folder."""
+    return {"Authorization": f"Bearer {make_token(folder / 'x.db.token')}"}
 
 
 @asynccontextmanager

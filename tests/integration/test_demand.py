@@ -34,7 +34,7 @@ async def ask(port: int, url: str, times: int) -> None:
 async def test_pages_that_are_asked_for_weigh_more(tmp_path: Path) -> None:
     """Five requests make six of a weight of one; the list's weight is not touched; a restart forgets nothing."""
     port = free_port()
-    given = SELDOM | {"importance": "requests", "api": {"listen": f"127.0.0.1:{port}"}}
+    given = SELDOM | {"importance": "requests", "api": {"listen": f"127.0.0.1:{port}", "open_reading": True}}
     async with Site() as site:
         urls = [site.url("/ok/1"), site.url("/ok/2") + " 3"]
         async with running(tmp_path, urls, **given) as daemon:
@@ -69,7 +69,7 @@ async def test_interest_that_has_waned_is_forgotten(tmp_path: Path) -> None:
 async def test_a_new_weight_on_the_list_is_a_new_prior(tmp_path: Path) -> None:
     """What was learnt of the page stays; its weight on the list adds to it."""
     port = free_port()
-    given = SELDOM | {"importance": "requests", "api": {"listen": f"127.0.0.1:{port}"}}
+    given = SELDOM | {"importance": "requests", "api": {"listen": f"127.0.0.1:{port}", "open_reading": True}}
     async with Site() as site, running(tmp_path, [site.url("/ok/1")], **given) as daemon:
         await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
         await daemon.store.flush()

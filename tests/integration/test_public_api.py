@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.behaviours import answer
-from tests.integration.test_daemon import rows, running, until
+from tests.integration.test_daemon import bearer, rows, running, until
 from tests.site import Site
 
 
@@ -21,7 +21,7 @@ def free_port() -> int:
 async def test_a_ping_becomes_a_signal_and_a_copy_can_be_read(tmp_path: Path) -> None:
     """POST /signals counts for pages we hold and says what it did not know; GET /copy gives body, age and freshness."""
     api = f"http://127.0.0.1:{(port := free_port())}"
-    async with Site() as site, aiohttp.ClientSession() as session:
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
         url = site.url("/ok/1")
         slow = {"min_interval": 3600, "max_interval": 7200}
         async with running(tmp_path, [url], api={"listen": f"127.0.0.1:{port}"}, **slow) as daemon:
@@ -52,7 +52,7 @@ async def test_a_page_that_is_gone_answers_410(tmp_path: Path) -> None:
     """It says since when; the last copy comes where a header asks for it, and never where none was held."""
     api = f"http://127.0.0.1:{(port := free_port())}/copy"
     wanting = {"X-Include-Gone": "1"}
-    async with Site() as site, aiohttp.ClientSession() as session:
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
         urls = [site.url("/cue/1"), site.url("/absent")]
         async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 1)

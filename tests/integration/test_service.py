@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from crawld.cli.install_service import RESOLV_CONF, private_resolvers
 from tests.process import ROOT, command, daemon, settings
 from tests.site import Site
 
@@ -108,8 +109,30 @@ async def test_the_unit_is_printed_for_this_installation(tmp_path: Path) -> None
     (start,) = re.findall(r"^ExecStart=(\S+) run --config /etc/crawld/config.yaml$", done.out, re.MULTILINE)
     assert Path(start).is_absolute()
     assert Path(start).name == "crawld"
-    assert done.out == UNIT.replace("/usr/local/bin/crawld", start)
+    allowed = " ".join(["IPAddressAllow=localhost", *private_resolvers(RESOLV_CONF)])
+    assert done.out == UNIT.replace("/usr/local/bin/crawld", start).replace("IPAddressAllow=localhost", allowed)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_resolvers_that_the_unit_would_keep_out_are_let_in(tmp_path: Path) -> None:
+    """Name servers on private addresses are found; public ones and those of this machine need nothing."""
+    file = tmp_path / "resolv.conf"
+    file.write_text(
+        "# by hand\nnameserver 127.0.0.53\nnameserver 192.168.1.1\nnameserver 9.9.9.9\nnameserver fe80::1%eth0\n"
+    )
+    assert private_resolvers(file) == ["192.168.1.1", "fe80::1"]
+    assert private_resolvers(tmp_path / "missing") == []
+
+
+def test_the_unit_bounds_memory_tasks_and_addresses() -> None:
+    """Private networks are kept out, this machine is let in, and processes may limit themselves."""
+    found = dict(line.split("=", 1) for line in UNIT.splitlines() if "=" in line and not line.startswith("#"))
+    assert found["MemoryMax"] == "75%"
+    assert int(found["TasksMax"]) >= 128
+    assert {"10.0.0.0/8", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7"} <= set(found["IPAddressDeny"].split())
+    assert found["IPAddressAllow"] == "localhost"
+    filters = re.findall(r"^SystemCallFilter=(.*)$", UNIT, re.MULTILINE)
+    assert filters.index("~@privileged @resources") < filters.index("setrlimit prlimit64 setpriority nice")
 
 
 async def test_installing_keeps_the_settings_that_are_there(tmp_path: Path) -> None:

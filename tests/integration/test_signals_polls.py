@@ -102,16 +102,18 @@ async def test_a_poll_that_breaks_off_is_due_again(site: Site, tmp_path: Path) -
 
 async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path) -> None:
     """Many signals that proved worthless lower a host's worth, few at a time or all at once; a few do not yet."""
-    daemon = SignalDaemon(site, tmp_path / "c.db")
+    daemon, few = SignalDaemon(site, tmp_path / "c.db"), SignalDaemon(site, tmp_path / "c.db")
     pages = Pages()
     pages.put(Page(1, site.url("/ok/1"), site.host()))
+    for one in (daemon, few):
+        one.pages.put(Page(1, site.url("/ok/1"), site.host()))
+        assert one.listener.found(site.url("/robots.txt"), [], one.clock.now())
     worth = daemon.listener._precision
     for count, low, high in ((4, 0.9, 1.0), (10_000, 0.0, 0.1)):
         known = Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(count, 0, 0, 0))
         daemon.polls.learn([known, Estimate(2, 0.0, 1.0, 1.0)], pages)
         assert low < worth[site.host(), Source.SITEMAP] < high
     assert len(worth) == 1
-    few = SignalDaemon(site, tmp_path / "c.db")
     for _ in range(200):
         few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(20, 0, 0, 0))], pages)
     assert few.listener._precision[site.host(), Source.SITEMAP] < 0.15

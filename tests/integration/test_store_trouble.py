@@ -7,6 +7,7 @@ import signal as signals
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -219,6 +220,41 @@ class TestWriting:
         assert await rows(url, "SELECT crawls FROM pages") == [(2_200,)]
         assert await rows(url, "SELECT count(*) FROM crawls") == [(2_200,)]
         assert await rows(url, "PRAGMA integrity_check") == [("ok",)]
+
+    async def test_commits_wait_for_nobody_elses_work(self, tmp_path: Path) -> None:
+        """A default executor that is full, and a reader in the middle of a long query, delay no commit."""
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        reader = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM pages").fetchall()
+        done = threading.Event()
+        busy = [asyncio.ensure_future(asyncio.to_thread(done.wait)) for _ in range(64)]
+        try:
+            store.record(record(1, Verdict.NEW, memory=memory(1), body=b"x" * 100_000))
+            async with asyncio.timeout(30):
+                await store.flush()
+        finally:
+            done.set()
+            await asyncio.gather(*busy)
+            reader.close()
+        await store.close()
+
+    async def test_a_copy_that_cannot_be_read_is_said_and_left_out(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """One damaged copy neither ends the daemon nor gives bytes that were never fetched."""
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW, memory=memory(1), body=b"x" * 100_000))
+        await store.flush()
+        with sqlite3.connect(tmp_path / "crawld.db") as other:
+            other.execute("UPDATE bodies SET zstd = x'00112233'")
+        assert await store.copy(1) is None
+        assert "a stored copy cannot be read" in caplog.text
+        await store.close()
 
     async def test_a_lost_connection_is_made_again(self, postgres_url: str) -> None:
         """When the server cuts every connection, the store connects again and commits what waited."""

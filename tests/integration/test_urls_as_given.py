@@ -13,7 +13,7 @@ from crawld.interfaces import Allowed, Disallowed
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
 from tests.behaviours import answer
-from tests.integration.test_daemon import rows, running, until
+from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_public_api import free_port
 from tests.names import NameServer
 from tests.process import command, settings
@@ -154,7 +154,7 @@ def test_robots_rules_meet_what_is_sent(rule: str, target: str, allowed: bool) -
 async def test_a_page_is_known_by_every_spelling(tmp_path: Path) -> None:
     """Pings and copies find the page by its identity; a list that respells it asks the new spelling of the old page."""
     api = f"http://127.0.0.1:{(port := free_port())}"
-    async with Site() as site, aiohttp.ClientSession() as session:
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
         listed = site.url("/ok/%7euser?c=%c3%a9")
         other = site.url("/ok/~user?c=%C3%A9")
         async with running(tmp_path, [listed], api={"listen": f"127.0.0.1:{port}"}, **SELDOM) as daemon:

@@ -1,11 +1,12 @@
 """The listener: what is polled when, and what an answer leads to."""
 
+import pickle
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
-from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile
+from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile, at_once
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import Source
@@ -20,9 +21,11 @@ from crawld.signals.files import (
     restored,
 )
 from crawld.signals.indexes import STEP
-from crawld.signals.listener import MOST_FEEDS_PER_HOST, Discovery, Listener, Listening
+from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
-from crawld.signals.schedule import MOST_FILES_PER_HOST, PollSchedule
+from crawld.signals.planting import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST
+from crawld.signals.schedule import PollSchedule
+from crawld.signals.watcher import FOUND_AT_ONCE
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -47,17 +50,19 @@ class Desk:
     def __init__(self, listening: Listening | None = None) -> None:
         self.pages = PageIndex()
         self.pages.put([Page(i, f"http://a.org/{i}", "a.org") for i in range(10)])
-        self.listener = Listener(self.pages, lambda _: NOW - 10 * HOUR, listening or Listening())
+        self.listener = Listener(
+            self.pages, lambda _: NOW - 10 * HOUR, listening or Listening(), {"a.org", "b.org"}.__contains__
+        )
 
     def poll(self, outcome: Outcome | bytes, url: str = SITEMAP, now: float = NOW) -> PollResult:
         """Send the poll of this file and take over its answer."""
-        (request,) = [request for request in self.listener.due(now) if request.url == url]
+        (request,) = [request for request in self.due(now) if request.url == url]
         self.listener.begin(request)
-        assert url not in [other.url for other in self.listener.due(now)]
+        assert url not in self.due_urls(now)
         if isinstance(outcome, bytes):
             outcome = Fetched(url, 200, outcome, {"etag": '"1"', "last-modified": "then"})
         reading = self.listener.reader(request)(outcome, now)
-        return self.listener.finish(request, reading, now)
+        return at_once(self.listener.finish(request, reading, now))
 
     def file(self, url: str = SITEMAP) -> File:
         """What is known of a file."""
@@ -65,9 +70,19 @@ class Desk:
         assert file is not None
         return file
 
+    def due(self, now: float) -> list[Request]:
+        """Everything that is due, in the order in which it would be polled."""
+        found: list[Request] = []
+        while (request := next(self.listener.due(now), None)) is not None:
+            self.listener.begin(request)
+            found.append(request)
+        for request in found:
+            self.listener.release(request, self.file(request.url).next_poll)
+        return found
+
     def due_urls(self, now: float = NOW) -> list[str]:
         """What is due."""
-        return [request.url for request in self.listener.due(now)]
+        return [request.url for request in self.due(now)]
 
 
 def urls(polls: Sequence[Poll]) -> list[str]:
@@ -80,7 +95,7 @@ def test_robots_lines_are_watched_else_the_usual_address() -> None:
     desk = Desk()
     found = desk.listener.found(ROBOTS, ["https://cdn.org/s.xml", "/other.xml", "https://cdn.org/s.xml", "::"], NOW)
     assert urls(found) == ["https://cdn.org/s.xml", "https://a.org/other.xml", "https://a.org/::"]
-    assert desk.due_urls() == ["https://a.org/::", "https://a.org/other.xml", "https://cdn.org/s.xml"]
+    assert desk.due_urls() == ["https://cdn.org/s.xml", "https://a.org/::", "https://a.org/other.xml"]
     assert urls(desk.listener.found("http://b.org/robots.txt", [], NOW)) == ["http://b.org/sitemap.xml"]
     assert not desk.listener.found("http://b.org/robots.txt", [], NOW)
 
@@ -198,7 +213,7 @@ def test_an_index_of_indexes_ends() -> None:
     desk.listener.found(ROBOTS, [SITEMAP], NOW)
     now = NOW
     for depth in range(5):
-        for request in desk.listener.due(now):
+        for request in desk.due(now):
             rows = (f"<sitemap><loc>{url}</loc></sitemap>" for url in (request.url, f"{request.url}.{depth}"))
             body = f"<sitemapindex>{''.join(rows)}</sitemapindex>"
             desk.poll(body.encode(), request.url, now)
@@ -239,12 +254,12 @@ def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
     found = desk.listener.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
     assert len(found) == MOST_FEEDS_PER_HOST
     assert not desk.listener.found_feeds("https://a.org/2", ["/another"], NOW)
-    assert desk.listener.due(NOW)[0].purpose is Purpose.FEED
+    assert next(desk.listener.due(NOW)).purpose is Purpose.FEED
 
 
 def test_discovery_names_what_came_and_what_is_still_there() -> None:
     """With discovery on, listed URLs within the scope that are no pages of ours are named, up to the limit."""
-    desk = Desk(Listening(discovery=Discovery(lambda url: "/x" in url, 2)))
+    desk = Desk(Listening(discovery=Discovery(("https://a.org/x",), 2)))
     desk.listener.found(ROBOTS, [SITEMAP], NOW)
     came = desk.poll(urlset(("/1", None), ("/2", None), ("/x1", None), ("/x2", None), ("/x3", None))).discoveries
     assert came is not None
@@ -316,7 +331,7 @@ def test_an_answer_for_a_file_dropped_meanwhile_changes_nothing() -> None:
     desk.listener.begin(request)
     desk.listener.schedule.remove(SITEMAP)
     reading = desk.listener.reader(request)(Fetched(SITEMAP, 200, urlset(("/1", NOW))), NOW)
-    result = desk.listener.finish(request, reading, NOW)
+    result = at_once(desk.listener.finish(request, reading, NOW))
     assert (result.signals, list(result.removed), len(desk.listener.schedule)) == ((), [SITEMAP], 0)
 
 
@@ -342,4 +357,19 @@ def test_a_host_cannot_fill_the_schedule() -> None:
 def test_the_listener_fits_its_contract() -> None:
     """The drivers' view of signal sources is what the listener offers."""
     sources: SignalSources = Desk().listener
-    assert not sources.due(NOW)
+    assert not list(sources.due(NOW))
+
+
+def test_a_large_file_is_taken_in_slices_and_sent_as_columns() -> None:
+    """Of a large file no address travels unless discovery wants it, and each slice looks at few entries."""
+    rows = [(f"/{i}", NOW - 99 * HOUR) for i in range(20_000)]
+    for scope, most in (((), 50), (("https://a.org/",), 100)):
+        desk = Desk(Listening(discovery=Discovery(scope, 5)))
+        desk.listener.found(ROBOTS, [SITEMAP], NOW)
+        (request,) = desk.listener.due(NOW)
+        read = pickle.loads(pickle.dumps(desk.listener.reader(request)))
+        packed = pickle.dumps(read(Fetched(SITEMAP, 200, urlset(*rows)), NOW))
+        assert len(packed) < most * len(rows)
+        slices = desk.listener.finish(request, pickle.loads(packed), NOW)
+        assert sum(1 for _ in slices) >= len(rows) // FOUND_AT_ONCE
+        assert desk.file().entries == len(rows)

@@ -2,26 +2,24 @@
 
 import json
 import math
+import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.push import PushAnswer
 from crawld.model.signal import Source
 from crawld.signals.matching import PageIndex
-from crawld.signals.push_inbox import (
-    DENIAL_HOLDS,
-    KEY_HOLDS,
-    MOST_BYTES,
-    MOST_PENDING,
-    MOST_URLS,
-    PushInbox,
-)
-from crawld.signals.watcher import Known
+from crawld.signals.pings import MOST_BYTES, MOST_URLS, Ping, read_indexnow, read_signals
+from crawld.signals.push_inbox import DENIAL_HOLDS, KEY_HOLDS, MOST_PENDING, PushInbox
+from crawld.signals.watcher import JUDGED_AT_ONCE, Known
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0
@@ -112,13 +110,14 @@ def test_indexnow_counts_once_the_host_vouches_for_the_key() -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Fetched("u", 404),
-        Fetched("u", 200, b"another key"),
-        FetchFailed("u", Trouble.TIMEOUT, Scope.HOST),
+        Fetched("https://a.org/k.txt", 404),
+        Fetched("https://a.org/k.txt", 200, b"another key"),
+        Fetched("https://evil.example/k.txt", 200, KEY.encode()),
+        FetchFailed("https://a.org/k.txt", Trouble.TIMEOUT, Scope.HOST),
     ],
 )
 def test_a_key_the_host_denies_counts_for_nothing(outcome: Fetched | FetchFailed) -> None:
-    """Pings with a key that is not served are refused for an hour."""
+    """Pings with a key that the host does not serve itself are refused for an hour."""
     box = inbox()
     check = indexnow(box, ["https://a.org/1"]).check
     assert check is not None
@@ -190,3 +189,44 @@ def test_whatever_is_posted_is_answered(given_value: Any) -> None:
     for answer in (box.post_signals(body, NOW), box.post_indexnow(body, NOW)):
         assert answer.status in {200, 202, 400, 403, 413, 422, 429}
         assert json.dumps(dict(answer.body))
+
+
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        (
+            partial(read_signals, now=NOW),
+            ["https://a.org/1", {"url": "https://münchen.example/", "at": "2026-01-01"}, 7],
+        ),
+        (read_indexnow, {"host": "a.org", "key": KEY, "urlList": ["https://a.org/1", "https://a.org/2"]}),
+        (read_indexnow, {"host": "a.org", "key": "short", "urlList": ["https://a.org/1"]}),
+    ],
+)
+def test_what_is_read_of_a_ping_travels_between_processes(
+    read: Callable[[bytes], Ping | PushAnswer], body: object
+) -> None:
+    """A ping is read by a function that a worker can run, and what it returns leads to the same answer."""
+    worker = pickle.loads(pickle.dumps(read))
+    ping = pickle.loads(pickle.dumps(worker(json.dumps(body).encode())))
+    here = at_once(inbox().take(read(json.dumps(body).encode()), NOW))
+    assert at_once(inbox().take(ping, NOW)) == here
+
+
+def test_a_large_ping_is_taken_in_slices() -> None:
+    """Taking a ping of ten thousand pages in lets others have their turn, and waiting ones are kept as keys."""
+    pages = PageIndex()
+    pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(MOST_URLS)])
+    box = PushInbox(Known(pages, lambda _: NOW - HOUR))
+    urls = [f"https://a.org/{i}" for i in range(MOST_URLS)]
+    slices = box.take(read_signals(json.dumps(urls).encode(), NOW), NOW)
+    assert sum(1 for _ in slices) == MOST_URLS // JUDGED_AT_ONCE
+    for _ in range(3):
+        indexnow(box, urls)
+    (waiting,) = box._pending.values()
+    assert waiting.nbytes == 8 * MOST_URLS
+
+
+def test_json_that_unfolds_is_refused_before_it_is_parsed() -> None:
+    """A ping of megabytes of tiny values is refused by their number; one that is not UTF-8 by name."""
+    assert "values" in inbox().post_signals(b"[" + b"[]," * 1_000_000 + b"0]", NOW).body["error"]
+    assert "UTF-8" in inbox().post_indexnow('{"host": "a.org"}'.encode("utf-16"), NOW).body["error"]

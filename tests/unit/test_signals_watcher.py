@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals.baseline import EMPTY, Baseline, stamp_of
+from crawld.signals.listed import differ
 from crawld.signals.matching import PageIndex
-from crawld.signals.reading import Reading, read_answer
+from crawld.signals.reading import Polled, Reading, read_answer
 from crawld.signals.watcher import Finding, Known, compare
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
@@ -32,7 +34,7 @@ def sitemap(lastmods: dict[int, str | None]) -> Reading:
         f"<url><loc>http://a.org/{i}/</loc>{'' if lastmod is None else f'<lastmod>{lastmod}</lastmod>'}</url>"
         for i, lastmod in lastmods.items()
     )
-    return read_answer(FILE, frozenset({"a.org"}), Fetched(FILE, 200, f"<urlset>{urls}</urlset>".encode()), NOW)
+    return read_answer(Polled(FILE, frozenset({"a.org"})), Fetched(FILE, 200, f"<urlset>{urls}</urlset>".encode()), NOW)
 
 
 class Site:
@@ -44,16 +46,16 @@ class Site:
         pages = PageIndex()
         pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(1, 21)])
         self.known = Known(pages, lambda page_id: self.last.get(page_id, NOW - 100 * HOUR), delay)
-        self.baseline: Baseline | None = None
+        self.baseline = b""
 
     def poll(self, lastmods: dict[int, str | None], now: float = NOW, *, complete: bool = True) -> Finding:
         """Poll the file and remember what it listed."""
         listed = sitemap(lastmods).listed
         assert listed is not None
         feed = self.source is Source.FEED
-        finding = compare(self.baseline, listed, self.source, self.known, now, feed=feed, complete=complete)
-        self.baseline = Baseline.unpacked(finding.baseline.packed())  # as after a restart
-        return finding
+        difference = differ(self.baseline, listed, feed=feed, complete=complete)
+        self.baseline = difference.baseline
+        return at_once(compare(listed, difference, self.source, self.known, now))
 
 
 def signalled(finding: Finding) -> dict[int, bool]:
@@ -147,16 +149,16 @@ def test_entries_that_vanish_are_told_where_the_listing_is_complete() -> None:
     """A page no longer listed is reported once; a listing cut short proves nothing."""
     site = Site()
     site.poll({1: None, 2: None})
-    assert not site.poll({1: None}, complete=False).vanished.tolist()
-    assert site.poll({1: None}).vanished.tolist() == [2]
-    assert not site.poll({1: None}).vanished.tolist()
+    assert not site.poll({1: None}, complete=False).vanished
+    assert site.poll({1: None}).vanished == 1
+    assert not site.poll({1: None}).vanished
 
 
 def test_of_several_entries_for_one_page_the_latest_counts() -> None:
     """Duplicates under another scheme or slash are one entry."""
     body = b"<urlset><url><loc>http://a.org/1</loc><lastmod>2026-03-01</lastmod></url>"
     body += b"<url><loc>https://a.org/1/</loc><lastmod>2026-02-01</lastmod></url></urlset>"
-    listed = read_answer(FILE, None, Fetched(FILE, 200, body), NOW).listed
+    listed = read_answer(Polled(FILE, None), Fetched(FILE, 200, body), NOW).listed
     assert listed is not None
     assert listed.stamps.tolist() == [int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)]
 
@@ -164,19 +166,21 @@ def test_of_several_entries_for_one_page_the_latest_counts() -> None:
 def test_a_file_speaks_only_for_its_hosts() -> None:
     """Entries of other hosts are counted and left alone, `www.` or not."""
     body = b"\n".join([b"https://a.org/1", b"https://www.a.org/2", b"https://b.org/3"])
-    listed = read_answer(FILE, frozenset({"a.org"}), Fetched(FILE, 200, body), NOW).listed
+    polled = Polled(FILE, frozenset({"a.org"}), scope=("http",))
+    listed = read_answer(polled, Fetched(FILE, 200, body), NOW).listed
     assert listed is not None
-    assert (sorted(listed.urls), listed.foreign) == (["https://a.org/1", "https://www.a.org/2"], 1)
+    assert sorted(listed.wanted_urls.split()) == ["https://a.org/1", "https://www.a.org/2"]
+    assert (listed.foreign, listed.wanted.tolist()) == (1, [0, 1])
 
 
 def test_answers_without_a_listing_say_why() -> None:
     """Trouble, a missing file, a redirect and an unreadable body are values; 304 is no trouble."""
     failed = FetchFailed(FILE, Trouble.TIMEOUT, Scope.HOST, "after 60 s")
-    assert read_answer(FILE, None, failed, NOW).trouble == "timeout: after 60 s"
-    assert read_answer(FILE, None, Fetched(FILE, 404), NOW).gone
-    assert read_answer(FILE, None, Redirected(FILE, 301, FILE), NOW).trouble == "redirected"
-    assert read_answer(FILE, None, Fetched(FILE, 200, b"<html>"), NOW).trouble == "an HTML page"
-    assert read_answer(FILE, None, Fetched(FILE, 304), NOW) == Reading(unchanged=True)
+    assert read_answer(Polled(FILE, None), failed, NOW).trouble == "timeout: after 60 s"
+    assert read_answer(Polled(FILE, None), Fetched(FILE, 404), NOW).gone
+    assert read_answer(Polled(FILE, None), Redirected(FILE, 301, FILE), NOW).trouble == "redirected"
+    assert read_answer(Polled(FILE, None), Fetched(FILE, 200, b"<html>"), NOW).trouble == "an HTML page"
+    assert read_answer(Polled(FILE, None), Fetched(FILE, 304), NOW) == Reading(unchanged=True)
 
 
 def test_a_baseline_is_compact_and_survives() -> None:

@@ -2,9 +2,10 @@
 
 import hashlib
 import hmac
+import pickle
 from itertools import count
 
-from crawld.interfaces import Hubs, Poll
+from crawld.interfaces import Hubs, Poll, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
@@ -31,7 +32,7 @@ class Desk:
     def __init__(self, hub: str = "https://hub.org/") -> None:
         pages = PageIndex()
         pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(5)])
-        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]))
+        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]), lambda _: True)
         self.listener.watch_given(NOW)
         self.poll(NOW, 1)
         secrets = (f"secret {i}" for i in count())
@@ -44,7 +45,7 @@ class Desk:
         """Poll the feed; the pages signalled."""
         (request,) = self.listener.due(now)
         reading = self.listener.reader(request)(Fetched(FEED, 200, feed(*pages)), now)
-        return [signal.page_id for signal in self.listener.finish(request, reading, now).signals]
+        return [signal.page_id for signal in at_once(self.listener.finish(request, reading, now)).signals]
 
     def subscribe(self, now: float = NOW) -> Request:
         """Ask the hub."""
@@ -187,3 +188,16 @@ def test_signatures_follow_the_protocol() -> None:
         assert name in hashlib.algorithms_guaranteed
         body = feed(1)
         assert desk.subscriptions.deliver(token, body, signature(body, name), NOW + 1)[2] is not None
+
+
+def test_a_delivery_is_read_where_it_can_be_stopped() -> None:
+    """Accepting a delivery says how to read it in another process; what was read there is taken in afterwards."""
+    desk = Desk()
+    token = desk.confirmed()
+    body = feed(1, 2)
+    status, _, delivery = desk.subscriptions.accept(token, body, signature(body), NOW + 1)
+    assert status == 202
+    assert delivery is not None
+    reading = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(delivery.read))(NOW + 1)))
+    result = at_once(desk.subscriptions.take(delivery.url, reading, NOW + 1))
+    assert [signal.page_id for signal in result.signals] == [2]

@@ -1,0 +1,201 @@
+"""One run of the benchmark of attacks: a daemon that knows the good pages is given the hostile ones, and watched."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+from benchmarks.hostile_attack import Door
+from benchmarks.hostile_figures import oldest_uncommitted, percentile
+from benchmarks.hostile_site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, site_process, web_of
+from benchmarks.hostile_watch import Watched, watcher
+from tests.process import Running, daemon, settings
+
+PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
+MIN_INTERVAL = 5.0
+LEARNING = 10  # times the rate while good pages are learnt: politeness is the limit then, also for sitemaps
+MOST_ALLOWANCE = 0.25  # of the calm rate, for hostile pages
+SETTLE = 4.0  # seconds after the start, in which robots.txt of the good hosts are asked for again
+CALM = 5.0  # seconds before an attack in which good requests are counted
+DRAIN = 2.0  # seconds after the run in which its last crawls may become visible
+END_WITHIN = 15.0
+BYTES_AT_ONCE = 200_000  # of URLs given to the control socket in one request
+
+
+@dataclass(slots=True)
+class Bench:
+    """The good site and a database that knows it."""
+
+    folder: Path
+    rate: float
+    good: SiteProcess
+    pages_per_rate: int = PAGES_PER_RATE
+    runs: int = 0
+
+    @property
+    def _good_urls(self) -> list[str]:
+        return good_urls(self.good.ports[0], int(self.pages_per_rate * self.rate), int(HOSTS_PER_RATE * self.rate))
+
+    def _settings(self, folder: Path, rate: float, door: int) -> Path:
+        return settings(
+            folder,
+            self._good_urls,
+            bandwidth=f"{rate}/s",
+            politeness={},  # the defaults
+            min_interval=MIN_INTERVAL,
+            api={"listen": f"127.0.0.1:{door}"},
+            log={"level": "warning"},
+        )
+
+    async def learn_good_pages(self) -> None:
+        """Let a daemon see every good page, and that no good host has a sitemap, at the pace that politeness allows."""
+        self.folder.mkdir(exist_ok=True)
+        file = self._settings(self.folder, LEARNING * self.rate, _free_port())
+        unseen = {*self._good_urls, *(urljoin(url, "/sitemap.xml") for url in self._good_urls)}
+        async with daemon("--config", str(file), cwd=self.folder) as running:
+            async with asyncio.timeout(20 * self.pages_per_rate):
+                while unseen:
+                    await asyncio.sleep(1.0)
+                    assert running.process.returncode is None, "\n".join(running.log)
+                    unseen -= {url for _, url in await self.good.asked()}
+            await running.end()
+
+    async def measure(self, attacks: Sequence[str], seconds: float, most: int | None = None) -> dict[str, Any]:
+        """Run these attacks at once, with so many pages of each at most; none: a calm run."""
+        self.runs += 1
+        place = self.folder / f"run{self.runs}"
+        place.mkdir()
+        shutil.copy(self.folder / "x.db", place / "x.db")
+        door = Door(_free_port(), place / "x.db.token")
+        async with AsyncExitStack() as stack:
+            hostile = await stack.enter_async_context(site_process("hostile", self._victim, *attacks))
+            webs = {name: web_of(name, _two(hostile), self._victim) for name in attacks}
+            urls = [url for name in attacks for url in ATTACKS[name].pages(webs[name])[:most]]
+            file = self._settings(place, self.rate, door.port)
+            running = await stack.enter_async_context(daemon("--config", str(file), cwd=place))
+            await _until_open(place / "x.db.sock", running)
+            await asyncio.sleep(SETTLE)
+            await self.good.asked()
+            await asyncio.sleep(CALM)
+            calm = _of_good_pages(await self.good.asked())
+            watching = await stack.enter_async_context(watcher(place / "x.db", running.process.pid))
+            await self.good.asked()
+            await hostile.asked()
+            began = time.time()
+            work = [asyncio.create_task(self._give(place / "x.db.sock", urls))]
+            work += [asyncio.create_task(push(door)) for name in attacks if (push := ATTACKS[name].push)]
+            await asyncio.wait([asyncio.create_task(running.process.wait())], timeout=seconds)
+            ended = time.time()
+            asked, hostile_asked = await self.good.asked(), await hostile.asked()
+            await asyncio.sleep(DRAIN)
+            watched = await watching.end()
+            alive = running.process.returncode is None
+            for task in work:
+                task.cancel()
+            for failed in await asyncio.gather(*work, return_exceptions=True):
+                if isinstance(failed, Exception) and not isinstance(failed, OSError):  # a dead daemon takes nothing
+                    raise failed
+            status = await _end(running)
+        measured = _figures(_of_good_pages(asked), watched, began, ended, seconds)
+        measured["calm_per_second"] = round(len(calm) / CALM, 2)
+        measured["hostile_per_second"] = round(len(hostile_asked) / (ended - began), 1)
+        measured["poisoned_signals"] = _poisoned(place / "x.db")
+        measured["internal_errors"] = sum("internal error" in line.lower() for line in running.log)
+        measured["ended"] = (
+            f"status {status}" if alive and status is not None else "killed" if alive else f"died {status}"
+        )
+        return measured
+
+    @property
+    def _victim(self) -> str:
+        return f"127.{GOOD_NETWORK}.0.1:{self.good.ports[0]}"
+
+    async def _give(self, control: Path, urls: Sequence[str]) -> None:
+        """Raise the bandwidth by what the pages may fairly have, and add them."""
+        allowance = min(len(urls) / MIN_INTERVAL, MOST_ALLOWANCE * self.rate)
+        await _control(control, "PUT", "/bandwidth", {"rate": f"{self.rate + allowance}/s"})
+        while urls:
+            count = max(1, BYTES_AT_ONCE // max(map(len, urls)))
+            await _control(control, "POST", "/urls", {"urls": urls[:count]})
+            urls = urls[count:]
+
+
+@asynccontextmanager
+async def bench(folder: Path, rate: float, pages_per_rate: int = PAGES_PER_RATE) -> AsyncIterator[Bench]:
+    """The good site, and a database that knows it, while the block runs."""
+    async with site_process("good") as good:
+        made = Bench(folder, rate, good, pages_per_rate)
+        await made.learn_good_pages()
+        yield made
+
+
+def _of_good_pages(asked: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The requests for pages, without robots.txt and sitemaps."""
+    return [(at, url) for at, url in asked if "/page/" in url]
+
+
+def _figures(
+    good: Sequence[tuple[float, str]], watched: Watched, began: float, ended: float, wanted: float
+) -> dict[str, Any]:
+    return {
+        "good_per_second": round(len(good) / max(ended - began, wanted), 2),
+        "answers_per_second": round(len(watched.waits) / max(ended - began, wanted), 1),
+        "longest_silence_ms": round(1000 * max(watched.waits)),
+        "silence_p99_ms": round(1000 * percentile(watched.waits, 0.99)),
+        "oldest_uncommitted_ms": round(1000 * oldest_uncommitted(good, watched, ended + DRAIN)),
+        "memory_mb": round(watched.memory_mb, 1),
+        "machine_stall_ms": round(1000 * watched.stall),
+    }
+
+
+def _two(site: SiteProcess) -> tuple[int, int]:
+    port, silent = site.ports
+    return port, silent
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        return int(opened.getsockname()[1])
+
+
+def _poisoned(database: Path) -> int:
+    """Signals recorded for good pages, of which there are none."""
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        query = "SELECT count(*) FROM signals JOIN pages ON pages.id = page_id WHERE url LIKE ? AND NOT stale"
+        (count,) = db.execute(query, (f"http://127.{GOOD_NETWORK}.%",)).fetchone()
+        return int(count)
+
+
+async def _until_open(control: Path, running: Running) -> None:
+    async with asyncio.timeout(60.0):
+        while not control.exists():
+            assert running.process.returncode is None, "\n".join(running.log)
+            await asyncio.sleep(0.05)
+
+
+async def _control(control: Path, method: str, path: str, given: dict[str, Any]) -> None:
+    body = json.dumps(given).encode()
+    reader, writer = await asyncio.open_unix_connection(control)
+    head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    answer = await reader.read()
+    writer.close()
+    assert b" 200 " in answer[:20], answer
+
+
+async def _end(running: Running) -> int | None:
+    """The exit status after SIGTERM, None where it did not end."""
+    try:
+        return await asyncio.wait_for(running.end(signal.SIGTERM), END_WITHIN)
+    except TimeoutError:
+        return None

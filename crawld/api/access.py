@@ -1,0 +1,144 @@
+"""Who may ask the listener what: the Host and Origin a request names, and the token it brings.
+
+A page in somebody's browser can reach a listener on loopback by a name that it lets point there, so a request for a
+name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
+"""
+
+import asyncio
+import hmac
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from crawld.api.refusals import REFUSED_SECONDS, RefusedError, Strangers
+from crawld.api.sentences import Handler
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
+"""Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same."""
+
+
+class Right(Enum):
+    """What a request needs."""
+
+    NONE = "none"  # it proves itself, or says nothing worth hiding
+    READ = "read"
+    STEER = "steer"
+
+
+def right_of(method: str, path: str) -> Right:
+    """What a request to the path needs; whatever is not named here needs the token."""
+    if path in {"/healthz", "/indexnow"} or path.startswith("/websub/"):
+        return Right.NONE
+    if method in {"GET", "HEAD"} and path in {"/status", "/copy"}:
+        return Right.READ
+    return Right.STEER
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rules of one listener."""
+
+    token: str
+    hosts: Collection[str] = ()
+    """Names, besides localhost and the address that was connected to, under which the listener answers."""
+    open_reading: bool = False
+    """Whether reading needs no token on loopback."""
+
+    def refusal(self, request: web.Request) -> RefusedError | None:
+        """Why a request is not answered; None where it is."""
+        host, own = host_named(request), _address(request, "sockname")
+        if host is None or not self._ours(host, own):
+            shown = "no host" if host is None else f"the host {host[:100]!r}"
+            return RefusedError(421, f"{shown} is not answered for here: add it to `api.hosts` if it is yours")
+        right = right_of(request.method, request.path)
+        if right is Right.STEER and not self._same_origin(request, own):
+            return RefusedError(403, "a page of another site may not ask this")
+        if right is Right.NONE or self.knows(request) or (right is Right.READ and self._open_to(request, host)):
+            return None
+        sentence = "this needs the token that `crawld token` prints, sent as `Authorization: Bearer TOKEN`"
+        return RefusedError(401, sentence, WWW_Authenticate='Bearer realm="crawld"')
+
+    def knows(self, request: web.Request) -> bool:
+        """Whether a request brings the token; how long that takes tells nothing of it."""
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("utf-8", "surrogateescape"), self.token.encode()
+        )
+
+    def _ours(self, host: str, own: str) -> bool:
+        return host == "localhost" or host in self.hosts or host == own
+
+    def _same_origin(self, request: web.Request, own: str) -> bool:
+        """Whether a request that steers comes from no page at all or from a page under one of our names."""
+        if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
+            return False
+        origin = request.headers.get("Origin")
+        return origin is None or self._ours(_plain_host(urlsplit(origin).netloc) or "", own)
+
+    def _open_to(self, request: web.Request, host: str) -> bool:
+        """Whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
+        ends = (_address(request, "peername"), _address(request, "sockname"))
+        local = host == "localhost" or _is_loopback(host)
+        proxied = any(name in request.headers for name in _FORWARDED)
+        return self.open_reading and local and not proxied and all(map(_is_loopback, ends))
+
+
+def host_named(request: web.Request) -> str | None:
+    """The host that the request's one Host header names, without its port; None where there is no such."""
+    given = request.headers.getall("Host", [])
+    return _plain_host(given[0]) if len(given) == 1 else None
+
+
+def _plain_host(text: str) -> str | None:
+    """A host as it is compared: lower case, no port, no last dot, addresses in their one spelling."""
+    match = _HOST.fullmatch(text.strip())
+    if match is None:
+        return None
+    name = match[1].strip("[]").lower().removesuffix(".")
+    address = _parsed(name)
+    return name if address is None else str(address)
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _address(request: web.Request, end: str) -> str:
+    """The address of one end of the request's connection."""
+    found = None if request.transport is None else request.transport.get_extra_info(end)
+    address = _parsed(str(found[0])) if isinstance(found, tuple) else None
+    return "" if address is None else str(address)
+
+
+def _is_loopback(text: str) -> bool:
+    address = _parsed(text)
+    return address is not None and address.is_loopback
+
+
+def guarded_by(access: Access, strangers: Strangers) -> Middleware:
+    """The middleware that asks the rules, and slows down whoever sends too many requests without the token."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = access.refusal(request)
+        stranger = refusal is not None or right_of(request.method, request.path) is Right.NONE
+        if stranger and not access.knows(request) and not strangers.admit(_address(request, "peername")):
+            await asyncio.sleep(REFUSED_SECONDS)
+            raise RefusedError(429, "too many requests without the token: try again later", Retry_After="5")
+        if refusal is not None:
+            raise refusal
+        return await handler(request)
+
+    return guard

@@ -72,7 +72,7 @@ class Frontier(ValueChooser):
         if len(rows) - np.count_nonzero(late) > 4096:
             self._sweep.take_in(rows[~late], self._now)
         else:
-            self._reconsider(rows[~late])
+            self._reconsider(rows[~late].tolist())
         return rows
 
     def retire(self, rows: Ints) -> None:
@@ -120,7 +120,7 @@ class Frontier(ValueChooser):
         added = boost - float(self.pages.boost[row])
         self.pages.boost[row] = boost
         if not (self._valuation.deaf or row in self._changed or self._sweep.sleeps_on(row, added)):
-            self._reconsider(np.array([row]))
+            self._reconsider([row])
 
     # The pick
 
@@ -234,9 +234,9 @@ class Frontier(ValueChooser):
                 self._slot = min(slot, 4 * self._slot) if self._slot else slot
             self._paced_at, self._paced_calls = now, self._calls
 
-    def _take_changed(self) -> Ints:
+    def _take_changed(self) -> list[int]:
         """The changed pages, which are then looked at."""
-        rows = np.fromiter(self._changed, dtype=np.int64, count=len(self._changed))
+        rows = list(self._changed)
         self._changed.clear()
         return rows
 
@@ -264,12 +264,12 @@ class Frontier(ValueChooser):
         late = self._overdue.among(rows)
         for row in rows[late].tolist():
             self._overdue.rekey(row)
-        self._reconsider(rows[~late])
+        self._reconsider(rows[~late].tolist())
 
-    def _reconsider(self, rows: Ints) -> None:
+    def _reconsider(self, rows: list[int]) -> None:
         """Look again at pages whose value may have changed; a late page is, or comes, where it belongs."""
         pages = self.pages
-        for row in rows.tolist():
+        for row in rows:
             due = pages.due[row]
             if pages.state[row] == WAITING and due > self._now and not self._overdue.holds(row):
                 self._near.remove(row)
@@ -293,7 +293,7 @@ class Frontier(ValueChooser):
             self._overdue.remove(row)
             heappush(self._calendar, (max(float(pages.not_before[row]), float(pages.due[row])), row))
             if pages.due[row] > now:
-                self._reconsider(np.array([row]))
+                self._reconsider([row])
                 self._sweep.place(self._take_changed(), now)
 
     def _turn_calendar(self, now: float) -> None:

@@ -23,15 +23,16 @@ from crawld.frontier.politeness import HostGate
 from crawld.value.valuation import Floats, Valuation
 
 SLOTS = 512  # slots between sweeps at most
-ROUND = 8  # and at most that part of a round of all pages, so that most pages can sleep
+ROUND = 16  # and at most that part of a round of all pages, so that most pages can sleep
 WATCHED = 1024  # near pages aimed at, at most
 FEW = 2048  # of that many pages, all that are picked until the horizon are watched
 MOST = 1536  # pages that a sweep should look at, so that no slot waits long for it
 SINGLY = 16  # pages that are rather looked at one by one than by arrays
-PATIENCE = 0.3  # how far a promise reaches toward the guessed crossing
+PATIENCE = 0.4  # how far a promise reaches toward the guessed crossing
 EARLY = 0.3  # the part of the level up to which a page that no signal has touched is left alone by a mere bound
 SPREAD = 0.05, 0.25  # its ceiling is at least a part of the level in this range, by its row,
 GOLDEN = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
+REACH = 0.75  # the same for a page that signals come to often: each only shifts its promise
 FOREVER = 1e18  # seconds: a page below the level then never reaches it
 SUNK = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
 SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -63,7 +64,7 @@ class Sweep:
     @property
     def _watched(self) -> int:
         waiting = self._pages.waiting
-        return min(WATCHED, 64 + max(waiting // 16, min(waiting, FEW) // 4))
+        return min(WATCHED, 64 + max(waiting // 16, min(waiting, FEW) // 8))
 
     @property
     def thin(self) -> bool:
@@ -93,8 +94,10 @@ class Sweep:
         With a known α that much comes by itself in `added`/α: the promise ends sooner by that time, and a little.
         """
         until = float(self.until[row])
-        _, alpha, shape, *_ = self._pages.table[row].tolist()
-        if not (self._valuation.additive and until < FOREVER and shape == np.inf and alpha > 0 and added >= 0):
+        if not (until <= FOREVER and self._valuation.additive):
+            return False
+        _, alpha, shape = self._pages.table[row, :3].tolist()
+        if not (shape == np.inf and alpha > 0 and added >= 0):
             return False
         until -= added / alpha * (1 + 1e-12) + 1e-15 * abs(until)
         if not until > self.horizon:
@@ -122,7 +125,7 @@ class Sweep:
 
     # Passes
 
-    def run(self, now: float, slot: float, changed: Ints, *, fall: bool = False) -> Ints:
+    def run(self, now: float, slot: float, changed: list[int], *, fall: bool = False) -> Ints:
         """Sweep; returns the pages that may become late before the horizon."""
         pages, near = self._pages, self.near
         self.start, self.horizon = now, now + min(SLOTS, 64 + pages.waiting // ROUND) * slot
@@ -133,7 +136,7 @@ class Sweep:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
             self.horizon = now + 0.25 * (self.horizon - now)
             rows = self._awake()
-        looked_at = np.concatenate([rows, changed, near.row[: near.size]])
+        looked_at = np.concatenate([rows, np.array(changed, dtype=np.int64), near.row[: near.size]])
         self._watch(self._rekey(self._rest_early(self._set_aside(rows))), now)
         self.place(changed, now)
         self._prune(now)
@@ -156,13 +159,13 @@ class Sweep:
         self._rekey(self._rest_early(rows))
         self.horizon, self.start = horizon, np.inf
 
-    def place(self, rows: Ints, now: float) -> None:
+    def place(self, changed: list[int], now: float) -> None:
         """Let pages sleep that stay below the level up to the horizon, and watch the others."""
-        if len(rows) <= SINGLY and self._valuation.quick:
-            for row in rows.tolist():
+        if len(changed) <= SINGLY and self._valuation.quick:
+            for row in changed:
                 self._place_one(row, now)
             return
-        rows = self._rest_early(self._set_aside(rows))
+        rows = self._rest_early(self._set_aside(np.array(changed, dtype=np.int64)))
         if len(rows):
             self.evaluations += len(rows)
             chart = draw(self._valuation, self._pages, rows, now, self.horizon)
@@ -202,9 +205,22 @@ class Sweep:
             later = draw_one(self._valuation, page, horizon)
             high = high if later is None else min(high, later[1] + later[5])
         if high < level or high <= 0:
-            self.until[row], self.ceiling[row] = horizon, high
+            self.until[row], self.ceiling[row] = self._further(page, high)
         else:
             self.near.insert_one(row, int(pages.host[row]), not_before, chart)
+
+    def _further(self, page: list[float], high: float) -> tuple[float, float]:
+        """A promise of a page below the level up to the horizon; a further one where signals only shift it."""
+        _, alpha, shape, _, _, last, boost, _, due = page
+        if not (self._valuation.additive and shape == np.inf and alpha > 0 and high > 0):
+            return self.horizon, high
+        x = alpha * (self.horizon - last) + boost
+        guess = self.horizon + REACH * x * (sqrt(self.level / high) - 1) / alpha
+        for until, signals in ((FOREVER, np.inf), (guess, boost)):
+            later = draw_one(self._valuation, [*page[:6], signals, *page[7:]], until)
+            if later is not None and later[1] + later[5] < self.level:
+                return min(until, due), later[1] + later[5]
+        return self.horizon, high
 
     def sink(self, value: float) -> bool:
         """Lower the level below `value` if no ceiling forbids it; return whether it was lowered."""

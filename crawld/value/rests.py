@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_FEW = 12  # up to so many points plain floats are faster than arrays; sums and products round alike in both
 P2 = np.array([(k + 1) / float(np.prod(np.arange(1.0, k + 3))) * (-1) ** k for k in range(13)])
 ETA = np.array([(-1) ** k / float(np.prod(np.arange(1.0, k + 4))) for k in range(17)])
 
@@ -15,19 +14,10 @@ _REST = np.array([(k + 2) / float(np.prod(np.arange(1.0, k + 4))) * (-1) ** k fo
 def _horner(x: Floats, coefficients: Floats) -> Floats:
     """A polynomial."""
     falling = coefficients[::-1].tolist()
-    if x.size <= _FEW:
-        return np.array([_polynomial(point, falling) for point in x.tolist()])
     total = np.full_like(x, falling[0])
     for coefficient in falling[1:]:
         total *= x
         total += coefficient
-    return total
-
-
-def _polynomial(x: float, falling: list[float]) -> float:
-    total = 0.0
-    for coefficient in falling:
-        total = total * x + coefficient
     return total
 
 

@@ -15,7 +15,6 @@ Floats = NDArray[np.float64]
 Triple = tuple[Floats, Floats, Floats]
 
 LATE = 256  # from this signal count on, terms are integrated instead of summed
-_FEW = 48  # up to so many pairs plain floats are faster than arrays; sums and products round alike in both
 SMALL = 0.25  # expected signals below which P is not what its complement leaves
 TALL = 700.0  # e^u is a float up to here, and for i < LATE nothing is left of e^−u·uⁱ/i! beyond
 _FACTORIAL = np.array([math.factorial(i) for i in range(171)], dtype=np.float64)
@@ -54,26 +53,9 @@ def lower_terms(pairs: Pairs, *, length: bool) -> Triple:
 
 def _rising_sum(y: Floats, i: Floats, silent: Floats | None) -> Floats:
     """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)), or without its first factor."""
-    if y.size <= _FEW:
-        shares = [1.0] * y.size if silent is None else silent.tolist()
-        return np.array([_rising(*page, silent is None) for page in zip(y.tolist(), i.tolist(), shares, strict=True)])
     order = np.argsort(y)  # so that those whose series end first lie together
     total = np.empty_like(y)
     total[order] = _rising_sums(y[order], i[order], None if silent is None else silent[order])
-    return total
-
-
-def _rising(y: float, i: float, s: float, whole: bool) -> float:
-    p, r, below, total = 1.0, 1 - s, i + 1, 0.0
-    q = 1.0 if whole else 0.0
-    factor = 1.0
-    while factor > 1e-17 * total:
-        below += 1
-        p *= y / below
-        if not whole:
-            q = q * r + s
-        factor = p * q
-        total += factor
     return total
 
 
@@ -138,10 +120,6 @@ def _chance(still: Floats, pois: Floats, i: Floats, u: Floats) -> Floats:
 
 def _finite_sums(i: Floats, u: Floats, silent: Floats) -> Triple:
     """Σ over m ≤ i of (1−r^(i−m+1))/(1−r)·u^m/m!, the same without its first factor, and u^i/i!."""
-    if i.size <= _FEW:
-        rows = [_finite(*page) for page in zip(i.tolist(), u.tolist(), silent.tolist(), strict=True)]
-        total, mass, last = np.array(rows).T
-        return total, mass, last
     r, last, factor = 1 - silent, u.copy(), np.empty_like(u)
     mass = u + 1
     total = r + mass
@@ -155,16 +133,6 @@ def _finite_sums(i: Floats, u: Floats, silent: Floats) -> Triple:
         a += t
         g *= r[start:]
         g += a
-    return total, mass, last
-
-
-def _finite(i: float, u: float, silent: float) -> tuple[float, float, float]:
-    r = 1 - silent
-    total = mass = last = 1.0
-    for m in range(1, int(i) + 1):
-        last *= u / m
-        mass += last
-        total = total * r + mass
     return total, mass, last
 
 

@@ -1,9 +1,12 @@
-"""Damaged files by the hundred thousand: the sitemap, feed and robots.txt parsers must read them or refuse by name.
+"""Damaged files by the hundred thousand, and files made to be slow: every parser must read them or refuse by name.
 
     python -m benchmarks.fuzz --inputs 100000
+    python -m benchmarks.fuzz --inputs 0 --largest 10000000 --parser page
 
-Each input is a well-formed file, mutated a few times by a generator with a fixed seed, so that every run is the same
-and a number names its input: `--only N` repeats it. Exit status 1 where any exception is not one of the named ones.
+Each damaged input is a well-formed file, mutated a few times by a generator with a fixed seed, so that every run is the
+same and a number names its input: `--only N` repeats it. The others are made by `benchmarks.bombs`, each in growing
+sizes up to `--largest`. A fault is an exception that is not one of the named ones, and an input that costs more than
+100 ms or 32 MB up to 256 KB (larger ones in proportion, 25 ms for what runs on the event loop). Exit status 1 then.
 """
 
 import argparse
@@ -14,21 +17,13 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
 
-from crawld.content.cookies import ChainCookies
-from crawld.content.dates import read_date
-from crawld.content.feed import links_of_header, read_feed
-from crawld.content.feed_links import feed_links
-from crawld.content.headers import http_date, if_none_match
+from benchmarks.fuzz_cost import Cost, bombs, measure
+from benchmarks.fuzz_parsers import PARSERS
 from crawld.content.listing import UnreadableError
-from crawld.content.robots import parse_robots, robots_text
-from crawld.content.sitemap import read_sitemap
 from crawld.errors import ParseError
-
-NOW = 1_790_000_000.0
-URL = "https://example.org/file"
 
 SEEDS: tuple[bytes, ...] = (
     (
@@ -74,6 +69,15 @@ SEEDS: tuple[bytes, ...] = (
     b"a=b; Path=/; Domain=.example.org; Max-Age=60; Expires=Tue, 02 Jan 2024 10:00:60 CET; Secure",
     b'<!DOCTYPE html><html><head><link rel="alternate" type="application/rss+xml" href="/feed"></head></html>',
     b'<https://hub.example.org/>; rel="hub", </me>; rel=self',
+    (
+        b"<!doctype html><html lang=en><head><meta charset=utf-8><title>A page | A site</title>"
+        b'<link rel=alternate type="application/atom+xml" href="/feed"><style>a{b:c}</style></head><body><header><h1>A '
+        b"site</h1><nav><ul><li><a href=/>Home</a></ul></nav></header><main><article><p>Posted 3 hours ago, 1,234 views"
+        b'<p class="x y" style="display:none">hidden</p><pre> a  b\n</pre><div id=sidebar hidden>x</div><p>12:30</p>'
+        b"<script>if (i<n) { a = '<p>'; }</script><svg><title>t</title></svg></article></main><aside role=note>n"
+    ),
+    b'["https://example.org/a", {"url": "https://example.org/b", "at": "2026-11-16T12:00:00Z"}, {"url": 7}]',
+    b'{"host": "example.org", "key": "12345678", "urlList": ["https://example.org/a"]}',
 )
 
 TOKENS: tuple[bytes, ...] = (
@@ -84,35 +88,34 @@ TOKENS: tuple[bytes, ...] = (
     b"{", b'"', b"\\ud800", b"0000-00-00", b"9999-12-31T23:59:59-23:59", b"99999999999999999999", b"http://", b"https://[::1",
     b"https://a:99999/", b"//", b"javascript:1", b"http://\xc3\xa9.org/", b"*", b"$", b"%", b"%zz", b"Disallow: ", b":",
     b' xml:base="http://["', b"<!DOCTYPE ", b"<!ENTITY a '", b"&nbsp;", b":60", b" CEST", b"crawld/1.0", b"%2F", b"?",
+    b"<div>", b"</div>", b"<p hidden>", b"<b>", b"<main>", b"<!--", b"-->", b"<script>", b"</script>", b"<table>",
+    b"<select>", b"<template>", b"<svg>", b"<aside>", b"<a b='", b"3 days ago", b"\xef\xb7\x90", b" a=",
     b"\r", b"\n", b"\x85", b"\xe2\x80\xa8", b"User-agent: ", b"Crawl-delay: inf", b"Sitemap: ",
 )  # fmt: skip
 
 
-def _robots(body: bytes) -> None:
-    rules = parse_robots(robots_text(body), "https://example.org/robots.txt", "crawld")
-    rules.allows("https://example.org/private/x.php")
+SUSPECT_SECONDS = 0.02
+"""A damaged input that takes longer is measured once more, alone and with its memory."""
 
 
-def _texts(body: bytes) -> None:
-    text = body[:2000].decode("utf-8", "replace")
-    read_date(text, NOW)
-    for line in text.splitlines()[:5]:
-        read_date(line, NOW)
-        http_date(line)
-    cookies = ChainCookies()
-    cookies.take(URL, text.split("\n"), NOW)
-    cookies.header(URL).encode()
-    if_none_match(text)
-    links_of_header(text, URL)
-    feed_links(body, URL)
+@dataclass(slots=True)
+class Extremes:
+    """What one parser was given, and what cost it most."""
 
+    inputs: int = 0
+    faults: int = 0
+    slowest_ms: float = 0.0
+    slowest: str = ""
+    heaviest_mb: float = 0.0
+    heaviest: str = ""
 
-PARSERS: dict[str, Callable[[bytes], object]] = {
-    "sitemap": lambda body: read_sitemap(body, URL, NOW),
-    "feed": lambda body: read_feed(body, URL, NOW),
-    "robots": _robots,
-    "texts": _texts,
-}
+    def take(self, label: str, seconds: float, memory: int) -> None:
+        """Take in what an input cost."""
+        self.inputs += 1
+        if seconds * 1000 > self.slowest_ms:
+            self.slowest_ms, self.slowest = round(seconds * 1000, 1), label
+        if memory / 2**20 > self.heaviest_mb:
+            self.heaviest_mb, self.heaviest = round(memory / 2**20, 1), label
 
 
 @dataclass(slots=True)
@@ -122,8 +125,21 @@ class Report:
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    slowest_seconds: float = 0.0
-    slowest_input: int = -1
+    parsers: dict[str, Extremes] = field(default_factory=lambda: {name: Extremes() for name in PARSERS})
+
+    def add_fault(self, parser: str, text: str) -> None:
+        """Note a fault."""
+        self.faults.append(text)
+        self.parsers[parser].faults += 1
+
+    def add_bombs(self, costs: Iterable[Cost]) -> None:
+        """Take in what files made to be slow have cost."""
+        for cost in costs:
+            self.inputs += 1
+            self.outcomes[f"{cost.parser}: bomb {'FAULT' if cost.fault else 'measured'}"] += 1
+            self.parsers[cost.parser].take(f"{cost.name}, {cost.size:,} bytes", cost.seconds, cost.memory)
+            if cost.fault is not None:
+                self.add_fault(cost.parser, cost.fault)
 
 
 def damaged(number: int, seed: int = 0) -> bytes:
@@ -188,16 +204,17 @@ def _swap_case(body: bytes, rng: random.Random) -> bytes:
 MUTATIONS = (_insert, _insert, _cut, _end_early, _repeat, _flip, _flip, _splice, _swap_case)
 
 
-def run(inputs: int, seed: int = 0, first: int = 0) -> Report:
-    """Give every input to every parser; whatever is raised but a ParseError is a fault."""
+def run(inputs: int, seed: int = 0, first: int = 0, names: Collection[str] = tuple(PARSERS)) -> Report:
+    """Give every damaged input to these parsers; what is raised but a ParseError is a fault, and too high a cost."""
     report = Report()
     for number in range(first, first + inputs):
         body = damaged(number, seed)
         report.inputs += 1
-        for name, parse in PARSERS.items():
-            began = time.perf_counter()
+        for name in names:
+            began = time.process_time()
+            counted: object = None
             try:
-                parse(body)
+                counted = PARSERS[name].parse(body)
                 outcome = "read"
             except UnreadableError as refusal:
                 outcome = refusal.reason.name.lower()
@@ -205,20 +222,36 @@ def run(inputs: int, seed: int = 0, first: int = 0) -> Report:
                 outcome = "refused"
             except Exception:  # noqa: BLE001 - finding these is what the run is for
                 outcome = "FAULT"
-                report.faults.append(f"{name}, input {number}: {traceback.format_exc(limit=-3)}")
+                report.add_fault(name, f"{name}, input {number}: {traceback.format_exc(limit=-3)}")
             report.outcomes[f"{name}: {outcome}"] += 1
-            seconds = time.perf_counter() - began
-            if seconds > report.slowest_seconds:
-                report.slowest_seconds, report.slowest_input = seconds, number
+            seconds = counted if isinstance(counted, float) else time.process_time() - began
+            memory = 0
+            if seconds > SUSPECT_SECONDS and outcome != "FAULT":
+                cost = measure(name, f"input {number}", body)
+                seconds, memory = cost.seconds, cost.memory
+                if cost.fault is not None:
+                    report.add_fault(name, cost.fault)
+            report.parsers[name].take(f"input {number}", seconds, memory)
     return report
+
+
+def _show(report: Report) -> None:
+    for name, count in sorted(report.outcomes.items()):
+        print(f"{count:9,}  {name}")
+    print(f"\n{'parser':20} {'inputs':>9} {'faults':>6} {'slowest ms':>10} {'heaviest MB':>11}")
+    for name, parser in report.parsers.items():
+        row = f"{name:20} {parser.inputs:9,} {parser.faults:6} {parser.slowest_ms:10,.1f} {parser.heaviest_mb:11,.1f}"
+        print(f"{row}  {parser.slowest}; {parser.heaviest}")
 
 
 def main() -> int:
     """Run from the command line."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("--inputs", type=int, default=100_000)
+    options.add_argument("--inputs", type=int, default=100_000, help="damaged files")
+    options.add_argument("--largest", type=int, default=1_000_000, help="bytes of the largest bomb; 0 for no bombs")
+    options.add_argument("--parser", choices=PARSERS, help="give bombs to this parser alone")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--only", type=int, help="repeat the input of this number and show it")
+    options.add_argument("--only", type=int, help="repeat the damaged input of this number and show it")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     if given.only is not None:
@@ -226,13 +259,15 @@ def main() -> int:
         report = run(1, given.seed, given.only)
     else:
         report = run(given.inputs, given.seed)
+        if given.largest:
+            report.add_bombs(bombs(given.largest, given.parser))
     if given.json:
-        print(json.dumps({"inputs": report.inputs, "faults": len(report.faults), "outcomes": dict(report.outcomes)}))
+        parsers = {name: asdict(parser) for name, parser in report.parsers.items()}
+        found = {"inputs": report.inputs, "faults": len(report.faults), "outcomes": dict(report.outcomes)}
+        print(json.dumps(found | {"parsers": parsers}))
     else:
-        for name, count in sorted(report.outcomes.items()):
-            print(f"{count:9,}  {name}")
-        print(f"slowest: input {report.slowest_input}, {report.slowest_seconds * 1000:.0f} ms")
-    for fault in report.faults[:10]:
+        _show(report)
+    for fault in report.faults[:100]:
         print(fault, file=sys.stderr)
     print(f"{report.inputs:,} inputs, {len(report.faults)} faults", file=sys.stderr)
     return 1 if report.faults else 0

@@ -61,7 +61,7 @@ class Load:
         self.world = world
         self.gate = HostGate(Manners(spacing=1.0))
         for index in range(HOSTS):
-            self.gate.host(f"host{index}")
+            self.gate.host_of_pages(f"host{index}")
         self.intervals = Intervals(shortest=0.0)
         self.frontier = Frontier(GreedyNcis(), self.gate, self.intervals)
         self.scan: Scan | None = None

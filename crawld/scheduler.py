@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 NEVER = float("nan")
 _S = len(SOURCES)
+COST_MEMORY = 0.3  # what the latest visit weighs in a page's requests per visit
+COST_STEP = 0.05  # a page this close to one request per visit costs one
 LARGEST_KAPPA = 50.0  # beyond it a signal is certain to 1e-21
 
 
@@ -81,6 +83,8 @@ class Scheduler:
         self._last = np.empty(0)
         self._copied = np.empty(0)  # the same as recorded, which may lie in the future
         self._gone = np.empty(0, dtype=bool)
+        self._importance = np.empty(0)
+        self._cost = np.empty(0)  # requests per visit: the page table has importance per request
         self._shape = np.empty(0)  # as learnt; the page table has what values are taken over
         self._most = np.empty(0)  # the largest shape that values are taken over
         self._count = np.empty((0, _S), dtype=np.int64)
@@ -115,6 +119,7 @@ class Scheduler:
         rows = self.chooser.add(new.hosts, beliefs, new.last, _boost(count, kappa), new.not_before)
         self._grow(int(rows.max()) + 1)
         self._id[rows], self._last[rows] = new.ids, new.last
+        self._importance[rows], self._cost[rows] = new.importance, 1.0
         self._copied[rows] = new.last if new.copied is None else new.copied
         self._gone[rows] = False if new.gone is None else new.gone
         self._shape[rows], self._most[rows] = shape, self._most_shape
@@ -133,7 +138,23 @@ class Scheduler:
 
     def reweight(self, page_ids: Sequence[int], importance: Floats) -> None:
         """Give pages a new importance."""
-        self.chooser.reweight(self._rows(page_ids), importance)
+        rows = self._rows(page_ids)
+        self._importance[rows] = importance
+        self.chooser.reweight(rows, importance / self._cost[rows])
+
+    def charge(self, page_id: int, requests: int) -> None:
+        """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
+        row = self._row_of.get(page_id)
+        if row is None or (before := float(self._cost[row])) == requests:
+            return
+        cost = before + COST_MEMORY * (requests - before)
+        self._cost[row] = cost if abs(cost - 1.0) >= COST_STEP else 1.0
+        rows = np.array([row])
+        self.chooser.reweight(rows, self._importance[rows] / self._cost[rows])
+
+    def cost_of(self, page_id: int) -> float:
+        """How many requests a visit to the page takes, about."""
+        return float(self._cost[self._row_of[page_id]])
 
     def pick(self, now: float) -> int | None:
         """The page most worth crawling now among those whose host may be asked, held until it is given back."""
@@ -249,7 +270,7 @@ class Scheduler:
             shape=float(self._shape[row]),
             kappa=tuple(self._kappa[row].tolist()),
             gamma=tuple(self._gamma[row].tolist()),
-            importance=float(self.chooser.pages.mu[row]),
+            importance=float(self._importance[row]),
         )
 
     def freshness_of(self, page_id: int, now: float) -> float:
@@ -292,7 +313,7 @@ class Scheduler:
 
     def importance_of(self, page_ids: Sequence[int]) -> Floats:
         """What pages weigh now."""
-        return np.asarray(self.chooser.pages.mu[self._rows(page_ids)])
+        return np.asarray(self._importance[self._rows(page_ids)])
 
     def expected_at(self, page_id: int, now: float) -> float:
         """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
@@ -306,7 +327,7 @@ class Scheduler:
     def predicted_freshness(self, now: float) -> float | None:
         """The importance-weighted mean freshness of all pages now; None without pages that weigh anything."""
         rows = self.chooser.pages.present()
-        weights = self.chooser.pages.mu[rows]
+        weights = self._importance[rows]
         total = float(np.sum(weights))
         return float(np.sum(weights * self._freshness(rows, now))) / total if total > 0 else None
 
@@ -316,7 +337,7 @@ class Scheduler:
         rows = rows[~np.isnan(self._last[rows])]
         if len(rows) == 0:
             return None
-        cumulative = np.cumsum(self.chooser.pages.mu[rows])
+        cumulative = np.cumsum(self._importance[rows])
         return int(self._id[rows[np.searchsorted(cumulative, uniform * cumulative[-1], side="right")]])
 
     def _boost_of(self, row: int) -> float:
@@ -349,7 +370,19 @@ class Scheduler:
         if size <= have:
             return
         more = max(size, have + have // 2) - have
-        for name in ("_id", "_last", "_copied", "_gone", "_shape", "_most", "_count", "_kappa", "_gamma"):
+        for name in (
+            "_id",
+            "_last",
+            "_copied",
+            "_gone",
+            "_importance",
+            "_cost",
+            "_shape",
+            "_most",
+            "_count",
+            "_kappa",
+            "_gamma",
+        ):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros((more, *column.shape[1:]), dtype=column.dtype)]))
 

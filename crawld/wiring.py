@@ -73,7 +73,7 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
-READERS = ("crawld.content.encodings", "crawld.daemon.judge", "crawld.signals.reading")
+READERS = ("crawld.content.encodings", "crawld.content.robots", "crawld.daemon.judge", "crawld.signals.reading")
 """Modules whose functions run in workers."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
@@ -158,6 +158,8 @@ class Assembly:
             clock=self.clock,
         )
         self.pages = Pages()
+        self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
+        self.gate.crawl_delay_of = self.robots.crawl_delay_of
         self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening(), self.pages.on_host)
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
         self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, self.workers)
@@ -190,7 +192,7 @@ class Assembly:
             pages=self.pages,
             store=self.store,
             fetcher=self.fetcher,
-            robots=RobotsCache(user_agent(settings)),
+            robots=self.robots,
             clock=self.clock,
             workers=self.workers,
             rule_for=partial(rule_for, digest_rules(settings)),
@@ -227,7 +229,7 @@ class Assembly:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
-            self.scheduler.age_by(self.gate.host(host), curve)
+            self.scheduler.age_by(self.gate.host_of_pages(host), curve)
 
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
@@ -260,7 +262,7 @@ class Assembly:
                 self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.listener.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, hubs)
+        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs)
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             most = max(site.limit for site in sites)
@@ -292,6 +294,7 @@ class Assembly:
         await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
+        self.robots.restore(await self.store.robots())
         if dropped := self.listener.restore(await self.store.sources()):
             log.warning("sitemaps and feeds beyond the budgets are forgotten", extra={"files": len(dropped)})
             await self.store.forget_sources(dropped)

@@ -72,19 +72,19 @@ async def _place(places: asyncio.Semaphore) -> AsyncIterator[None]:
 
 async def _signals(request: web.Request) -> web.Response:
     body = await read_body(request, SIGNALS_BYTES)
-    status, said = request.app[INBOX].post_signals(body)
+    status, said = await request.app[INBOX].post_signals(body)
     return web.json_response(dict(said), status=status)
 
 
 async def _get_indexnow(request: web.Request) -> web.Response:
-    status, said = request.app[INBOX].get_indexnow(request.query)
+    status, said = await request.app[INBOX].get_indexnow(request.query)
     return web.json_response(dict(said), status=status)
 
 
 async def _post_indexnow(request: web.Request) -> web.Response:
     async with _place(request.app[READING]):
         body = await read_body(request, INDEXNOW_BYTES, in_chunks=False)
-        status, said = request.app[INBOX].post_indexnow(body)
+        status, said = await request.app[INBOX].post_indexnow(body)
     return web.json_response(dict(said), status=status)
 
 
@@ -97,7 +97,7 @@ async def _deliver(request: web.Request) -> web.Response:
     headers = {name.lower(): value for name, value in request.headers.items()}
     async with _place(request.app[READING]):
         body = await read_body(request, DELIVERY_BYTES, in_chunks=False)
-        status, text = request.app[INBOX].deliver(request.match_info["token"], body, headers)
+        status, text = await request.app[INBOX].deliver(request.match_info["token"], body, headers)
     return web.Response(status=status, text=text)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from crawld.content.digest import Reading, block_length
@@ -10,11 +10,11 @@ from crawld.content.frame import Explained, HostFrame
 from crawld.content.hunks import Hunk, hunks, kept_blocks, singles
 from crawld.content.moments import consistent
 from crawld.content.placement import followed, located
+from crawld.content.prepared import Prepared, Walked
 from crawld.content.rules import DEFAULT_RULE, DigestRule
 from crawld.content.varying_block import steady_text
 from crawld.content.volatile import bounded, is_forgotten, paired, rested, volatile_words
-from crawld.content.walk import Versions, places_after, walk_places
-from crawld.content.words import words_of
+from crawld.content.walk import Versions, Walk, count_words, places_after, walk_places
 from crawld.model.crawl import Digest, Memory, Place
 
 VERSIONS_SEEN = 16
@@ -52,10 +52,44 @@ def compare(
     if rule.mode == "raw" or seen.text is None or known.text is None:
         reverted = version_key(seen, memory.places) in memory.seen
         return Comparison(changed=True, reverted=reverted, renewed=True, places=memory.places)
-    elapsed = 0.0 if at is None else at - memory.fetched_at
-    versions = Versions(known.blocks, timely_blocks(known, seen, elapsed), reading.texts)
+    return _compared(memory, seen, _versions(memory, reading, at), rule, frame)
+
+
+def prepare(memory: Memory, reading: Reading, rule: DigestRule = DEFAULT_RULE, at: float | None = None) -> Prepared:
+    """What comparing a reading, and learning from it as the second of a pair, needs of its texts.
+
+    Where the texts are, they are compared once; whoever compares again with what was taken from them finds the same.
+    """
+    known, seen = memory.digest, reading.digest
+    if seen.text is None or known.text is None or seen.text == known.text or rule.mode == "raw":
+        return Prepared(tuple(map(len, reading.texts)), count_words(reading.texts), {})
+    versions = _versions(memory, reading, at)
     walk = walk_places(memory.places, versions)
     differences = walk.differences(versions)
+    places = places_after(walk, differences, versions, seen.blocks)
+    for found in _found_again(memory.places, known, seen):
+        if found is not None and found[1] and versions.affords(found[0]):
+            for index in found[0]:
+                versions.words(index)
+    return versions.prepared(Walked(tuple(walk.found), tuple(walk.explained), tuple(differences), places))
+
+
+def _versions(memory: Memory, reading: Reading, at: float | None) -> Versions:
+    elapsed = 0.0 if at is None else at - memory.fetched_at
+    known = memory.digest
+    return Versions(known.blocks, timely_blocks(known, reading.digest, elapsed), reading)
+
+
+def _compared(
+    memory: Memory, seen: Digest, versions: Versions, rule: DigestRule, frame: HostFrame | None
+) -> Comparison:
+    """What became of a page of which two versions of text are known."""
+    known = memory.digest
+    if (walked := versions.walked) is not None:
+        walk, differences = Walk(list(walked.found), list(walked.explained)), list(walked.differences)
+    else:
+        walk = walk_places(memory.places, versions)
+        differences = walk.differences(versions)
     by_frame, presumed = _by_frame(memory, seen, differences, frame)
     real = [hunk for hunk in differences if hunk not in by_frame]
     old_frame = {block for hunk in by_frame for block in range(hunk.old_from, hunk.old_to)}
@@ -75,7 +109,7 @@ def compare(
         renewed=True,
         kept=small,
         presumed=presumed and not changed,
-        places=places_after(walk, real, versions, seen.blocks),
+        places=walked.places if walked and not by_frame else places_after(walk, real, versions, seen.blocks),
     )
 
 
@@ -147,20 +181,30 @@ def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) 
 
 def learn_pair(places: Sequence[Place], first: Reading, second: Reading) -> tuple[Place, ...]:
     """The places after a quick second fetch of the version they were learnt from."""
-    blocks = timely_blocks(first.digest, second.digest, 0.0)
-    where = singles(first.digest.blocks)
-    kept = kept_blocks(hunks(first.digest.blocks, blocks), len(first.digest.blocks))
+    versions = Versions((), second.digest.blocks, second)
     learnt = []
-    for place in places:
-        before = located(place, first.digest.blocks, where)
-        now = None if before is None else followed(place, before, (len(first.digest.blocks), len(blocks)), kept)
-        if before is None or now is None:
+    for place, found in zip(places, _found_again(places, first.digest, second.digest)):
+        if found is None:
             learnt.append(place)
             continue
-        differs = blocks[now.start : now.stop] != first.digest.blocks[before.start : before.stop]
-        words = [words_of(second.texts[index]) for index in now] if differs else []
+        now, differs = found
+        words = [versions.words(index) for index in now] if differs else []
         learnt.append(paired(place, words, differs=differs))
     return bounded(learnt)
+
+
+def _found_again(places: Sequence[Place], first: Digest, second: Digest) -> Iterator[tuple[range, bool] | None]:
+    """Where each place lies in the second of two quick fetches, and whether it differs; None where it is not found."""
+    blocks = timely_blocks(first, second, 0.0)
+    where = singles(first.blocks) if places else {}
+    kept = kept_blocks(hunks(first.blocks, blocks), len(first.blocks)) if places else {}
+    for place in places:
+        before = located(place, first.blocks, where)
+        now = None if before is None else followed(place, before, (len(first.blocks), len(blocks)), kept)
+        if before is None or now is None:
+            yield None
+        else:
+            yield now, blocks[now.start : now.stop] != first.blocks[before.start : before.stop]
 
 
 def compared_blocks(reading: Reading, memory: Memory, frame: HostFrame | None = None) -> list[str]:

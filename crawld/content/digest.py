@@ -13,7 +13,8 @@ from itertools import accumulate
 from zlib import crc32
 
 from crawld.content.markup import is_html, visible_blocks
-from crawld.content.moments import MOST_MOMENTS, next_time, timed_block
+from crawld.content.moments import LONGEST_BLOCK, MOST_MOMENTS, next_time, timed_block
+from crawld.content.prepared import Prepared
 from crawld.content.rules import DEFAULT_RULE, DigestRule
 from crawld.model.crawl import Digest
 
@@ -23,12 +24,22 @@ ALGORITHM = 2
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
 
+MOST_UNTIMED = 64
+"""Blocks that look as if they named a time and name none; a page with more of them is compared word by word."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A body that was read: its digest, and the texts of the digest's blocks (none where the digest was known)."""
+    """A body that was read: its digest, and the texts of the digest's blocks (none where the digest was known).
+
+    What was read in another process comes without texts, `prepared` for the comparison.
+    """
 
     digest: Digest
     texts: Sequence[str] = ()
+    prepared: Prepared | None = None
+    feeds: Sequence[str] | None = None
+    """Addresses of the feeds that the page links to; None where they were not looked for."""
 
 
 def digest(
@@ -61,7 +72,7 @@ def read_body(
         blocks = visible_blocks(body, content_type, rule)
     if blocks is None:
         return Reading(Digest(raw, scheme=scheme))
-    text = hashlib.blake2b("\n".join(blocks).encode("utf-8", "replace"), digest_size=16).digest()
+    text = _text_hash(blocks)
     texts = grouped(blocks)
     numbers = tuple(block_number(block) for block in texts)
     return Reading(Digest(raw, text, numbers, _times(texts, at), scheme), texts)
@@ -77,6 +88,15 @@ def _raw(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
+def _text_hash(blocks: Sequence[str]) -> bytes:
+    """The hash of all blocks, each on a line, without a copy of them all."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for start in range(0, len(blocks), MOST_BLOCKS):
+        lines = "\n".join(blocks[start : start + MOST_BLOCKS])
+        hashed.update((f"\n{lines}" if start else lines).encode("utf-8", "replace"))
+    return hashed.digest()
+
+
 def scheme_of(rule: DigestRule) -> int:
     """What makes digests comparable, as a number: how texts are cut and numbered, and what the rule leaves out."""
     found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
@@ -88,18 +108,20 @@ def scheme_of(rule: DigestRule) -> int:
 
 def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
     """Every block that names times: where it is, its number without them, and the moments."""
-    whole = [text.encode("utf-8", "replace") for text in texts]
+    whole = [text.encode("utf-8", "replace") if len(text) <= LONGEST_BLOCK else b"" for text in texts]
     starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
     joined = b"\n".join(whole)
     found: list[tuple[int, int, tuple[int, ...]]] = []
-    moments, looked_at = 0, 0
+    moments, looked_at, untimed = 0, 0, 0
     while (place := next_time(joined, looked_at)) is not None:
         index = bisect_right(starts, place) - 1
         looked_at = starts[index + 1]
         if (timed := timed_block(texts[index], at)) is not None:
             found.append((index, block_number(timed[0]), timed[1]))
             moments += len(timed[1])
-        if moments > MOST_MOMENTS or len(found) > MOST_MOMENTS:
+        else:
+            untimed += 1
+        if moments > MOST_MOMENTS or len(found) > MOST_MOMENTS or untimed > MOST_UNTIMED:
             return ()
     return tuple(found)
 

@@ -9,7 +9,7 @@ MOST_LINKS = 20
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 
 _LINK = re.compile(r"<link\b([^<>]{1,2000})>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"(?<![a-z-])([a-z-]{1,20})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"(?<![a-z-])([a-z-]{1,20}+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 
 
 def feed_links(body: bytes, url: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import islice
+from itertools import accumulate, islice
 
 from crawld.content.digest import block_length
 from crawld.content.hunks import Hunk
@@ -84,7 +84,7 @@ class HostFrame:
         self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)
         self._presumed: OrderedDict[int, tuple[tuple[int, ...], tuple[int, ...]]] = OrderedDict()
         for page_id, blocks in pages:
-            self._put(page_id, numbered(blocks), 0.0)
+            self.hold(page_id, blocks)
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -145,6 +145,10 @@ class HostFrame:
         if (presumed := self._presumed.pop(page_id, None)) is not None:
             self._rest -= 1 + len(presumed[0]) + len(presumed[1])
 
+    def hold(self, page_id: int, blocks: Sequence[int]) -> None:
+        """Take in the blocks of a page as they were kept, the page seen longest ago first."""
+        self._put(page_id, numbered(blocks), 0.0)
+
     # -- what it learns --------------------------------------------------------------------------------------------
 
     def see(self, page_id: int, before: Digest | None, seen: Digest, at: float) -> None:
@@ -178,8 +182,8 @@ class HostFrame:
             event = _Event(at, set(), set(), set())
             self._events.append(event)
         event.pages.add(page_id)
-        event.lost.update(islice(lost, MOST_PAGES))
-        event.gained.update(islice(gained, MOST_PAGES))
+        event.lost.update(islice(lost, min(MOST_PAGES, MOST_MOVES - len(event.lost))))
+        event.gained.update(islice(gained, min(MOST_PAGES, MOST_MOVES - len(event.gained))))
         if len(event.pages) < 2:
             return None
         return FrameChange(self.name, event.first_at, at, len(event.pages), len(event.lost), len(event.gained))
@@ -244,6 +248,17 @@ class HostFrame:
             self._moves -= MOVE_WEIGHT + len(forgotten.pages)
 
 
+def newest_that_fit(pages: Sequence[tuple[int, Sequence[int]]]) -> Sequence[tuple[int, Sequence[int]]]:
+    """Those of the pages, the one seen longest ago first, that a frame made of them all would still hold."""
+    blocks, count = 0, 0
+    for _, page in islice(reversed(pages), MOST_PAGES):
+        blocks += len(page)
+        if blocks > MOST_BLOCKS_SKETCHED and count >= 2:
+            break
+        count += 1
+    return pages[len(pages) - count :]
+
+
 def numbered(blocks: Sequence[int]) -> tuple[int, ...]:
     """The blocks, each further occurrence of one a block of its own: a title in a menu is not the title itself."""
     if len(set(blocks)) == len(blocks):
@@ -268,6 +283,8 @@ class PageFrame:
         self._own = frozenset(own.blocks) if own is not None else frozenset()
         self._least = max(SHARED_BY, SHARED_SHARE * (len(host) - (own is not None)))
         self._sets: list[tuple[_Seen, frozenset[int]]] | None = None
+        self._own_before: list[int] | None = None
+        self._indices: list[dict[int, int]] | None = None
 
     def has_content(self, differences: Sequence[Hunk]) -> bool:
         """Whether the page has text of its own beside the differences, so that its frame can be told from it."""
@@ -304,10 +321,10 @@ class PageFrame:
 
     def _is_outside(self, hunk: Hunk) -> bool:
         """Whether nothing but frame, and perhaps a title, lies between the difference and one end of the page."""
-        before, after = self.old[: hunk.old_from], self.old[hunk.old_to :]
-        if all(map(self.is_shared, after)):
-            return True
-        return sum(1 for _ in islice((block for block in before if not self.is_shared(block)), TITLES + 1)) <= TITLES
+        if self._own_before is None:  # how many blocks of the page's own stand before each of the old version
+            self._own_before = list(accumulate((not self.is_shared(block) for block in self.old), initial=0))
+        own = self._own_before
+        return own[-1] == own[hunk.old_to] or own[hunk.old_from] <= TITLES
 
     def moved(self, block: int, *, gained: bool) -> bool:
         """Whether other pages gained, or lost, the block as well, and most of those seen since did."""
@@ -340,11 +357,14 @@ class PageFrame:
         if left == right == _EDGE or not (self.is_shared(left) and self.is_shared(right)):
             return False
         runs, having = 0, 0
-        for seen, blocks in islice(self._recent(), NEIGHBOURS):
+        if self._indices is None:
+            recent = islice(self._recent(), NEIGHBOURS)
+            self._indices = [{block: at for at, block in enumerate(seen.blocks)} for seen, _ in recent]
+        for (seen, blocks), where in zip(self._recent(), self._indices):
             if (left != _EDGE and left not in blocks) or (right != _EDGE and right not in blocks):
                 continue
             having += 1
-            at = 0 if left == _EDGE else seen.blocks.index(left) + 1
+            at = 0 if left == _EDGE else where[left] + 1
             runs += any(_follows(seen.blocks, at, run, right) for run in (removed, inserted))
         return runs >= SHARED_BY and 2 * runs >= having
 

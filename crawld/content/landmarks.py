@@ -15,7 +15,7 @@ from lxml import etree
 
 from crawld.content.regions import CLOSE, OPEN
 
-MOST_MARKED = 20_000
+MOST_MARKED = 5_000
 """So many attributes of each name are looked at; the next element is taken as if it had none."""
 MOST_NAMED = 100
 """So many elements are recognised by id or class; what is around them is looked at for each."""
@@ -56,6 +56,7 @@ _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _HIDDEN, _STYLE, _ROLE = (etree.XPath(f"//*/@{name}") for name in ("hidden", "style", "role"))
 _STYLES = etree.XPath("//*/@style", smart_strings=False)
 _MATTERS = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
+_IN_ARTICLE = etree.XPath("boolean(ancestor::article)")
 _OF_PAGE = etree.XPath(
     f"not({' or '.join(f'ancestor::{name}' for name in ('article', 'section', 'main', 'aside', 'nav'))})"
 )
@@ -155,7 +156,7 @@ def _mark_named(root: Any) -> list[Any]:
     banners = []
     named = ((element, _kind_by_name(element)) for element in root.iter(*_NAMED))
     for element, kind in islice(((element, kind) for element, kind in named if kind is not None), MOST_NAMED):
-        if not any(above.tag == "article" for above in element.iterancestors()):
+        if not _IN_ARTICLE(element):
             mark(element, kind)
             if kind == "banner":
                 banners.append(element)

@@ -11,6 +11,7 @@ from lxml import etree
 from lxml.html import HTMLParser
 
 from crawld.content.charset import encoding_of
+from crawld.content.cost import is_readable, is_readable_deep
 from crawld.content.headers import media_type
 from crawld.content.landmarks import mark_frame, mark_styles
 from crawld.content.patterns import erase
@@ -37,13 +38,12 @@ UNSEEN = (
     "noframes", "datalist", "rp", "annotation", "annotation-xml",
 )  # fmt: skip
 """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
-MOST_TAGS = 300_000
-MOST_TAGS_SELECTED = 50_000
-"""Selectors take time by tags times depth, so fewer tags and fewer levels are read for them."""
 MOST_SIBLINGS = 2_000
 """Selectors that count siblings take time by the square of their number."""
 MOST_CUTS = 20_000
 """What follows after so many blocks is one more block."""
+EVENED_AT_ONCE = 65_536
+"""Characters of a block whose white space is evened out at once."""
 _WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
 
 
@@ -69,6 +69,7 @@ _TEXT = etree.XSLT(
     )
 )
 _NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
+_SPACE = re.compile(r"\s")
 _KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _LOOKS_HTML = re.compile(
@@ -111,13 +112,16 @@ def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> l
 def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
     """The text that is compared, block by block, white space evened out; None where only bytes can be compared.
 
-    That is where there is no text (an empty body, a page drawn by scripts), where there are more tags than can be read
-    in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth the parser drops
-    text silently, and the page would seem unchanged for ever.
+    That is where there is no text (an empty body, a page drawn by scripts), where there are more tags and attributes
+    than can be read in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth
+    the parser drops text silently, and the page would seem unchanged for ever.
     """
-    if body.count(b"<") > (MOST_TAGS_SELECTED if rule.selectors else MOST_TAGS):
+    data = _as_utf8(body, content_type)
+    del body  # what is not needed any more is let go all the way down: a page may be large, a worker may not
+    if not is_readable(data, selected=bool(rule.selectors)):
         return None
-    root = _parse(body, content_type, deep=not rule.selectors)
+    root = _parse(data, deep=not rule.selectors)
+    del data
     if root is None or (any(one.counts_siblings for one in rule.selectors) and _WIDE(root)):
         return None
     for selector in rule._selectors:
@@ -129,38 +133,54 @@ def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageTe
     if main:
         mark_frame(root)
     try:
-        texts = [bytes(_TEXT(part)).decode("utf-8", "replace") for part in (_outermost(root, chosen) or [root])]
+        text = bytes(_TEXT(_gathered(root, chosen) if chosen else root)).decode("utf-8", "replace")
     except etree.XSLTError:
         return None
-    selection = select(CUT.join(texts), main=main)
+    found = bool(chosen)
+    del root, chosen
+    selection = select(text, main=main)
+    del text
     blocks = list(_blocks(selection.text, rule))
-    return PageText(blocks, selection.whole, bool(chosen), selection.left_out) if blocks else None
+    return PageText(blocks, selection.whole, found, selection.left_out) if blocks else None
 
 
-def _parse(body: bytes, content_type: str | None, *, deep: bool) -> Any | None:
-    """The tree: down to 2,048 levels where it is `deep`, else 256."""
+def _as_utf8(body: bytes, content_type: str | None) -> bytes:
+    """The body in UTF-8, without what could be taken for our marks."""
     encoding = encoding_of(body, content_type)
     if encoding != "utf-8":
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
-    if b"\xef\xb7" in body:
-        body = _NONCHARACTERS.sub("\ufffd".encode(), body)  # they are our marks
-    parser = HTMLParser(encoding="utf-8", huge_tree=deep, remove_comments=True, remove_pis=True)
-    try:
-        root = etree.fromstring(body, parser)
-    except (etree.LxmlError, ValueError):
-        return None
-    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
-        return None
-    return root
+    return _NONCHARACTERS.sub("\ufffd".encode(), body) if b"\xef\xb7" in body else body
 
 
-def _outermost(root: Any, elements: list[Any]) -> list[Any]:
-    """The elements that lie in none of the others, in the order of the page."""
-    if not elements:
-        return []
+def _parse(data: bytes, *, deep: bool) -> Any | None:
+    """The tree: down to 256 levels, or 2,048 where it may be `deep` and is."""
+    for huge in (False, True):
+        if huge and not (deep and is_readable_deep(data)):
+            break
+        parser = HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True, remove_pis=True)
+        try:
+            root = etree.fromstring(data, parser)
+        except (etree.LxmlError, ValueError):
+            return None
+        if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+            return root
+    return None
+
+
+def _gathered(root: Any, elements: list[Any]) -> Any:
+    """The elements that lie in none of the others, in the order of the page, moved into one of their own."""
     chosen = set(elements)
-    outer = {element for element in chosen if not any(above in chosen for above in element.iterancestors())}
-    return [element for element in root.iter() if element in outer]
+    inside: set[Any] = set()
+    outermost = []
+    for element in root.iter():
+        if element in chosen and element not in inside:
+            outermost.append(element)
+            inside.update(below for below in element.iter() if below in chosen)
+    gathered = etree.Element("body")
+    for element in outermost:
+        element.tail = None
+        etree.SubElement(gathered, "div").append(element)  # which begins and ends a block
+    return gathered
 
 
 def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
@@ -174,14 +194,29 @@ def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
         # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
         formatted = False
         if not block.isprintable() or "  " in block:
-            block = " ".join(block.split())
+            block = _evened(block)
             if formatted := _KEPT.search(block) is not None:
                 block = _with_spaces(block)
         if texts:
             block = erase(texts, block)
-            block = block if formatted else " ".join(block.split())
+            block = block if formatted else _evened(block)
         if block and not (formatted and block.isspace()):
             yield block
+
+
+def _evened(text: str) -> str:
+    """The text with single spaces, taken apart a stretch at a time: a word takes many times its letters in memory."""
+    if len(text) <= EVENED_AT_ONCE:
+        return " ".join(text.split())
+    stretches: list[str] = []
+    start = 0
+    while start < len(text):
+        space = _SPACE.search(text, start + EVENED_AT_ONCE)
+        end = space.start() if space else len(text)
+        if stretch := " ".join(text[start:end].split()):
+            stretches.append(stretch)
+        start = end
+    return " ".join(stretches)
 
 
 def _with_spaces(block: str) -> str:

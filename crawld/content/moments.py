@@ -16,6 +16,8 @@ MOST_MOMENTS = 256
 """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
 LONGEST_BLOCK = 2_000
 """Blocks of more characters are running text, in which expressions of time are not looked for."""
+MOST_MISSES = 8
+"""A block in which so many times what looks like an expression of time is none was made to be slow: it names none."""
 UNIT_SECONDS = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
 DAY = 86_400
 NEAR_DAYS = 1.6  # the date of the day, in whatever time zone
@@ -84,9 +86,10 @@ EXPRESSION = rf"(?:(?<!\w)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前]))"
 """A relative time, a date or a clock; every repetition is bounded, so that matching takes time linear in the text."""
 _EXPRESSION = re.compile(EXPRESSION, re.IGNORECASE)
 # Several times as fast, and most pages name no time at all.
-_MAY_MATCH = compile_linear(f"(?i){RELATIVE}|{_DATE}|{_CLOCK}")
+_MAY_MATCH = compile_linear(f"(?i){RELATIVE}|{_DATE}|{_CLOCK}".replace(r"\w", r"[\wа-яё]"))
 _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+_WIDE_SPACE, _WIDE_DIGIT = re.compile(r"(?![\x00-\x7f])\s"), re.compile(r"(?![\x00-\x7f])\d")
 _PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
 """Letters that a match takes for others whatever their case, and that lower case leaves (İ becomes i with a dot)."""
 
@@ -115,14 +118,36 @@ def timed_block(text: str, at: float) -> tuple[str, tuple[int, ...]] | None:
     """A block without its expressions of time, and the moments they name as of a visit; None where there is none."""
     if len(text) > LONGEST_BLOCK:
         return None
-    moments: list[int] = []
+    matches = _expressions(text)
+    if not matches:
+        return None
+    ends = [0, *(match.end() for match in matches)]
+    starts = [*(match.start() for match in matches), len(text)]
+    masked = "\0".join(text[end:start] for end, start in zip(ends, starts))
+    return masked, tuple(_moment(match, at) for match in matches)
 
-    def note(match: re.Match[str]) -> str:
-        moments.append(_moment(match, at))
-        return "\0"
 
-    masked = _EXPRESSION.sub(note, text)
-    return (masked, tuple(moments)) if moments else None
+def _expressions(text: str) -> list[re.Match[str]]:
+    """The expressions of time, each tried where the quick pattern says that one may begin, and nowhere else."""
+    wide = not text.isascii()
+    plain = _plain(text) if wide else text
+    data = plain.encode("utf-8", "replace")
+    found: list[re.Match[str]] = []
+    misses, looked_at = 0, 0
+    while misses < MOST_MISSES and (start := next_time(data, looked_at)) is not None:
+        begin = len(data[:start].decode("utf-8", "replace")) if wide else start
+        if (match := _EXPRESSION.match(text, begin)) is not None:
+            found.append(match)
+            looked_at = len(plain[: match.end()].encode("utf-8", "replace")) if wide else match.end()
+        else:
+            misses += 1
+            looked_at = start + 1
+    return found if misses < MOST_MISSES else []
+
+
+def _plain(text: str) -> str:
+    """The text with the spaces and digits that the quick pattern, which reads bytes, knows, one for one."""
+    return _WIDE_DIGIT.sub(lambda match: str(int(match.group())), _WIDE_SPACE.sub(" ", text))
 
 
 def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> bool:

@@ -1,7 +1,8 @@
 """Where the places of a page lie: found again in another version, moved with their neighbours, and joined."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Protocol
 
 from crawld.content.words import gap, gap_range, is_gap, is_volatile, varied_of
 from crawld.model.crawl import Place
@@ -120,18 +121,30 @@ def _as_gap(place: Place) -> int:
     return gap(count, count, words)
 
 
-def new_place(blocks: Sequence[int], within: range, words: Callable[[int], list[int]]) -> tuple[Place, range] | None:
-    """A place for a difference, widened to blocks that occur once; None where that is too far or the place too large.
+class Version(Protocol):
+    """A version of a page, as far as a place is made of it."""
 
-    `words` gives the words of the block at an index.
-    """
-    found = _widened(blocks, within)
+    new: Sequence[int]
+    """Its blocks."""
+
+    @property
+    def single(self) -> Set[int]:
+        """Those that it has once."""
+
+    def words(self, at: int) -> tuple[int, ...]:
+        """The words of the block at an index."""
+
+
+def new_place(version: Version, within: range) -> tuple[Place, range] | None:
+    """A place for a difference, widened to blocks that occur once; None where they are too far or it is too large."""
+    blocks = version.new
+    found = _widened(blocks, version.single, within)
     if found is None:
         return None
     patterns: list[tuple[int, ...]] = []
     count = 0
     for at in found:
-        patterns.append(tuple(words(at)))
+        patterns.append(version.words(at))
         count += 1 + len(patterns[-1])
         if count > MOST_PLACE_WORDS:
             return None
@@ -139,16 +152,16 @@ def new_place(blocks: Sequence[int], within: range, words: Callable[[int], list[
     return Place(left, right, tuple(patterns), len(found), len(found)), found
 
 
-def _widened(blocks: Sequence[int], within: range) -> range | None:
+def _widened(blocks: Sequence[int], single: Set[int], within: range) -> range | None:
     start, stop = within.start, within.stop
     for _ in range(REACH):
-        if start == 0 or blocks.count(blocks[start - 1]) == 1:
+        if start == 0 or blocks[start - 1] in single:
             break
         start -= 1
     else:
         return None
     for _ in range(REACH):
-        if stop == len(blocks) or blocks.count(blocks[stop]) == 1:
+        if stop == len(blocks) or blocks[stop] in single:
             break
         stop += 1
     else:

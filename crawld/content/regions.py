@@ -37,6 +37,8 @@ A page with content is far above both, so neither a small edit nor a longer menu
 """
 LONG = 500
 """Hidden text of so many characters, where next to nothing else is there, is what a script will show."""
+MOST_REGIONS = 5_000
+"""So many parts of a page are told apart; a part that opens after them is taken for a piece of the one around it."""
 MAIN, UNFRAMED, SEEN = range(3)
 """How much is compared, from the narrowest selection to the widest; each holds those before it."""
 HIDDEN, OUTSIDE = "hidden", "outside main"
@@ -172,11 +174,14 @@ def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
     regions = [here]
     pieces = [(here, first)]
     around = dict.fromkeys(_COUNTED, 0)
+    beyond = 0  # parts around that are not told apart
     for marked in rest:
         mark, piece = marked[:1], marked[1:]
         if kind := _OPENED.get(mark):
             if kind in around:
                 around[kind] += 1
+            elif len(regions) > MOST_REGIONS:
+                beyond += 1
             else:
                 if kind == "callout":
                     here.call_out()
@@ -185,6 +190,8 @@ def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
         elif kind := _CLOSED.get(mark):
             if kind in around:
                 around[kind] -= 1
+            elif beyond:
+                beyond -= 1
             else:
                 here = here.parent or here
         if piece and not here.undrawn:

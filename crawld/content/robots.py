@@ -6,17 +6,21 @@ are ended by Allow and Disallow alone (RFC 9309 section 2.2.1): Crawl-delay, Sit
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from crawld.content.listing import locate
-from crawld.content.robots_match import Rule, RuleMatcher
+from crawld.content.robots_pack import Rule, pack_rules
+from crawld.model.robots import RobotsReading
 
 LONGEST_ROBOTS = 500 * 1024
 """What lies beyond this many bytes is not read; the RFC asks for at least that much."""
 LONGEST_LINE = 2083 * 8 - 1
 """What lies beyond on one line is not read, as in Google's parser."""
 MOST_SITEMAPS = 1_000
+"""Different Sitemap lines that are looked at; what else there is of them is passed over. Real files have up to 100."""
+MOST_SITEMAP_CHARACTERS = 128 * 1024
+"""Of those lines together: the URL parser can take a thousand times as long for a strange URL as for a plain one."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the mark of UTF-16
@@ -25,7 +29,9 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _BLANKS = " \t\v\f"
-_LINE_END = re.compile(r"[\r\n]+")
+_LINE = re.compile(  # that begins like one of the keys below; of all others a file may have hundreds of thousands
+    rf"(?:(?<=[\r\n])|\A)[{_BLANKS}]*+(?:user|allow|dis|dia|site|crawl)[^\r\n]*+", re.IGNORECASE
+)
 _EVERYONE = re.compile(rf"\*(?:[{_BLANKS}]|$)")  # `*`, whatever words follow
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
 _KEYS = (  # by how the key begins, with the typing errors that Google's parser forgives
@@ -36,20 +42,6 @@ _KEYS = (  # by how the key begins, with the typing errors that Google's parser 
     ("delay", re.compile(r"crawl-?delay", re.IGNORECASE)),
 )
 _DELAY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
-
-
-@dataclass(frozen=True, slots=True)
-class RobotsRules:
-    """What one robots.txt says to one crawler."""
-
-    crawl_delay: float | None
-    sitemaps: Sequence[str]
-    text: str  # a robots.txt with our rules alone, empty where there are none
-    _matcher: RuleMatcher
-
-    def allows(self, url: str) -> bool:
-        """Whether the URL may be asked for."""
-        return self._matcher.allows(url)
 
 
 @dataclass(slots=True)
@@ -67,6 +59,11 @@ class _Groups:
     def wait(self, seconds: float) -> None:
         if self.current:
             self.delay = max(seconds, self.delay or 0.0)
+
+
+def read_robots(body: bytes, robots_url: str, token: str) -> RobotsReading:
+    """What a robots.txt says to the crawler whose product token is given. Any bytes are one: there are no errors."""
+    return parse_robots(robots_text(body), robots_url, token)
 
 
 def robots_text(body: bytes) -> str:
@@ -87,8 +84,8 @@ def robots_text(body: bytes) -> str:
     return text.replace("\0", "")  # also reads UTF-16 without a mark
 
 
-def parse_robots(text: str, robots_url: str, token: str) -> RobotsRules:
-    """The rules for the crawler whose product token is given. Every text is a robots.txt: there are no errors."""
+def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
+    """The same of its text."""
     ours, everyones = _Groups(), _Groups()
     sitemaps: dict[str, None] = {}
     rules_seen = False  # a user-agent line begins a new group only after rules
@@ -109,19 +106,19 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsRules:
         elif key == "delay" and _DELAY.fullmatch(value):
             ours.wait(float(value))
             everyones.wait(float(value))
-        elif key == "sitemap" and len(sitemaps) < MOST_SITEMAPS and (found := _sitemap(value, robots_url)):
-            sitemaps[found] = None
+        elif key == "sitemap" and len(sitemaps) < MOST_SITEMAPS:
+            sitemaps[value] = None
     chosen = ours if ours.named else everyones
-    return RobotsRules(chosen.delay, tuple(sitemaps), _as_text(chosen.rules), RuleMatcher(chosen.rules))
+    return RobotsReading(chosen.delay, _located(sitemaps, robots_url), pack_rules(chosen.rules))
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """The lines that say something to us: what kind of line it is, and its value."""
-    for line in _LINE_END.split(text):
-        line = line[:LONGEST_LINE].partition("#")[0].strip(_BLANKS)  # noqa: PLW2901 - the line as it counts
+    for found in _LINE.finditer(text):
+        line = found[0][:LONGEST_LINE].partition("#")[0].strip(_BLANKS)
         key, colon, value = line.partition(":")
         if not colon:  # some forget it
-            words = line.split()
+            words = line.split(maxsplit=2)
             key, value = words if len(words) == 2 else ("", "")
         for kind, begins in _KEYS:
             if begins.match(key):
@@ -135,12 +132,14 @@ def _product_pattern(token: str) -> re.Pattern[str]:
     return re.compile(f"[A-Za-z_{own}-]*")
 
 
-def _sitemap(value: str, robots_url: str) -> str | None:
-    """The normalised URL of a Sitemap line; a relative one counts from the robots.txt."""
-    return None if _NOT_TEXT.search(value) else locate(value, robots_url)
-
-
-def _as_text(rules: Sequence[Rule]) -> str:
-    named = [rule for rule in dict.fromkeys(rules) if rule.pattern]
-    lines = [f"{'Allow' if rule.allow else 'Disallow'}: {rule.pattern}" for rule in named]
-    return "\n".join(["User-agent: *", *lines]) if lines else ""
+def _located(lines: Iterable[str], robots_url: str) -> tuple[str, ...]:
+    """The normalised URLs of Sitemap lines, each once; a relative one counts from the robots.txt."""
+    located: dict[str, None] = {}
+    characters = 0
+    for line in lines:
+        characters += len(line)
+        if characters > MOST_SITEMAP_CHARACTERS:
+            break
+        if not _NOT_TEXT.search(line) and (found := locate(line, robots_url)):
+            located[found] = None
+    return tuple(located)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from crawld.content.patterns import compile_linear
@@ -48,6 +48,11 @@ class DigestRule:
         except InputError as error:
             raise InputError(f"rule {self.pattern!r}: {error}") from None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A rule travels to other processes by what was written, and is compiled there once."""
+        fields = (self.pattern, self.mode, self.only, tuple(self.ignore), tuple(self.ignore_text), self.min_change)
+        return _rule, fields
+
     @cached_property
     def selectors(self) -> tuple[Selector, ...]:
         """All selectors of the rule."""
@@ -74,6 +79,11 @@ class DigestRule:
                 return False
             at += len(part)
         return True
+
+
+@lru_cache(256)
+def _rule(*fields: Any) -> DigestRule:
+    return DigestRule(*fields)
 
 
 DEFAULT_RULE = DigestRule()

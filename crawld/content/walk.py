@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from crawld.content.digest import block_length
+from crawld.content.digest import Reading, block_length
 from crawld.content.hunks import Hunk, hunks, kept_blocks, singles
 from crawld.content.placement import END, START, anchored, followed, joined, located, new_place, trimmed, widened
-from crawld.content.volatile import bounded, is_forgotten, rested, revisited, times_varied, volatile_words
+from crawld.content.prepared import Prepared, Walked
+from crawld.content.volatile import MOST_PLACES, bounded, is_forgotten, rested, revisited, times_varied, volatile_words
 from crawld.content.words import words_of
 from crawld.model.crawl import Place
 
@@ -22,29 +23,74 @@ MOST_LETTERS = 30_000
 class Versions:
     """Two sequences of blocks, where their single blocks are, and the words of the newer one."""
 
-    def __init__(self, old: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> None:
-        self.old, self.new, self.texts = old, new, texts
+    def __init__(self, old: Sequence[int], new: Sequence[int], reading: Reading) -> None:
+        self.old, self.new = old, new
+        self._texts, self._prepared = reading.texts, reading.prepared
+        self.taken_apart: dict[int, tuple[int, ...]] = {}
+        """The words of the blocks that were asked for."""
         self.lengths = len(old), len(new)
         self._letters = MOST_LETTERS
-        self.hunks = hunks(old, new)
+
+    @cached_property
+    def hunks(self) -> list[Hunk]:
+        """Where the versions differ."""
+        return hunks(self.old, self.new)
 
     @cached_property
     def kept(self) -> dict[int, int]:
         """The index that each kept block of the old version has in the new one."""
         return kept_blocks(self.hunks, len(self.old))
 
+    @cached_property
+    def single(self) -> frozenset[int]:
+        """The blocks that the new version has once."""
+        return frozenset(singles(self.new))
+
     def affords(self, span: range) -> bool:
         """Whether there is time to take these blocks apart into words; it is spent if there is."""
-        self._letters -= sum(len(self.texts[at]) for at in span)
+        letters = self._letters_of
+        self._letters -= sum(letters[at] for at in span)
+        if self._prepared is not None and not all(at in self._prepared.words for at in span):
+            return False
         return self._letters >= 0
 
-    def words(self, at: int) -> list[int]:
-        """The words of a block of the newer version."""
-        return words_of(self.texts[at])
+    @cached_property
+    def _letters_of(self) -> Sequence[int]:
+        return self._prepared.letters if self._prepared is not None else [len(text) for text in self._texts]
+
+    def words(self, at: int) -> tuple[int, ...]:
+        """The words of a block of the newer version; one word where it is longer than is taken apart in a visit."""
+        words = self.taken_apart.get(at)
+        if words is None:
+            words = self.taken_apart[at] = self._words(at)
+        return words
+
+    def _words(self, at: int) -> tuple[int, ...]:
+        if self._prepared is not None and at in self._prepared.words:
+            return self._prepared.words[at]
+        if self._prepared is not None or len(self._texts[at]) > MOST_LETTERS:
+            return (self.new[at] >> 8 & 0xFFFF_FFFF,)
+        return tuple(words_of(self._texts[at]))
 
     def count(self) -> int:
         """About how many words the newer version has."""
-        return sum(text.count(" ") + 1 for text in self.texts)
+        if self._prepared is not None:
+            return self._prepared.count
+        return count_words(self._texts)
+
+    @property
+    def walked(self) -> Walked | None:
+        """What was found where the texts are."""
+        return None if self._prepared is None else self._prepared.walked
+
+    def prepared(self, walked: Walked) -> Prepared:
+        """What comparing these versions once more needs of the texts: the words that were asked for until now."""
+        return Prepared(tuple(self._letters_of), self.count(), self.taken_apart, walked)
+
+
+def count_words(texts: Sequence[str]) -> int:
+    """About how many words there are in texts."""
+    return sum(text.count(" ") + 1 for text in texts)
 
 
 @dataclass(slots=True)
@@ -137,9 +183,14 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions, blocks: S
     """What to remember of places: those found again, and one for every new difference."""
     total = sum(map(block_length, blocks)) or 1.0
     found = list(walk.found)
+    taken, made_new = _Taken(len(blocks)), 0
+    for _, span in found:
+        taken.add(span)
     for stretch, moved in _stretches(real, versions):
         within = stretch
-        met = [one for one in found if within.start < one[1].stop and one[1].start < within.stop]
+        if not moved and taken.meets(within):
+            continue  # it lies in a place that has learnt from it
+        met = [one for one in found if within.start < one[1].stop and one[1].start < within.stop] if moved else []
         if met and (not moved or any(span.start <= within.start and within.stop <= span.stop for _, span in met)):
             continue  # it lies in a place that has learnt from it
         if met:  # a list in another order, of which only parts were known
@@ -149,9 +200,32 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions, blocks: S
             )
         if sum(block_length(blocks[at]) for at in within) > MOST_DIFFERING * total:
             continue
-        if versions.affords(within) and (made := new_place(versions.new, within, versions.words)) is not None:
+        if made_new < MOST_PLACES and versions.affords(within) and (made := new_place(versions, within)) is not None:
             found.append(made)
+            taken.add(made[1])
+            made_new += 1
     return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
+
+
+class _Taken:
+    """Which blocks lie in places, so that a stretch is not compared with every one of them."""
+
+    def __init__(self, length: int) -> None:
+        self._blocks, self._between = bytearray(2 * length + 2), bytearray(2 * length + 2)
+
+    def add(self, span: range) -> None:
+        """Take a span. One without blocks lies between two."""
+        if span:
+            self._blocks[2 * span.start + 1 : 2 * span.stop] = b"\1" * (2 * len(span) - 1)
+        else:
+            self._between[2 * span.start] = 1
+
+    def meets(self, span: range) -> bool:
+        """Whether a span has something of those taken in it."""
+        if not span:
+            return self._blocks[2 * span.start] == 1
+        inside = slice(2 * span.start + 1, 2 * span.stop)
+        return 1 in self._blocks[inside] or 1 in self._between[inside]
 
 
 def _stretches(real: Sequence[Hunk], versions: Versions) -> list[tuple[range, bool]]:

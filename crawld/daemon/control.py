@@ -69,6 +69,7 @@ class Steering:
             "verdicts": dict(status.verdicts),
             "troubles": dict(status.troubles),
             "in_flight": status.in_flight,
+            "waiting": status.waiting,
             "idle_slots": status.idle_slots,
             "skipped_slots": status.skipped_slots,
             "bytes": status.bytes,

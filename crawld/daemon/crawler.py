@@ -10,22 +10,27 @@ import contextlib
 import logging
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crawld.content.rules import DigestRule
 from crawld.daemon.audits import Audits
-from crawld.daemon.idle import SlotLog, why_idle
+from crawld.daemon.idle import SlotLog, page_to_ask, why_idle
 from crawld.daemon.listener import Polls
+from crawld.daemon.newcomers import Newcomers
 from crawld.daemon.outages import Outages
 from crawld.daemon.pages import Pages
+from crawld.daemon.pauses import FORBIDDEN_IN_A_ROW, FORBIDDEN_SPACING, PAUSE_SLOTS, SHORTEST_PAUSE, Pauses
 from crawld.daemon.places import Places
 from crawld.daemon.reasons import Reasons
-from crawld.daemon.sender import NOT_NOW, Sender
+from crawld.daemon.sender import Sender
 from crawld.daemon.shares import Share
 from crawld.daemon.slots import Permits
+from crawld.daemon.stall import StallWatch
 from crawld.daemon.status import Status
+from crawld.daemon.trips import Trip
 from crawld.daemon.visits import Visits, log_crawl
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
@@ -41,7 +46,7 @@ from crawld.interfaces import (
     Workers,
 )
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.fetched import FetchFailed, Outcome, Request, Scope, Trouble
+from crawld.model.fetched import Outcome, Request, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
 from crawld.pacer import Departures, Pacer
@@ -53,7 +58,12 @@ MOST_TRIES = 50
 """Pages looked at in one slot before it is given up, where robots.txt forbids each."""
 ROBOTS_WAIT = 1.0
 """Seconds that a page waits while its site's robots.txt is being fetched."""
+MOST_SET_ASIDE = 200
+"""Hosts that may be set aside in one slot because they are not known to answer; each is a pick in vain, once."""
 MOST_IN_FLIGHT = 2000
+"""Requests that are being sent, answered or read at once; what waits for a permit is counted apart."""
+FORGET_PAUSE = 0.1
+"""Seconds between two steps of forgetting hosts."""
 MOST_AT_ONCE = 16
 """Slots served in one turn of the loop where they come faster than it turns."""
 
@@ -88,9 +98,15 @@ class Crawler:
         self._p = p = parts
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
-        self.reasons = reasons = Reasons(p.scheduler, p.gate, p.pages, p.robots, p.store)
+        self._newcomers = Newcomers(p.gate, p.pages, lambda: p.pacer.rate)
+        self._pauses = Pauses(p.gate)
+        self._permits = Permits(p.gate, p.pages, p.pacer, p.clock, self._newcomers)
+        self._permits.shortest = lambda: p.scheduler.chooser.pages.intervals.shortest
+        self.reasons = reasons = Reasons(
+            p.scheduler, p.gate, p.pages, p.robots, p.store, self._newcomers, self._permits.reservations
+        )
         self.slots = SlotLog(lambda now: why_idle(reasons, p.scheduler, p.pages, now))
-        self._permits = Permits(p.gate)
+        self._stall = StallWatch(lambda now: page_to_ask(reasons, p.scheduler, p.pages, now))
         self._places = Places(p.gate)
         self._sender = Sender(
             p.fetcher,
@@ -102,8 +118,11 @@ class Crawler:
             p.clock,
             self.status,
             self._places,
+            self._newcomers,
             Outages(p.scheduler),
             p.pages.asked_on_host,
+            p.pages.on_host,
+            p.workers,
             p.polls,
         )
         self._visits = Visits(
@@ -155,18 +174,20 @@ class Crawler:
         self._wake.set()
 
     def serves_slots(self) -> bool:
-        """Whether the loop has taken its slots: at a rate above 0 the last one is not long ago."""
+        """Whether slots are taken (at a rate above 0 the last one is not long ago) and used where there is a use."""
         spacing = self._p.pacer.spacing
+        if self._stall.stuck:
+            return False
         return math.isinf(spacing) or self._p.clock.monotonic() - self.status.last_slot_at < 3 * spacing + 10.0
 
     async def send(self, request: Request) -> Outcome:
         """Send a request of someone else's with a slot of its own: gate and robots.txt are respected."""
-        verdict = await self._sender.permission(request)
-        if isinstance(verdict, NeedsFetch):
-            return FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE, NOT_NOW)
-        if isinstance(verdict, Disallowed):
-            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-        return await self._sender.send_again(request)
+        return await self._sender.send_alone(request, Trip(request.host, in_slot=False))
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are being sent, answered or read."""
+        return len(self._tasks) - self._sender.waiting_in_slots
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""
@@ -175,6 +196,13 @@ class Crawler:
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
         return sorted(self._p.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
+
+    async def forget_idle_hosts(self) -> None:
+        """Forget hosts without pages that nobody asks for any more, and what their robots.txt said when that is old."""
+        self._p.gate.begin_round()
+        self._p.robots.forget_old(self._p.clock.now())
+        while self._p.gate.forget_idle(self._p.clock.now()):  # noqa: ASYNC110 - slots are served in between
+            await asyncio.sleep(FORGET_PAUSE)
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""
@@ -199,25 +227,50 @@ class Crawler:
         pacer, status, healthy = self._p.pacer, self.status, self._p.store.healthy
         served = 0
         self._places.look(monotonic)
+        self._pauses.resume(now)
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
             self.poll_share.tick()
             self.audit_share.tick()
-            full = len(self._tasks) >= MOST_IN_FLIGHT
+            self._permits.share.tick()
+            self._newcomers.tick()
+            full = self.in_flight >= MOST_IN_FLIGHT
             # What is under way goes on where there is no room for more: it makes room.
-            if not healthy or not (self._permits.grant(now) if full else self._use_slot(now)):
-                status.idle_slots += 1
-                known = Why.TOO_MANY_IN_FLIGHT if full else None
-                self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
-                break
+            if healthy and (self._permits.grant(now) if full else self._use_slot(now)):
+                self._stall.used(monotonic)
+                continue
+            status.idle_slots += 1
+            known = Why.TOO_MANY_IN_FLIGHT if full else None
+            self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
+            self._stall.idle(monotonic, now, self.in_flight)
+            break
         if served:
             self.slots.count(monotonic, served, pacer.skipped)
             status.last_slot_at = monotonic
             status.skipped_slots = pacer.skipped
-            status.in_flight = len(self._tasks)
+            self._count_tasks()
+
+    def _count_tasks(self) -> None:
+        sender = self._sender
+        self.status.in_flight = self.in_flight
+        self.status.waiting = len(self._permits) + sender.waiting_for_robots
 
     def _use_slot(self, now: float) -> bool:
-        return self._permits.grant(now) or self._poll(now) or self._audit(now) or self._crawl_best(now)
+        return (
+            self._permits.grant(now)
+            or self._poll(now)
+            or self._audit(now)
+            or self._grant_beyond(now)
+            or self._crawl_best(now)
+            or self._permits.grant_beyond(now)  # nobody else wants the slot
+        )
+
+    def _grant_beyond(self, now: float) -> bool:
+        share = self._permits.share
+        if not share.ready or not self._permits.grant_beyond(now):
+            return False
+        share.spend()
+        return True
 
     def _poll(self, now: float) -> bool:
         polls = self._p.polls
@@ -261,14 +314,31 @@ class Crawler:
         return True
 
     def _crawl_best(self, now: float) -> bool:
-        for _ in range(MOST_TRIES):
+        """Crawl the page most worth it; where no page of a host known to answer wants the slot, any other."""
+        forbidden: Counter[int] = Counter()  # by host
+        tries = asides = 0
+        spare = False
+        while tries < MOST_TRIES and asides < MOST_SET_ASIDE:
             page_id = self._p.scheduler.pick(now)
             if page_id is None:
-                return False
+                if spare or not self._newcomers.let_in():
+                    return False
+                spare = True
+                continue
             page = self._p.pages[page_id]
+            host = self._p.gate.host(page.host)
+            if not self._newcomers.admits(host, spare=spare):
+                self._p.scheduler.release(page_id)
+                self._newcomers.set_aside(host)
+                asides += 1
+                continue
+            tries += 1
             verdict = self._p.robots.verdict(page.url, now)
             if isinstance(verdict, Disallowed):
                 self._forbid(page, verdict, now)
+                forbidden[host] += 1
+                if forbidden[host] >= FORBIDDEN_IN_A_ROW:
+                    self._pauses.pause(host, now + max(SHORTEST_PAUSE, PAUSE_SLOTS * self._p.pacer.spacing))
                 continue
             if isinstance(verdict, NeedsFetch):
                 under_way = verdict.url in self._sender.robots_under_way
@@ -277,11 +347,14 @@ class Crawler:
                     continue
             self._start(page.host, verdict, self._visits.crawl(page), now)
             return True
+        self._stall.used(self._p.clock.monotonic())  # pages were passed over: that comes to an end
         return False
 
     def _start(self, host: str, verdict: Allowed | NeedsFetch, work: Work, now: float) -> None:
         """Spend the slot on the work, or on robots.txt where that is not known: the work then comes up again."""
-        self._p.gate.acquire(self._p.gate.host(host), now)
+        index = self._p.gate.host(host)
+        self._p.gate.acquire(index, now)
+        self._newcomers.begin(index)
         if isinstance(verdict, NeedsFetch):
             work.close()
             work = self._sender.fetch_robots(verdict.url)
@@ -290,7 +363,10 @@ class Crawler:
         task.add_done_callback(self._finished)
 
     def _forbid(self, page: Page, verdict: Disallowed, now: float) -> None:
-        self._p.scheduler.release(page.id, verdict.until)
+        self._newcomers.judge(self._p.gate.host(page.host), good=verdict.by_rule)
+        # Many forbidden pages of a host are looked at again one by one, not all whenever robots.txt was read again.
+        crowd = self._p.pages.on_host(page.host) if verdict.by_rule else 0
+        self._p.scheduler.release(page.id, max(verdict.until, now + FORBIDDEN_SPACING * crowd))
         if verdict.by_rule and self._p.pages.change_state(page.id, PageState.DISALLOWED):
             crawl = Crawl(page.id, now, Verdict.FAILED, trouble=Trouble.ROBOTS.value, detail=verdict.reason)
             self._p.store.record(Record(crawl, PageState.DISALLOWED))
@@ -299,7 +375,7 @@ class Crawler:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self.status.in_flight = len(self._tasks)
+        self._count_tasks()
         if not task.cancelled() and (error := task.exception()) is not None:
             self.status.faults += 1
             log.error("internal error in a crawl task; please report it", exc_info=error)

@@ -1,9 +1,10 @@
 """The frames of hosts, at hand while the daemon runs: read when first needed, bounded, and kept up with every visit."""
 
+import asyncio
 import logging
 from collections import OrderedDict
 
-from crawld.content.frame import FEWEST_PAGES, MOST_PAGES, HostFrame
+from crawld.content.frame import FEWEST_PAGES, MOST_PAGES, HostFrame, newest_that_fit
 from crawld.daemon.judge import Judgement
 from crawld.daemon.pages import Pages
 from crawld.interfaces import Store
@@ -16,6 +17,10 @@ log = logging.getLogger("crawld.crawl")
 
 MOST_BLOCKS = 400_000
 """Blocks held of all hosts together, about 50 MB; a host dropped is read again from the store."""
+
+
+BLOCKS_AT_ONCE = 4_096
+"""Blocks that are taken into a frame in one go: about a millisecond."""
 
 
 class Frames:
@@ -36,12 +41,24 @@ class Frames:
         if self._pages.on_host(host) < FEWEST_PAGES:
             return None
         frame = self._frames.get(host)
+        if frame is not None:
+            return frame
+        made = await self._made(host)
+        frame = self._frames.get(host)  # another visit may have been quicker
         if frame is None:
-            blocks = await self._store.recent_blocks(host, MOST_PAGES)
-            frame = self._frames.get(host)  # another visit may have been quicker
-        if frame is None:
-            frame = self._frames[host] = HostFrame(host, blocks)
+            frame = self._frames[host] = made
             self._weigh(host, frame)
+        return frame
+
+    async def _made(self, host: str) -> HostFrame:
+        """A frame made from what the store has of the host's pages, a few pages at a time: others want the loop too."""
+        frame, waiting = HostFrame(host), 0
+        for page_id, blocks in newest_that_fit(await self._store.recent_blocks(host, MOST_PAGES)):
+            frame.hold(page_id, blocks)
+            waiting += len(blocks)
+            if waiting >= BLOCKS_AT_ONCE:
+                waiting = 0
+                await asyncio.sleep(0)
         return frame
 
     def visited(self, page: Page, memory: Memory | None, judgement: Judgement, at: float) -> None:

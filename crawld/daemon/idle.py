@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from crawld.daemon.pages import Pages
 from crawld.daemon.reasons import Reasons, delay_of
 from crawld.frontier.politeness import HostGate
+from crawld.model.page import Page
 from crawld.model.slot import format_duration, format_rate
 from crawld.model.why import Why, most_decisive_first
 from crawld.scheduler import Scheduler
@@ -88,6 +89,15 @@ def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -
     if not found:
         return Why.CRAWLING if len(scheduler) else Why.NO_PAGES
     return found.most_common(1)[0][0]
+
+
+def page_to_ask(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -> Page | None:
+    """A page that nothing keeps from being crawled now, of some that are looked at."""
+    for page_id in scheduler.some_waiting(now, PAGES_ASKED):
+        page = pages.get(page_id)
+        if page is not None and not reasons.of(page, now) and scheduler.value_of(page_id, now) > 0:
+            return page
+    return None
 
 
 def bottleneck(scheduler: Scheduler, gate: HostGate, pages: Pages, bandwidth: float) -> str | None:

@@ -1,10 +1,13 @@
 """What an answer says about a page: pure, so that a verdict can be tested without a server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crawld.content.change import Comparison, compare, learn_pair, remember
+from crawld.content.change import Comparison, compare, learn_pair, prepare, remember
 from crawld.content.digest import Reading, read_body, scheme_of
+from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
+from crawld.content.prepared import Prepared
 from crawld.content.rules import DigestRule
 from crawld.content.volatile import awaits_pair, half_proven, times_varied
 from crawld.model.crawl import Digest, Memory, Verdict
@@ -16,6 +19,8 @@ SECOND_LOOKS = frozenset({2, 4, 6, 9, 12, 14})
 """After so many differences in one place a page is fetched twice, to learn whether they are noise,"""
 SECOND_LOOK_STREAKS = frozenset({24, 48, 96, 192, 384})
 """and where that did not help, after so many changes in a row."""
+MOST_LETTERS_IN_PLACE = 2_000
+"""Letters that are taken apart into words on the event loop: each may take two microseconds."""
 PAIR_SECONDS = 2.0
 PAIR_SHARE = 0.05
 """Two fetches are a pair where they lie this close together, or within this share of the time between visits.
@@ -39,6 +44,7 @@ class Judgement:
     frame_lost: tuple[int, ...] = ()  # blocks of the host's frame that the page no longer shows
     frame_gained: tuple[int, ...] = ()
     frame_presumed: bool = False  # other pages have yet to show the same
+    feeds: Sequence[str] | None = None  # that the page links to, where they were looked for when it was read
 
 
 def judge(
@@ -75,13 +81,36 @@ def judge(
         return _new(page_id, at, outcome, reading)
     if frame is not None and (failed := _error_page(memory, reading.digest, frame, at)) is not None:
         return failed
-    return _content(at, outcome, memory, rule, reading, frame)
+    judgement = _content(at, outcome, memory, rule, reading, frame)
+    return judgement if reading.feeds is None else replace(judgement, feeds=reading.feeds)
 
 
 def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -> Reading:
     """Read an answer's body: the part of judging that takes time, and can be done elsewhere."""
     known = memory.digest if memory is not None else None
     return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at)
+
+
+def read_apart(
+    url: str, body: bytes, content_type: str | None, memory: Memory | None, rule: DigestRule, at: float
+) -> Reading:
+    """Read a body in another process: all that judging needs of it comes back, and none of its texts."""
+    reading = read_body(body, content_type, rule, memory.digest if memory is not None else None, at)
+    if memory is not None and comparable(memory, rule):
+        prepared = prepare(memory, reading, rule, at)
+    else:
+        prepared = Prepared(tuple(map(len, reading.texts)), 0, {})
+    feeds = tuple(feed_links(body, url)) if memory is None or memory.digest == GONE_DIGEST else None
+    return Reading(reading.digest, prepared=prepared, feeds=feeds)
+
+
+def is_simple(reading: Reading, memory: Memory | None) -> bool:
+    """Whether a reading with its texts can be compared in a few milliseconds, by what has to be taken apart."""
+    if memory is None:
+        return True
+    known = () if memory.places else set(memory.digest.blocks)
+    letters = (len(text) for block, text in zip(reading.digest.blocks, reading.texts) if block not in known)
+    return sum(letters) <= MOST_LETTERS_IN_PLACE
 
 
 def comparable(memory: Memory, rule: DigestRule) -> bool:
@@ -138,7 +167,9 @@ def _new(page_id: int, at: float, outcome: Fetched, reading: Reading) -> Judgeme
     first = Memory(
         page_id, at, reading.digest, headers.get("etag"), headers.get("last-modified"), headers.get("content-type")
     )
-    return Judgement(Verdict.NEW, PageState.LIVE, memory=first, body=outcome.body, seen=reading.digest)
+    return Judgement(
+        Verdict.NEW, PageState.LIVE, memory=first, body=outcome.body, seen=reading.digest, feeds=reading.feeds
+    )
 
 
 def _error_page(memory: Memory, seen: Digest, frame: HostFrame, at: float) -> Judgement | None:

@@ -103,6 +103,10 @@ class Polls:
         """Send a poll that was chosen, follow it to its end, and record what it brought."""
         try:
             outcome = await send(request)
+            if isinstance(outcome, FetchFailed) and outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after:
+                # It is no failure of the file's: it has a turn at the host that it leads to.
+                self.sources.release(request, self.clock.now() + outcome.retry_after)
+                return
             reading = await self._read(request, outcome)
         except BaseException:
             self.sources.release(request, self.clock.now() + RETRY_SECONDS)
@@ -135,11 +139,6 @@ class Polls:
             self._keep(result.polls[start : start + TAKEN_AT_ONCE])
             await asyncio.sleep(0)
         await self.take_all(result.signals)
-
-    def take_result(self, result: PollResult) -> None:
-        """Record what was decided of a file, at once."""
-        self._keep(result.polls)
-        self.take(result.signals)
 
     async def take_all(self, signals: Sequence[Signal]) -> None:
         """Take any number of signals, some at a time."""

@@ -11,6 +11,8 @@ LONGEST_WAIT = 7 * 86400.0
 GONE_WAIT = 3600.0
 NOT_ASKED = {PageState.DISALLOWED, PageState.GONE}
 """States in which a page is asked seldom or never: it does not help to tell how its host is."""
+ANSWERED = {PageState.LIVE, PageState.GONE}
+"""States of a page that answered when it was last asked."""
 
 
 class Pages:
@@ -20,6 +22,7 @@ class Pages:
         self._pages: dict[int, Page] = {}
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
+        self._answered: Counter[str] = Counter()  # of those on a host
         self._states: dict[int, PageState] = {}
         self._failures: dict[int, int] = {}
 
@@ -40,6 +43,10 @@ class Pages:
         """How many pages of a host are kept fresh."""
         return self._on_host[host]
 
+    def count_hosts(self) -> int:
+        """How many hosts have pages."""
+        return len(self._on_host)
+
     def hosts(self) -> list[str]:
         """Every host that has pages."""
         return list(self._on_host)
@@ -48,11 +55,15 @@ class Pages:
         """How many pages of a host are being asked: neither gone nor forbidden."""
         return self._on_host[host] - self._not_asked[host]
 
+    def answered_on_host(self, host: str) -> bool:
+        """Whether any page of a host answered when it was last asked."""
+        return self._answered[host] > 0
+
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
         if page.id not in self._pages:
             self._on_host[page.host] += 1
-            self._not_asked[page.host] += state in NOT_ASKED
+            self._count_state(page.host, None, state)
         self._pages[page.id] = page
         self._states.setdefault(page.id, state)
         if failures:
@@ -67,9 +78,7 @@ class Pages:
                 self._on_host[page.host] -= 1
                 if not self._on_host[page.host]:
                     del self._on_host[page.host]
-                self._not_asked[page.host] -= state in NOT_ASKED
-                if not self._not_asked[page.host]:
-                    del self._not_asked[page.host]
+                self._count_state(page.host, state, None)
             self._failures.pop(page_id, None)
 
     def change_state(self, page_id: int, state: PageState) -> bool:
@@ -77,9 +86,18 @@ class Pages:
         before, page = self._states.get(page_id), self._pages.get(page_id)
         if page is None or before is state:
             return False
-        self._not_asked[page.host] += (state in NOT_ASKED) - (before in NOT_ASKED)
+        self._count_state(page.host, before, state)
         self._states[page_id] = state
         return True
+
+    def _count_state(self, host: str, before: PageState | None, after: PageState | None) -> None:
+        """Count a page of the host under its new state instead of the old one; None: it is not there."""
+        for states, count in ((NOT_ASKED, self._not_asked), (ANSWERED, self._answered)):
+            change = (after in states) - (before in states)
+            if change:
+                count[host] += change
+                if not count[host]:
+                    del count[host]
 
     def state(self, page_id: int) -> PageState:
         """Where a page stands."""

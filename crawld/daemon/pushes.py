@@ -1,13 +1,18 @@
 """The driver of what is pushed: answers at once, checks keys and asks hubs with slots of their own."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec
 
-from crawld.daemon.listener import Polls, Send
-from crawld.interfaces import Clock, Hubs, Pings, PollResult
+from crawld.daemon.listener import Polls, Send, in_slices
+from crawld.errors import TooCostlyError
+from crawld.interfaces import Clock, Hubs, Pings, PollResult, Workers
 from crawld.model.push import KeyCheck, PushAnswer
+
+P = ParamSpec("P")
+PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
+"""Who pays for reading what is pushed: whoever pushes, all together. No host has such a name."""
 
 
 @dataclass(slots=True)
@@ -18,42 +23,57 @@ class Pushes:
     polls: Polls
     send: Send
     clock: Clock
+    workers: Workers
     hubs: Hubs | None = None  # None where hubs could not reach us
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """`POST /signals`: status and JSON to answer."""
-        return self._take(self.pings.post_signals(body, self.clock.now()))
+        return await self._read(PINGS, self.pings.read_signals, body, self.clock.now())
 
-    def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+    async def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's GET: status and JSON to answer."""
-        return self._take(self.pings.get_indexnow(query, self.clock.now()))
+        return await self._take(self.pings.get_indexnow(query, self.clock.now()))
 
-    def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    async def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's POST: status and JSON to answer."""
-        return self._take(self.pings.post_indexnow(body, self.clock.now()))
+        return await self._read(SUBMISSIONS, self.pings.read_indexnow, body)
 
-    def _take(self, answer: PushAnswer) -> tuple[int, Mapping[str, Any]]:
-        self.polls.take(answer.signals)
+    async def _read(
+        self, payer: str, read: Callable[P, Any], *given: P.args, **named: P.kwargs
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Read a ping in a worker and take it in."""
+        try:
+            ping = await self.workers.run(payer, read, *given, **named)
+        except TooCostlyError as error:
+            return 413, {"error": f"{error}: send it in parts"}
+        return await self._take(await in_slices(self.pings.take(ping, self.clock.now())))
+
+    async def _take(self, answer: PushAnswer) -> tuple[int, Mapping[str, Any]]:
+        await self.polls.take_all(answer.signals)
         if answer.check is not None:
             self._start(self._check(answer.check))
         return answer.status, answer.body
 
     async def _check(self, check: KeyCheck) -> None:
         outcome = await self.send(check.request)
-        self.polls.take(self.pings.key_checked(check, outcome, self.clock.now()))
+        await self.polls.take_all(self.pings.key_checked(check, outcome, self.clock.now()))
 
     def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
         """A hub's question whether we meant it: status and text to answer."""
         return (404, "") if self.hubs is None else self.hubs.confirm(token, query, self.clock.now())
 
-    def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+    async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
         """A hub's delivery: status and text to answer. Names of headers are in lower case."""
         if self.hubs is None:
             return 404, ""
-        status, text, result = self.hubs.deliver(token, body, headers, self.clock.now())
-        if result is not None:
-            self.polls.take_result(result)
+        status, text, delivery = self.hubs.accept(token, body, headers, self.clock.now())
+        if delivery is not None:
+            try:
+                reading = await self.workers.run(delivery.host, delivery.read, self.clock.now())
+            except TooCostlyError as error:
+                return 413, str(error)
+            await self.polls.take_in_slices(await in_slices(self.hubs.take(delivery.url, reading, self.clock.now())))
         return status, text
 
     async def follow(self, result: PollResult) -> None:

@@ -1,10 +1,12 @@
 """Why a page is not crawled just now, from what the daemon holds in memory."""
 
 import math
+from collections.abc import Container
 
 import numpy as np
 
 from crawld.daemon.pages import Pages
+from crawld.daemon.reservations import Reservations
 from crawld.frontier.politeness import HostGate, NotReady
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
 from crawld.model.counting import in_a_row
@@ -15,14 +17,26 @@ from crawld.model.why import Reason, Why
 from crawld.scheduler import Scheduler
 
 Verdict = Allowed | Disallowed | NeedsFetch
+TURN_SKEW = 5.0
+"""Seconds between a turn and the end of a page's wait within which the page waits for its turn."""
 WAITED_FOR = frozenset({NotReady.ASKED_TO_WAIT, NotReady.BACKING_OFF})
 
 
 class Reasons:
     """Looks at the parts that can keep a page from being crawled; each gives at most one reason."""
 
-    def __init__(self, scheduler: Scheduler, gate: HostGate, pages: Pages, robots: Robots, store: Store) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        gate: HostGate,
+        pages: Pages,
+        robots: Robots,
+        store: Store,
+        newcomers: Container[int],
+        reservations: Reservations,
+    ) -> None:
         self._scheduler, self._gate, self._pages, self._robots, self._store = scheduler, gate, pages, robots, store
+        self._newcomers, self._reservations = newcomers, reservations
 
     def of(self, page: Page, now: float) -> list[Reason]:
         """Everything that keeps the page from being crawled now, but for its crawl value; in the table's order."""
@@ -31,11 +45,17 @@ class Reasons:
         verdict = self._robots.verdict(page.url, now)
         found = (
             store_reason(self._store, now),
-            host_reason(self._gate, self._gate.host(page.host), now),
+            self._host_reason(self._gate.host(page.host), now),
             self._robots_reason(page, verdict, now),
             self._page_reason(page, verdict, now),
         )
         return [reason for reason in found if reason is not None]
+
+    def _host_reason(self, host: int, now: float) -> Reason | None:
+        """What keeps the page's host from being asked, or that it waits because it is not known to answer."""
+        if host in self._newcomers and self._gate.earliest[host] <= now:
+            return Reason(Why.HOST_UNPROVEN, now)
+        return host_reason(self._gate, host, now)
 
     def _robots_reason(self, page: Page, verdict: Verdict, now: float) -> Reason | None:
         if isinstance(verdict, Disallowed):
@@ -56,6 +76,8 @@ class Reasons:
         if until <= now or isinstance(verdict, Disallowed):  # a forbidden page waits for robots.txt alone
             return None
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
+        if (turn := self._reservations.of(page.url)) is not None and abs(turn.at - until) < TURN_SKEW:
+            return Reason(Why.TARGET_NOT_READY, until, f", {turn.target},")
         if state is PageState.GONE:
             return Reason(Why.GONE, until)
         if failures < 2 and self._gate.not_ready(self._gate.host(page.host), now) in WAITED_FOR:

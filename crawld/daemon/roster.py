@@ -78,19 +78,21 @@ class Roster:
             return await self._restore(now)
 
     async def _restore(self, now: float) -> int:
+        stored = await self._store.restore()
+        for name in dict.fromkeys(stored.hosts):
+            self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
         for state in await self._store.hosts():
             self._gate.restore(state)
-        stored = await self._store.restore()
         self._put_back(stored, now)
         for host, curve in (await self._store.age_curves()).items():
-            self._scheduler.age_by(self._gate.host(host), curve)
+            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
         self._unindexed = list(self._pages)
         _check_clock(stored, now)
         return len(stored.ids)
 
     def _put_back(self, stored: StoredPages, now: float) -> None:
         """Take pages in as the store knows them."""
-        hosts = {name: self._gate.host(name) for name in set(stored.hosts)}
+        hosts = {name: self._gate.host_of_pages(name) for name in set(stored.hosts)}
         for i, page_id in enumerate(stored.ids.tolist()):
             page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
             self._pages.put(page, stored.states[i], int(stored.failures[i]))
@@ -194,7 +196,7 @@ class Roster:
         self._scheduler.add(
             Arrivals(
                 ids=np.array([page.id for page in new], dtype=np.int64),
-                hosts=np.array([self._gate.host(page.host) for page in new], dtype=np.int64),
+                hosts=np.array([self._gate.host_of_pages(page.host) for page in new], dtype=np.int64),
                 importance=np.array([page.importance for page in new]),
                 last=np.full(len(new), np.nan),
             )

@@ -19,6 +19,7 @@ class Status:
     idle_slots: int = 0
     skipped_slots: int = 0
     in_flight: int = 0
+    waiting: int = 0  # requests that wait for a slot, a host or a robots.txt; they are not in flight
     bytes: int = 0
     last_slot_at: float = 0.0  # monotonic: for the watchdog
     faults: int = 0  # crawls ended by a bug of ours

@@ -21,6 +21,8 @@ DRAIN_SECONDS = 3.0
 TICK_SECONDS = 60.0
 PRUNE_SECONDS = 300.0
 PRUNE_PAUSE = 1.0
+FORGET_SECONDS = 600.0
+"""Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
 
 Service = Callable[[], Awaitable[None]]
 
@@ -87,8 +89,8 @@ class Daemon:
         return True
 
     async def _serve(self) -> None:
-        loops = [self.crawler.run, self._tick, self._prune, self._feed_watchdog, self.store.watch, *self.services]
-        tasks = [asyncio.ensure_future(loop()) for loop in loops]
+        loops = [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
+        tasks = [asyncio.ensure_future(loop()) for loop in (*loops, *self.services)]
         stopping = asyncio.create_task(self._stop.wait())
         self.notifier.send("READY=1", self._status_line())
         self._serving.set()
@@ -163,6 +165,12 @@ class Daemon:
             await asyncio.sleep(PRUNE_SECONDS)
             while await self.store.prune() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
                 await asyncio.sleep(PRUNE_PAUSE)
+
+    async def _forget(self) -> None:
+        """Forget hosts that turned up once: redirects and sitemaps may lead to any number of them."""
+        while True:
+            await asyncio.sleep(FORGET_SECONDS)
+            await self.crawler.forget_idle_hosts()
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd that we live, but only while slots are served and the store takes what we record."""

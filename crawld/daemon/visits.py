@@ -5,8 +5,8 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ParamSpec, TypeVar
 
+from crawld.content.cost import is_cheap
 from crawld.content.digest import Reading, read_again
 from crawld.content.feed_links import feed_links
 from crawld.content.frame import HostFrame
@@ -18,13 +18,16 @@ from crawld.daemon.judge import (
     comparable,
     digested_again,
     is_pair,
+    is_simple,
     judge,
     learn_from_pair,
     read,
+    read_apart,
     wants_second_look,
 )
 from crawld.daemon.pages import Pages
 from crawld.daemon.sender import Sender
+from crawld.daemon.trips import Trip
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
@@ -34,11 +37,9 @@ from crawld.model.url import host_of
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
-P = ParamSpec("P")
-T = TypeVar("T")
 
-SMALL_BODY = 4096
-"""Bytes up to which a body is read in place: whatever they are, they take no longer than some milliseconds."""
+HASHED_IN_PLACE = 1_000_000
+"""Bytes up to which a body is hashed on the event loop: a millisecond or two."""
 DISTRUST_304 = 30 * 86400.0
 FAULT_WAIT = 60.0
 """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
@@ -67,14 +68,14 @@ class Visits:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending = False
+        sending, trip = False, Trip(page.host)
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
             recalled = memory = await self.store.recall(page.id) if seen else None
             at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
-            outcome = await self.sender.follow(request)
+            outcome = await self.sender.follow(request, trip)
             try:
                 reading, memory = await self._read(page, at, outcome, memory)
             except TooCostlyError as error:
@@ -84,8 +85,8 @@ class Visits:
             if memory is not recalled and judgement.memory is None:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
-                judgement = await self._second_look(page, at, reading, judgement)
-                await self._check_honesty(page, request, memory, judgement)
+                judgement = await self._second_look(page, at, reading, judgement, trip)
+                await self._check_honesty(page, request, memory, judgement, trip)
             self.frames.visited(page, memory, judgement, at)
         except BaseException as error:
             if not sending:
@@ -93,6 +94,7 @@ class Visits:
             wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
             self.scheduler.release(page.id, wait)
             raise
+        self.scheduler.charge(page.id, trip.requests)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
@@ -115,25 +117,25 @@ class Visits:
         rule = self.rule_for(page.url)
         if memory is not None and not comparable(memory, rule):
             copy = await self.store.copy(page.id)
-            memory = await self._off_loop(page, copy, digested_again, memory, copy, rule)
+            if copy is None or is_cheap(copy):
+                memory = digested_again(memory, copy, rule)
+            else:
+                memory = await self.workers.run(page.host, digested_again, memory, copy, rule)
         return await self._read_body(page, outcome, memory, rule, at), memory
 
     async def _read_body(
         self, page: Page, outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float
     ) -> Reading:
-        """Read a body, in place where its bytes are those of last time."""
-        known = memory.digest if memory is not None else None
-        if (same := read_again(outcome.body, rule, known)) is not None:
+        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker."""
+        body, known = outcome.body, memory.digest if memory is not None else None
+        if len(body) <= HASHED_IN_PLACE and (same := read_again(body, rule, known)) is not None:
             return same
-        return await self._off_loop(page, outcome.body, read, outcome, memory, rule, at)
-
-    async def _off_loop(
-        self, page: Page, body: bytes | None, work: Callable[P, T], *given: P.args, **named: P.kwargs
-    ) -> T:
-        """Do work on a body in a worker, but for a small one; TooCostlyError where it exceeds a limit."""
-        if body is None or len(body) <= SMALL_BODY:
-            return work(*given, **named)
-        return await self.workers.run(page.host, work, *given, **named)
+        if is_cheap(body):
+            reading = read(outcome, memory, rule, at)
+            if is_simple(reading, memory):
+                return reading
+        content_type = outcome.headers.get("content-type")
+        return await self.workers.run(page.host, read_apart, outcome.url, body, content_type, memory, rule, at)
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
@@ -144,12 +146,14 @@ class Visits:
             return self.frames.at_hand(page.host)
         return await self.frames.read(page.host)
 
-    async def _second_look(self, page: Page, at: float, reading: Reading | None, judgement: Judgement) -> Judgement:
+    async def _second_look(
+        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, trip: Trip
+    ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
         if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host))
+        again = await self.sender.send_again(Request(page.url, page.host), trip)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -159,13 +163,15 @@ class Visits:
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         try:
-            second = await self._read_body(page, again, None, self.rule_for(page.url), second_at)
+            second = await self._read_body(page, again, judgement.memory, self.rule_for(page.url), second_at)
         except TooCostlyError:
             return judgement  # what the second fetch would have told stays unknown
         log.info("second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
-    async def _check_honesty(self, page: Page, request: Request, memory: Memory | None, judgement: Judgement) -> None:
+    async def _check_honesty(
+        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, trip: Trip
+    ) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         if (
             memory is None
@@ -177,7 +183,7 @@ class Visits:
         ):
             return
         conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
-        answer = await self.sender.send_again(conditional)
+        answer = await self.sender.send_again(conditional, trip)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.sender.gate, self.clock.now()
             host = gate.host(page.host)
@@ -212,6 +218,9 @@ class Visits:
             reverted=judgement.reverted,
         )
         wait = self._wait(page, at, outcome, judgement.state, audit=audit)
+        # An answer that brings no page, such as a 403, shows a host that works all the same.
+        answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
+        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -221,7 +230,7 @@ class Visits:
         else:
             self.scheduler.release(page.id, wait)
         if judgement.verdict is Verdict.NEW or back:
-            self._look_for_feeds(outcome)
+            self._look_for_feeds(outcome, judgement)
         self.sender.status.count(crawl)
         log_crawl(page, crawl)
 
@@ -229,6 +238,8 @@ class Visits:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
             return self.pages.after(page.id, state, at, audit=audit)
+        if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
+            return self.clock.now() + outcome.retry_after  # its turn at the host that it leads to
         gate, name = self.sender.gate, host_of(outcome.url)
         host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):
@@ -239,13 +250,14 @@ class Visits:
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
 
-    def _look_for_feeds(self, outcome: Outcome) -> None:
+    def _look_for_feeds(self, outcome: Outcome, judgement: Judgement) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
         Whoever answered names them: a redirect may have led to another host.
         """
         if self.sender.polls is not None and isinstance(outcome, Fetched):
-            self.sender.polls.found_feeds(outcome.url, feed_links(outcome.body, outcome.url), self.clock.now())
+            feeds = judgement.feeds if judgement.feeds is not None else feed_links(outcome.body, outcome.url)
+            self.sender.polls.found_feeds(outcome.url, feeds, self.clock.now())
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

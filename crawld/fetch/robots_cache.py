@@ -1,22 +1,24 @@
 """What each site's robots.txt says, as far as it is known; implements `interfaces.Robots`.
 
 An answer counts as RFC 9309 has it. 2xx: its rules, for at most a day. 4xx, or redirects without end: there are no
-rules. 429, 5xx, no answer or a broken one: everything is forbidden and asked again after a growing wait, for however
-long that lasts (the RFC would let a crawler stop caring after thirty days; a server that never answers is not worth
-guessing for). While the whole host is down the wait stays short: the host's gate says when the next request may leave.
-A good copy goes on being obeyed while the site is out of reach, for up to thirty days.
+rules. 429, 5xx, no answer, a broken one or one that costs too much to read: everything is forbidden and asked again
+after a growing wait, for however long that lasts (the RFC would let a crawler stop caring after thirty days; a server
+that never answers is not worth guessing for). While the whole host is down the wait stays short: the host's gate says
+when the next request may leave. A good copy goes on being obeyed while the site is out of reach, for up to thirty days.
 """
 
-import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from crawld.content.headers import max_age
-from crawld.content.robots import RobotsRules, parse_robots, robots_text
+from crawld.content.robots import read_robots
+from crawld.content.robots_match import RuleMatcher
+from crawld.errors import ParseError
 from crawld.fetch.identity import product_token
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
+from crawld.model.robots import RobotsReading, RobotsState
 from crawld.model.url import origin_of
 
 DAY = 86400.0
@@ -25,130 +27,200 @@ SHORTEST_KEPT = 600.0
 """A Cache-Control below this would spend more slots on robots.txt than on pages."""
 STALE_KEPT = 30 * DAY
 FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0
-MOST_PARSED = 1_000
-MOST_PARSED_CHARACTERS = 10_000_000
-"""Of the rules kept parsed; each character weighs some twenty bytes then."""
+LONGEST_REASON = 200
+"""Characters kept of why a robots.txt is unavailable."""
+BYTES_PER_HOST = 1_500
+"""Kept on average of the robots.txt of a host that has pages, some three times what real files need; with what the gate
+keeps, a host stays below 2 KB. Beyond it the sites asked for least recently are forgotten and asked again."""
+LEAST_BYTES = 16 << 20
+"""That may be kept however few hosts there are."""
+FOREIGN_BYTES = 8 << 20
+"""Kept of hosts without pages, which redirects and sitemaps lead to."""
+SITE_BYTES = 500
+"""What a site weighs beside its rules: its name, its times, its place in the tables."""
+UNPACKED_BYTES = 16 << 20
+"""Of rules kept unpacked. Unpacking takes a millisecond for the largest and some microseconds for most."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """What is known of one robots.txt. Our rules are kept as packed text: parsed, they weigh many times as much."""
+class _Shelf:
+    """Sites in the order of their last use, with what they weigh together."""
 
-    fresh_until: float
-    packed: bytes | None = None  # None: no rules
-    good_until: float = 0.0  # how long the rules may be obeyed while the file is unavailable
-    crawl_delay: float | None = None
-    sitemaps: Sequence[str] = ()
-    failures: int = 0
-    reason: str = ""  # why the last fetch failed
+    def __init__(self) -> None:
+        self.sites: OrderedDict[str, RobotsState] = OrderedDict()
+        self.bytes = 0
+
+    def put(self, state: RobotsState) -> None:
+        self.drop(state.origin)
+        self.sites[state.origin] = state
+        self.bytes += _weight(state)
+
+    def drop(self, origin: str) -> None:
+        if (state := self.sites.pop(origin, None)) is not None:
+            self.bytes -= _weight(state)
+
+    def surplus(self, most: int) -> Sequence[str]:
+        """The sites used least recently whose going brings the weight down to that; the latest stays."""
+        over = self.bytes - most
+        found: list[str] = []
+        for origin, state in self.sites.items():
+            if over <= 0 or len(found) == len(self.sites) - 1:
+                break
+            found.append(origin)
+            over -= _weight(state)
+        return found
 
 
 class RobotsCache:
-    """Verdicts by robots.txt. Holds at most `most_sites` sites, those asked for least recently forgotten first."""
+    """Verdicts by robots.txt. What it holds is bounded by bytes, those asked for least recently forgotten first.
 
-    def __init__(self, user_agent: str, *, most_sites: int = 200_000) -> None:
-        self._token = product_token(user_agent)  # the contact in a user agent could fit somebody else's group
-        self._most_sites = most_sites
-        self._sites: OrderedDict[str, _Site] = OrderedDict()
-        self._parsed: OrderedDict[str, RobotsRules] = OrderedDict()
-        self._parsed_characters = 0
+    Hosts with pages of ours have room of their own, so that others cannot drive them out.
+    """
+
+    def __init__(
+        self,
+        user_agent: str,
+        *,
+        pages_on: Callable[[str], int] = lambda _: 1,  # how many pages a host has, and
+        hosts: Callable[[], int] = lambda: 0,  # how many hosts have pages
+    ) -> None:
+        self.token = product_token(user_agent)  # the contact in a user agent could fit somebody else's group
+        self._pages_on, self._hosts = pages_on, hosts
+        self._own, self._foreign = _Shelf(), _Shelf()
+        self._unpacked: OrderedDict[str, RuleMatcher] = OrderedDict()
+        self._unpacked_bytes = 0
         self._failing: set[str] = set()
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
         origin = origin_of(url)
-        site = self._sites.get(origin)
+        site = self._used(origin)
         # The second bound is for a wall clock that was set back by days.
         if site is None or not site.fresh_until - 2 * LONGEST_KEPT < now < site.fresh_until:
             return NeedsFetch(f"{origin}/robots.txt")
-        self._sites.move_to_end(origin)
         if site.failures and now >= site.good_until:
             return Disallowed(f"robots.txt is unavailable: {site.reason}", site.fresh_until, by_rule=False)
-        if site.packed is None or self._rules(origin, site.packed).allows(url):
-            return Allowed()
-        return Disallowed("forbidden by robots.txt", site.fresh_until)
+        try:
+            allowed = site.rules is None or self._rules(origin, site.rules).allows(url)
+        except ParseError:  # stored by another version, or damaged
+            self._drop(origin)
+            return NeedsFetch(f"{origin}/robots.txt")
+        return Allowed() if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
 
     def has_copy(self, url: str, now: float) -> bool:
         """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
-        site = self._sites.get(origin_of(url))
+        site = self._known(origin_of(url))
         return site is not None and now < site.good_until
 
-    def learn(self, robots_url: str, outcome: Outcome, now: float, *, host_down: bool = False) -> None:
-        """Take over what fetching that robots.txt (redirects followed) brought."""
+    def learn(
+        self,
+        robots_url: str,
+        outcome: Outcome,
+        now: float,
+        *,
+        reading: RobotsReading | None = None,
+        host_down: bool = False,
+    ) -> RobotsState:
+        """Take over what fetching that robots.txt (redirects followed) brought, and return what is now known of it.
+
+        `reading` is what `read_robots` made of a file that came; without it the file is read in place.
+        """
         origin = origin_of(robots_url)
         if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
-            site = self._read(origin, outcome, now)
+            reading = reading or read_robots(outcome.body, robots_url, self.token)
+            state = self._read(origin, outcome, reading, now)
         elif _has_none(outcome):
-            site = _Site(now + LONGEST_KEPT)
+            state = RobotsState(origin, self.token, now + LONGEST_KEPT)
         else:
-            site = self._unreachable(origin, outcome, now, host_down=host_down)
-        self._sites[origin] = site
-        self._sites.move_to_end(origin)
-        (self._failing.add if site.failures else self._failing.discard)(origin)
-        while len(self._sites) > self._most_sites:
-            forgotten, _ = self._sites.popitem(last=False)
-            self._forget_parsed(forgotten)
-            self._failing.discard(forgotten)
+            state = self._unreachable(origin, outcome, now, host_down=host_down)
+        self._keep(state)
+        return state
+
+    def restore(self, states: Iterable[RobotsState]) -> None:
+        """Take over what was remembered, as far as it is for the agent that we are now."""
+        for state in states:
+            if state.agent == self.token:
+                self._keep(state)
+
+    def forget_old(self, now: float) -> None:
+        """Forget what is no longer fresh of hosts without pages."""
+        for origin in [origin for origin, site in self._foreign.sites.items() if site.fresh_until <= now]:
+            self._drop(origin)
+
+    def crawl_delay_of(self, host: str) -> float | None:
+        """The longest Crawl-delay for us that a host asks for, as far as it is known."""
+        sites = (self._known(f"{scheme}://{host}") for scheme in ("http", "https"))
+        delays = [site.crawl_delay for site in sites if site is not None and site.crawl_delay is not None]
+        return max(delays, default=None)
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""
-        sites = ((origin, self._sites[origin]) for origin in self._failing)
+        sites = ((origin, self._known(origin)) for origin in self._failing)
         return [
             RobotsFailure(origin, site.reason, site.failures, site.fresh_until)
             for origin, site in sites
-            if now >= site.good_until
+            if site is not None and now >= site.good_until
         ]
 
-    def crawl_delay(self, url: str) -> float | None:
-        """The Crawl-delay for us at the URL's site, where its robots.txt names one."""
-        site = self._sites.get(origin_of(url))
-        return site.crawl_delay if site else None
+    def _known(self, origin: str) -> RobotsState | None:
+        return self._own.sites.get(origin) or self._foreign.sites.get(origin)
 
-    def sitemaps(self, url: str) -> Sequence[str]:
-        """The Sitemap lines of the robots.txt at the URL's site."""
-        site = self._sites.get(origin_of(url))
-        return site.sitemaps if site else ()
+    def _used(self, origin: str) -> RobotsState | None:
+        for shelf in (self._own, self._foreign):
+            if (site := shelf.sites.get(origin)) is not None:
+                shelf.sites.move_to_end(origin)
+                return site
+        return None
 
-    def _read(self, origin: str, answer: Fetched, now: float) -> _Site:
-        rules = parse_robots(robots_text(answer.body), f"{origin}/robots.txt", self._token)
-        self._keep_parsed(origin, rules)
+    def _read(self, origin: str, answer: Fetched, reading: RobotsReading, now: float) -> RobotsState:
         stated = max_age(answer.headers.get("cache-control"))
         kept = LONGEST_KEPT if stated is None else min(max(stated, SHORTEST_KEPT), LONGEST_KEPT)
-        packed = zlib.compress(rules.text.encode("utf-8", "surrogateescape")) if rules.text else None
-        return _Site(now + kept, packed, now + STALE_KEPT, rules.crawl_delay, rules.sitemaps)
+        return RobotsState(origin, self.token, now + kept, now + STALE_KEPT, reading.rules, reading.crawl_delay)
 
-    def _unreachable(self, origin: str, outcome: Outcome, now: float, *, host_down: bool) -> _Site:
+    def _unreachable(self, origin: str, outcome: Outcome, now: float, *, host_down: bool) -> RobotsState:
         """Keep what was known, and ask again after a wait that doubles with each failure of the file's own."""
-        known = self._sites.get(origin, _Site(0.0))
+        known = self._known(origin) or RobotsState(origin, self.token, 0.0)
         failures = 1 if host_down else known.failures + 1
         wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, 20), LONGEST_WAIT)
         reason = "no answer"
         if isinstance(outcome, FetchFailed):
             wait = min(max(wait, outcome.retry_after or 0.0), LONGEST_KEPT)
-            reason = outcome.detail or outcome.trouble.value
+            reason = (outcome.detail or outcome.trouble.value)[:LONGEST_REASON]
         return replace(known, fresh_until=now + wait, failures=failures, reason=reason)
 
-    def _rules(self, origin: str, packed: bytes) -> RobotsRules:
-        rules = self._parsed.get(origin)
+    def _keep(self, state: RobotsState) -> None:
+        self._drop(state.origin)
+        own = self._pages_on(state.origin.partition("//")[2]) > 0
+        shelf, most = (self._own, self._own_bytes()) if own else (self._foreign, FOREIGN_BYTES)
+        shelf.put(state)
+        if state.failures:
+            self._failing.add(state.origin)
+        for origin in shelf.surplus(most):
+            self._drop(origin)
+
+    def _own_bytes(self) -> int:
+        return max(LEAST_BYTES, BYTES_PER_HOST * self._hosts())
+
+    def _drop(self, origin: str) -> None:
+        self._own.drop(origin)
+        self._foreign.drop(origin)
+        self._failing.discard(origin)
+        if (rules := self._unpacked.pop(origin, None)) is not None:
+            self._unpacked_bytes -= rules.size
+
+    def _rules(self, origin: str, packed: bytes) -> RuleMatcher:
+        rules = self._unpacked.get(origin)
         if rules is None:
-            text = zlib.decompress(packed).decode("utf-8", "surrogateescape")
-            rules = parse_robots(text, f"{origin}/robots.txt", self._token)
-            self._keep_parsed(origin, rules)
-        self._parsed.move_to_end(origin)
+            rules = self._unpacked[origin] = RuleMatcher(packed)
+            self._unpacked_bytes += rules.size
+            while self._unpacked_bytes > UNPACKED_BYTES and len(self._unpacked) > 1:
+                _, forgotten = self._unpacked.popitem(last=False)
+                self._unpacked_bytes -= forgotten.size
+        self._unpacked.move_to_end(origin)
         return rules
 
-    def _keep_parsed(self, origin: str, rules: RobotsRules) -> None:
-        self._forget_parsed(origin)
-        self._parsed[origin] = rules
-        self._parsed_characters += len(rules.text)
-        while len(self._parsed) > MOST_PARSED or (
-            self._parsed_characters > MOST_PARSED_CHARACTERS and len(self._parsed) > 1
-        ):
-            self._forget_parsed(next(iter(self._parsed)))
 
-    def _forget_parsed(self, origin: str) -> None:
-        if (rules := self._parsed.pop(origin, None)) is not None:
-            self._parsed_characters -= len(rules.text)
+def _weight(state: RobotsState) -> int:
+    return SITE_BYTES + len(state.rules or b"") + len(state.reason)
 
 
 def _has_none(outcome: Outcome) -> bool:

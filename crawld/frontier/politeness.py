@@ -6,18 +6,27 @@ many requests are in flight as the host allows. `earliest` moves to an earlier t
 shorter Crawl-delay or a success that ends a back-off, and each such move raises `revision`, so that who has put a
 blocked host aside can rely on it. Every request passes the gate, also those for robots.txt and sitemaps.
 
+Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
+more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
+asked again is kept in a table of fixed size (waits.py): a Retry-After is never forgotten.
+
 A host backs off when several of its URLs fail and none succeeds (evidence.py). Each wait ends with one request, the
 probe: if it fails, the next wait is longer; a success ends the back-off at once. A Retry-After is waited out in full.
 """
 
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from random import Random
 
 import numpy as np
 
 from crawld.frontier.evidence import Evidence, Suspicions
 from crawld.frontier.page_table import Ints
+from crawld.frontier.waits import Waits
 from crawld.model.host import HostState
 from crawld.value.valuation import Floats
 
@@ -41,6 +50,10 @@ class Manners:
     most_late: int = 2  # requests without a place, per host
 
 
+NOBODY = HostState("")
+"""What stands at the index of a host that was forgotten."""
+
+
 class NotReady(StrEnum):
     """Why a host may not be asked now."""
 
@@ -55,6 +68,14 @@ MOST_STEPS = 1000
 """Failed probes after which a back-off has surely reached its longest wait."""
 FAR_SECONDS = 60.0
 """A host that may not be asked for longer than this, its own delay aside, is not waited for by work under way."""
+MOST_FOREIGN = 20_000
+"""Hosts without pages that are remembered whole, some 15 MB; beyond it those asked for least recently are forgotten."""
+FOREIGN_LOOKED_AT = 8
+"""Hosts that are looked at, to find one that may be forgotten, when another comes beyond that number."""
+FORGOTTEN_AT_ONCE = 500
+"""Hosts forgotten in one step, in some milliseconds."""
+FREE_INDEXES = 1_000
+"""Indexes of forgotten hosts that rest before the first is used again: work under way may still name one."""
 USUAL_SECONDS = 1.0
 """How long answers of a host are taken to need before the first has come."""
 
@@ -72,6 +93,13 @@ class HostGate:
         self._backed_off_at: dict[int, float] = {}  # when the wait under way was decided
         self._late: dict[int, int] = {}  # requests in flight that gave up their place
         self._next_start: list[float] = []  # by spacing alone
+        self._foreign: OrderedDict[int, int] = OrderedDict()  # hosts without pages, and the round of their last use
+        self._round = 0
+        self._held: Counter[int] = Counter()
+        self._free: deque[int] = deque()  # indexes of forgotten hosts
+        self._waits = Waits()
+        self.crawl_delay_of: Callable[[str], float | None] = lambda _: None  # as robots.txt has it, of a new host
+        self.on_forget: list[Callable[[int, str], None]] = []  # who must forget a host too, by index and name
         self.revision = 0
         self.ready_at: Floats = np.zeros(0)
         self.earliest: Floats = np.zeros(0)
@@ -80,21 +108,103 @@ class HostGate:
 
     @property
     def size(self) -> int:
-        """How many hosts are known."""
+        """One more than the greatest index of a host; some below it may belong to none."""
         return len(self._states)
 
+    @property
+    def known(self) -> int:
+        """How many hosts are known."""
+        return len(self._index)
+
     def host(self, name: str) -> int:
-        """The index of a host, new or known."""
+        """The index of a host, new or known; it is good as long as the host has pages, or work under way."""
         found = self._index.get(name)
         if found is not None:
+            if found in self._foreign:
+                self._foreign[found] = self._round
+                self._foreign.move_to_end(found)
             return found
-        index = self._index[name] = len(self._states)
-        self._states.append(HostState(name))
+        index = self._index[name] = self._new_index()
+        self._states[index] = state = HostState(name, crawl_delay=self.crawl_delay_of(name))
+        self._next_start[index] = self._waits.until(name)
+        self.delay[index] = self._delay(state)
+        self._update(index)
+        self._foreign[index] = self._round
+        if len(self._foreign) > MOST_FOREIGN:
+            self._make_room()
+        return index
+
+    def host_of_pages(self, name: str) -> int:
+        """The index of a host that has pages of ours: it is kept from now on."""
+        index = self.host(name)
+        self._foreign.pop(index, None)
+        return index
+
+    @contextmanager
+    def held(self, host: int) -> Iterator[None]:
+        """Keep a host meanwhile: somebody waits for it and knows it by its index."""
+        self._held[host] += 1
+        try:
+            yield
+        finally:
+            self._held[host] -= 1
+            if not self._held[host]:
+                del self._held[host]
+
+    def begin_round(self) -> None:
+        """Begin a round of forgetting: hosts that were not asked for in this round and the one before are idle."""
+        self._round += 1
+
+    def forget_idle(self, now: float, most: int = FORGOTTEN_AT_ONCE) -> int:
+        """Forget some of the hosts without pages that are idle, and wait for nothing; how many."""
+        idle: list[int] = []
+        for index, used in self._foreign.items():
+            if used >= self._round - 1 or len(idle) == most:
+                break
+            if self._forgettable(index) and self.earliest[index] <= now:
+                idle.append(index)
+        for index in idle:
+            self._forget(index)
+        return len(idle)
+
+    def _make_room(self) -> None:
+        """Forget the host without pages that was asked for least recently, if not before the time it asked for."""
+        for index in list(islice(self._foreign, FOREIGN_LOOKED_AT)):
+            if self._forgettable(index):
+                self._waits.remember(self.name(index), float(self.earliest[index]))
+                self._forget(index)
+                return
+            self._foreign[index] = self._round
+            self._foreign.move_to_end(index)
+
+    def _forgettable(self, index: int) -> bool:
+        """Whether nothing is under way at a host, and the operator has said nothing of it."""
+        state = self._states[index]
+        under_way = self.in_flight[index] or self._late.get(index) or index in self._held
+        return not (under_way or state.blocked or state.delay is not None)
+
+    def _forget(self, index: int) -> None:
+        name = self.name(index)
+        for forget in self.on_forget:
+            forget(index, name)
+        del self._index[name], self._foreign[index]
+        for table in (self._usual, self._backed_off_at, self._late):
+            table.pop(index, None)
+        self._suspicions.forget(index, wholly=True)
+        self._states[index] = NOBODY
+        self._next_start[index] = self.ready_at[index] = self.earliest[index] = -np.inf
+        self.delay[index] = 0.0
+        self._free.append(index)
+
+    def _new_index(self) -> int:
+        if len(self._free) > FREE_INDEXES:
+            return self._free.popleft()
+        index = len(self._states)
+        self._states.append(NOBODY)
         self._next_start.append(-np.inf)
         self.in_flight.append(0)
         if index == len(self.ready_at):
             self._grow(max(16, 2 * index))
-        self.delay[index] = self._manners.spacing
         return index
 
     def knows(self, name: str) -> bool:
@@ -174,6 +284,18 @@ class HostGate:
         if self.ready(host, now):
             return None
         return NotReady.BUSY if self.in_flight[host] >= self._places(state) else NotReady.SPACING
+
+    def has_answered(self, host: int) -> bool:
+        """Whether the host has ever answered."""
+        return host in self._usual
+
+    def set_aside(self, host: int) -> None:
+        """Make the host not ready until `take_back`, or until anything else happens to it."""
+        self.ready_at[host] = np.inf
+
+    def take_back(self, host: int) -> None:
+        """Make a host that was set aside as ready as it is."""
+        self._update(host)
 
     def remember_answers(self, hosts: Ints) -> None:
         """Take these hosts to have answered before, which a restart would forget."""

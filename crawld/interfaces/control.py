@@ -73,19 +73,19 @@ class Control(Protocol):
 class Inbox(Protocol):
     """What other programs may push: answers are an HTTP status and a body."""
 
-    def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """Pings: a JSON list of URLs that changed."""
 
-    def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+    async def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's GET."""
 
-    def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    async def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's POST."""
 
     def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
         """A WebSub hub asks whether we meant it."""
 
-    def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+    async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
         """A WebSub hub delivers a feed."""
 
 

@@ -90,17 +90,31 @@ class SignalSources(Protocol):
 class Pings(Protocol):
     """Takes what is pushed: bodies in, answers and signals out."""
 
-    def post_signals(self, body: bytes, now: float) -> PushAnswer:
-        """`POST /signals`."""
+    @property
+    def read_signals(self) -> Callable[[bytes, float], Any]:
+        """Reads the body of a `POST /signals` at a time, for `take` alone; can be pickled and run in a worker."""
+
+    @property
+    def read_indexnow(self) -> Callable[[bytes], Any]:
+        """Reads the body of an IndexNow POST, for `take` alone; can be pickled and run in a worker."""
+
+    def take(self, ping: Any, now: float) -> Slices[PushAnswer]:
+        """Take in a ping that was read."""
 
     def get_indexnow(self, query: Mapping[str, str], now: float) -> PushAnswer:
         """IndexNow's GET."""
 
-    def post_indexnow(self, body: bytes, now: float) -> PushAnswer:
-        """IndexNow's POST."""
-
     def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
         """Asking the host for a key brought this: the signals that waited for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A feed that a hub delivered: `read(now)` reads it; it can be pickled and run in a worker."""
+
+    url: str
+    host: str
+    read: Callable[[float], Any]
 
 
 class Hubs(Protocol):
@@ -115,7 +129,10 @@ class Hubs(Protocol):
     def confirm(self, token: str, query: Mapping[str, str], now: float) -> tuple[int, str]:
         """Status and text to answer a hub that asks whether we meant it."""
 
-    def deliver(
+    def accept(
         self, token: str, body: bytes, headers: Mapping[str, str], now: float
-    ) -> tuple[int, str, PollResult | None]:
-        """Status and text to answer a delivery, and what it decided."""
+    ) -> tuple[int, str, Delivery | None]:
+        """Status and text to answer a delivery, and what to read where it is to be taken in."""
+
+    def take(self, url: str, reading: Any, now: float) -> Slices[PollResult]:
+        """Take in what a delivery for the feed at `url` was read as."""

@@ -12,6 +12,7 @@ from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
+from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, Source
 
 Floats = NDArray[np.float64]
@@ -181,7 +182,10 @@ class Store(Protocol):
         """Keep how the copies of these hosts age; None: by plain time."""
 
     async def hosts(self) -> Sequence[HostState]:
-        """What is remembered of every host."""
+        """What is remembered of every host that has pages, and of others of which something still matters."""
+
+    async def robots(self) -> Sequence[RobotsState]:
+        """What is known of each robots.txt of hosts that have pages, the latest last."""
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page."""
@@ -200,6 +204,9 @@ class Store(Protocol):
 
     def record_host(self, host: HostState) -> None:
         """Queue what is now known of a host."""
+
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is now known of a robots.txt."""
 
     def record_frame_change(self, change: FrameChange) -> None:
         """Queue a change of a host's frame; one that began at the same time is overwritten."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawld.model.fetched import Outcome, Request
+from crawld.model.robots import RobotsReading, RobotsState
 
 
 class Clock(Protocol):
@@ -62,7 +63,10 @@ class RobotsFailure:
 
 
 class Robots(Protocol):
-    """What each site's robots.txt says, as far as it is known. Fetching is the driver's business."""
+    """What each site's robots.txt says, as far as it is known. Fetching and reading are the driver's business."""
+
+    token: str
+    """The product token by which a robots.txt names us."""
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
@@ -70,14 +74,23 @@ class Robots(Protocol):
     def has_copy(self, url: str, now: float) -> bool:
         """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
 
-    def learn(self, robots_url: str, outcome: Outcome, now: float, *, host_down: bool = False) -> None:
-        """Take over what fetching that robots.txt (redirects followed) brought; `host_down` if its host backs off."""
+    def learn(
+        self,
+        robots_url: str,
+        outcome: Outcome,
+        now: float,
+        *,
+        reading: RobotsReading | None = None,
+        host_down: bool = False,
+    ) -> RobotsState:
+        """Take over what fetching that robots.txt (redirects followed) brought, and return what is now known of it.
+
+        `reading` is what the file says, where one came; without it the file is read in place. `host_down` if its host
+        backs off.
+        """
+
+    def forget_old(self, now: float) -> None:
+        """Forget what is no longer fresh of hosts without pages."""
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""
-
-    def crawl_delay(self, url: str) -> float | None:
-        """The Crawl-delay for us at the URL's site, where its robots.txt names one."""
-
-    def sitemaps(self, url: str) -> Sequence[str]:
-        """The Sitemap lines of the robots.txt at the URL's site."""

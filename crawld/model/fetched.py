@@ -35,7 +35,8 @@ class Trouble(StrEnum):
     ROBOTS = "robots"  # forbidden by robots.txt
     WRONG_TYPE = "wrong_type"
     ERROR_PAGE = "error_page"  # an error served as a page: the same text at many addresses at once
-    HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked for more than a minute
+    HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked soon
+    OVER_SHARE = "over_share"  # further requests beyond what its site may send before other pages
     TOO_COSTLY = "too_costly"  # reading the answer took more time or memory than one page may have
 
 
@@ -85,7 +86,7 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class FetchFailed:
-    """Trouble, whom it concerns, and when the server asked us to come back (seconds from now)."""
+    """Trouble, whom it concerns, and when to come back (seconds from now): as the server asked, or as planned."""
 
     url: str
     trouble: Trouble

@@ -30,10 +30,12 @@ class Why(StrEnum):
     GONE = "gone"
     HOST_ASKED_TO_WAIT = "host_asked_to_wait"
     HOST_BACKOFF = "host_backoff"
+    TARGET_NOT_READY = "target_not_ready"
     FAILING = "failing"
     MIN_INTERVAL = "min_interval"
     ROBOTS_UNKNOWN = "robots_unknown"
     HOST_BUSY = "host_busy"
+    HOST_UNPROVEN = "host_unproven"
     TOO_MANY_IN_FLIGHT = "too_many_in_flight"
     NOT_WORTH_IT = "not_worth_it"
     NEXT = "next"
@@ -55,10 +57,12 @@ SENTENCES = {
     Why.GONE: "the page is gone (404 or 410){detail}; it is asked again {when}",
     Why.HOST_ASKED_TO_WAIT: "its host asked us to wait (Retry-After){detail}; it may be asked again {when}",
     Why.HOST_BACKOFF: "its host is in back-off{detail}; it may be asked again {when}",
+    Why.TARGET_NOT_READY: "it redirects to a host{detail} that could not be asked; it has a turn there {when}",
     Why.FAILING: "the page itself failed{detail}; it is tried again {when}",
     Why.MIN_INTERVAL: "min_interval{detail} is not over; it may be crawled again {when}",
     Why.ROBOTS_UNKNOWN: "robots.txt of its site is not known yet and is fetched first",
     Why.HOST_BUSY: "its host is busy{detail}",
+    Why.HOST_UNPROVEN: "its host is not known to answer; such hosts share few requests while other pages want them",
     Why.TOO_MANY_IN_FLIGHT: "too many requests are in flight",
     Why.NOT_WORTH_IT: "it is not yet worth it{detail}; it is expected {when}",
     Why.NEXT: "it is about to be crawled: its turn comes with one of the next slots",
@@ -74,18 +78,20 @@ IDLE = {
     Why.GONE: "the pages are gone",
     Why.HOST_ASKED_TO_WAIT: "the hosts asked us to wait (Retry-After)",
     Why.HOST_BACKOFF: "the hosts are in back-off",
+    Why.TARGET_NOT_READY: "the hosts that the pages redirect to cannot be asked",
     Why.FAILING: "the pages fail",
     Why.MIN_INTERVAL: "every page was crawled within min_interval",
     Why.ROBOTS_UNKNOWN: "robots.txt is being fetched",
     Why.HOST_BUSY: "the hosts are busy",
+    Why.HOST_UNPROVEN: "the hosts are not known to answer",
     Why.TOO_MANY_IN_FLIGHT: "too many requests are in flight",
     Why.NOT_WORTH_IT: "no page is worth a crawl yet",
 }
 """Why slots are idle, in words."""
 PASSING = frozenset(
     {
-        Why.ROBOTS_UNAVAILABLE, Why.GONE, Why.HOST_ASKED_TO_WAIT, Why.HOST_BACKOFF, Why.FAILING, Why.MIN_INTERVAL,
-        Why.ROBOTS_UNKNOWN, Why.HOST_BUSY, Why.TOO_MANY_IN_FLIGHT,
+        Why.ROBOTS_UNAVAILABLE, Why.GONE, Why.HOST_ASKED_TO_WAIT, Why.HOST_BACKOFF, Why.TARGET_NOT_READY,
+        Why.FAILING, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.HOST_BUSY, Why.HOST_UNPROVEN, Why.TOO_MANY_IN_FLIGHT,
     }
 )  # fmt: skip
 """Reasons that end by themselves: where several hold, the one that ends last decides."""

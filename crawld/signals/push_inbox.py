@@ -7,7 +7,7 @@ a page are ever asked, so that a stranger's ping costs nothing.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,17 +38,19 @@ class PushInbox:
     _keys: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)  # verdict, and until when it holds
     _pending: dict[KeyCheck, Keys] = field(default_factory=dict)
 
-    def post_signals(self, body: bytes, now: float) -> PushAnswer:
-        """`POST /signals`: every page of ours that is named gets a signal. Reads and takes in, all at once."""
-        return at_once(self.take(read_signals(body, now), now))
+    @property
+    def read_signals(self) -> Callable[[bytes, float], Ping | PushAnswer]:
+        """Reads the body of a `POST /signals`."""
+        return read_signals
+
+    @property
+    def read_indexnow(self) -> Callable[[bytes], Ping | PushAnswer]:
+        """Reads the body of an IndexNow POST."""
+        return read_indexnow
 
     def get_indexnow(self, query: Mapping[str, str], now: float) -> PushAnswer:
         """IndexNow's GET: one URL and its key."""
         return at_once(self.take(read_indexnow_query(query), now))
-
-    def post_indexnow(self, body: bytes, now: float) -> PushAnswer:
-        """IndexNow's POST: many URLs of one host. Reads and takes in, all at once."""
-        return at_once(self.take(read_indexnow(body), now))
 
     def take(self, ping: Ping | PushAnswer, now: float) -> Slices[PushAnswer]:
         """Take in a ping that was read; one that was refused keeps its answer."""

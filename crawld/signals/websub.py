@@ -10,11 +10,10 @@ import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
-from crawld.interfaces import Poll, PollResult, Slices, at_once
+from crawld.interfaces import Delivery, Poll, PollResult, Slices
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
 from crawld.signals.files import File
@@ -27,15 +26,6 @@ RENEW_BEFORE = 86_400.0
 ASK_AGAIN = 86_400.0
 MOST_DELIVERED = 4 * 2**20
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A feed that a hub delivered: `read(now)` reads it; it can be pickled and run in a worker."""
-
-    url: str
-    host: str
-    read: Callable[[float], Reading]
 
 
 class Subscriptions:
@@ -101,15 +91,6 @@ class Subscriptions:
         file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
         self._keep(Poll(file.exported(), polls=0))
         return 200, query["hub.challenge"]
-
-    def deliver(
-        self, token: str, body: bytes, headers: Mapping[str, str], now: float
-    ) -> tuple[int, str, PollResult | None]:
-        """Accept a delivery, read it and take it in, all at once."""
-        status, text, delivery = self.accept(token, body, headers, now)
-        if delivery is None:
-            return status, text, None
-        return status, text, at_once(self.take(delivery.url, delivery.read(now), now))
 
     def accept(
         self, token: str, body: bytes, headers: Mapping[str, str], now: float

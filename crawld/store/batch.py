@@ -9,10 +9,11 @@ from crawld.interfaces import FreshnessPoint, Poll, Record
 from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import PageState
+from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Signal
 from crawld.store.tables import by_source
 
-Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange
+Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState
 Row = Mapping[str, Any]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 SECONDS_PER_DAY = 86_400
@@ -115,6 +116,7 @@ class Batch:
     bodies: list[Body] = field(default_factory=list)
     latest_body: dict[int, int] = field(default_factory=dict)  # of each page, as an index of `bodies`
     hosts: dict[str, HostState] = field(default_factory=dict)
+    robots: dict[str, RobotsState] = field(default_factory=dict)  # by origin
     points: dict[float, FreshnessPoint] = field(default_factory=dict)
     polls: list[Poll] = field(default_factory=list)
     frame_changes: dict[tuple[str, float], FrameChange] = field(default_factory=dict)
@@ -130,6 +132,8 @@ class Batch:
                 self.signals.append(signal_row(item))
             case HostState():
                 self.hosts[item.name] = item
+            case RobotsState():
+                self.robots[item.origin] = item
             case FreshnessPoint():
                 self.points[item.at] = item
             case Poll():

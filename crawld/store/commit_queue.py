@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from crawld.interfaces import Record
+from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal
 from crawld.store.batch import Item
 
@@ -97,5 +98,7 @@ class CommitQueue:
 
 
 def weight(item: Item) -> int:
-    """The bytes of an item's body."""
+    """The bytes of an item's body or rules."""
+    if isinstance(item, RobotsState):
+        return len(item.rules or b"")
     return len(item.body) if isinstance(item, Record) and item.body is not None else 0

@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.chosen import among
+from crawld.store.hosts import forget_hosts
+from crawld.store.robots import forget_old_robots
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000
@@ -44,6 +46,7 @@ class Pruning:
         self._keep = retention
         self._walked = 0  # the last page the walk has seen
         self._first_walk = True
+        self._walked_hosts = 0
         self._grown: dict[int, None] = {}  # pages that may have too many rows, in order
         self._counts: dict[Table, int] | None = None
 
@@ -65,6 +68,7 @@ class Pruning:
         """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""
         cutoff = now - self._keep.days * SECONDS_PER_DAY
         deleted = await self._walk(connection, cutoff) + await self._prune_grown(connection)
+        deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
         deleted += await _thin_freshness(connection, now, cutoff)
@@ -108,6 +112,15 @@ class Pruning:
         for table, rows in deleted.items():
             self._removed(table, rows)
         return sum(deleted.values())
+
+    async def _walk_hosts(self, connection: AsyncConnection, now: float) -> int:
+        """Over the next hosts: those without pages, files and anything to remember go."""
+        last = await connection.scalar(select(func.max(tables.hosts.c.id))) or 0
+        window = (self._walked_hosts, self._walked_hosts + WALKED_AT_ONCE)
+        deleted = await forget_hosts(connection, window, now, ROWS_AT_ONCE)
+        if deleted < ROWS_AT_ONCE:
+            self._walked_hosts = window[1] if window[1] < last else 0
+        return deleted
 
     async def _prune_oldest(
         self, connection: AsyncConnection, table: Table, at: ColumnElement[float], cutoff: float

@@ -30,8 +30,9 @@ from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, Wanted
+from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, Source
-from crawld.store import demand, learning, settings, tables
+from crawld.store import demand, hosts, learning, robots, settings, tables
 from crawld.store.address import check_place, keep_private, parse_address
 from crawld.store.batch import Item, fold
 from crawld.store.bodies import body_rows, decompress
@@ -201,6 +202,10 @@ class SqlStore:
         """Queue what is now known of a host."""
         self._writer.put(host)
 
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is now known of a robots.txt."""
+        self._writer.put(robots)
+
     def record_frame_change(self, change: FrameChange) -> None:
         """Queue a change of a host's frame; one that began at the same time is overwritten."""
         self._writer.put(change)
@@ -273,11 +278,15 @@ class SqlStore:
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:
-        """What is remembered of every host."""
-        fields = [column for column in tables.hosts.columns if column.name != "id"]
+        """What is remembered of every host that has pages, and of others of which something still matters."""
         async with self._reading.connect() as connection:
-            rows = await connection.execute(select(*fields).order_by(tables.hosts.c.id))
-            return [HostState(**row._mapping) for row in rows]
+            return await hosts.read_hosts(connection, self._clock.now())
+
+    @patiently
+    async def robots(self) -> Sequence[RobotsState]:
+        """What is known of each robots.txt of hosts that have pages, the latest last."""
+        async with self._reading.connect() as connection:
+            return await robots.read_robots(connection)
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""

@@ -16,6 +16,7 @@ from crawld.store.batch import Batch, PageChange
 from crawld.store.bodies import compress
 from crawld.store.bulk import run
 from crawld.store.memories import version_row
+from crawld.store.robots import robots_row
 from crawld.store.tables import by_source
 from crawld.store.upserts import (
     adding,
@@ -128,6 +129,8 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
     if batch.hosts:
         rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in batch.hosts.values()]
         await run(connection, put_host(dialect), rows)
+    if batch.robots:
+        await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
     if batch.crawls:
         await run(connection, plain(tables.crawls), batch.crawls)
     if batch.signals:

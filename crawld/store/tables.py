@@ -224,6 +224,21 @@ sources = Table(  # the files that signals are read from
     Index(None, "host"),
 )
 
+robots = Table(  # what is known of each site's robots.txt, of hosts that have pages
+    "robots",
+    metadata,
+    Column("origin", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("agent", Text, nullable=False),  # the product token that the rules are for
+    Column("fresh_until", Double, nullable=False),
+    Column("good_until", Double, nullable=False),
+    Column("rules", LargeBinary),  # packed: crawld.content.robots_pack
+    Column("crawl_delay", Double),
+    _count("failures"),
+    Column("reason", Text, nullable=False),
+    Index(None, "fresh_until"),
+)
+
 frame_changes = Table(  # changes of a host's frame, each one event of the site
     "frame_changes",
     metadata,

@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from crawld.interfaces import Store, StoredDemand
 from crawld.model.crawl import Digest, Memory, Place, Verdict
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
+from crawld.model.robots import RobotsState
 from crawld.model.signal import Source
 from crawld.store import SqlStore
 from crawld.store.reports import Reader
@@ -463,3 +466,27 @@ async def test_hosts_are_remembered_by_name(store: SqlStore) -> None:
     store.record_host(HostState("example.org", failures=2))
     await store.flush()
     assert await store.hosts() == [HostState("example.org", failures=2), HostState("new.example", delay=2.0)]
+
+
+async def test_robots_survive_a_restart(store: SqlStore) -> None:
+    """What is known of robots.txt comes back for hosts that have pages, as it was last recorded."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    ours = RobotsState("https://example.org", "crawld", NOW + 60, NOW + 99, b"\0\xff", 2.5, 3, "status 503 \0\ud800")
+    for state in (replace(ours, failures=1), ours, RobotsState("https://foreign.example", "crawld", NOW + 60)):
+        store.record_robots(state)
+    await store.flush()
+    (found,) = await store.robots()
+    assert found == replace(ours, reason=found.reason)
+    assert found.reason.startswith("status 503")
+
+
+async def test_hosts_that_turned_up_once_are_not_restored(store: SqlStore) -> None:
+    """A start reads hosts with pages, and others only where the operator or a wait still matters."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    later = time.time() + 3600
+    kept = [HostState("blocked.example", blocked=True), HostState("slow.example", delay=3.0)]
+    kept += [HostState("asked.example", asked_until=later, blocked_until=later)]
+    for host in (*kept, HostState("once.example", crawl_delay=5.0, failures=1, blocked_until=NOW)):
+        store.record_host(host)
+    await store.flush()
+    assert {host.name for host in await store.hosts()} == {"example.org", *(host.name for host in kept)}

@@ -7,6 +7,8 @@ import pytest
 
 from crawld.interfaces import Poll, SourceFile
 from crawld.model.crawl import Verdict
+from crawld.model.host import HostState
+from crawld.model.robots import RobotsState
 from crawld.model.signal import Source
 from crawld.store import Retention, SqlStore
 from tests.contract.store_builders import NOW, memory, point, record, rows, signal, wanted
@@ -188,3 +190,30 @@ async def test_source_files_are_kept_and_their_polls_counted(store: SqlStore, st
     assert await rows(store_url, counts) == [("example.org", "sitemap", 2, 1), ("feeds.example", "feed", 1, 0)]
     await store.forget_sources([later.url])
     assert await store.sources() == [feed]
+
+
+async def test_hosts_that_turned_up_once_are_forgotten(store: SqlStore, store_url: str) -> None:
+    """Hosts without pages and files go with their counts, but for what the operator said and waits that last."""
+    for number in range(2_500):
+        store.record_host(HostState(f"once{number}.example", crawl_delay=1.0, asked_until=NOW - 1))
+    for host in (HostState("blocked.example", blocked=True), HostState("asked.example", asked_until=NOW + 1)):
+        store.record_host(host)
+    for name in ("once1.example", "listed.example"):
+        store.record_poll(Poll(SourceFile(f"https://{name}/map.xml", Source.SITEMAP, name, NOW, b"")))
+    await store.flush()
+    await store.forget_sources(["https://once1.example/map.xml"])
+    assert await prune(store) >= 2_500
+    left = {str(name) for (name,) in await rows(store_url, "SELECT name FROM hosts")}
+    assert left == {"example.org", "blocked.example", "asked.example", "listed.example"}
+    store.record_host(HostState("once2.example", delay=1.0))
+    await store.flush()
+    assert "once2.example" in {host.name for host in await store.hosts()}
+
+
+async def test_old_robots_are_forgotten(store: SqlStore, store_url: str) -> None:
+    """What is known of a robots.txt that was not renewed for thirty days goes."""
+    for name, fresh_until in (("old", NOW - 31 * DAY), ("new", NOW - 29 * DAY)):
+        store.record_robots(RobotsState(f"https://{name}.example", "crawld", fresh_until))
+    await store.flush()
+    assert await prune(store) == 1
+    assert await rows(store_url, "SELECT origin FROM robots") == [("https://new.example",)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from crawld import wiring
 from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
+from crawld.model.page import BY_HAND, Wanted
 from crawld.store import Reader
 from tests.behaviours import BEHAVIOURS, answer
 from tests.site import Behaviour, Site
@@ -236,6 +238,47 @@ async def test_a_bad_page_leaves_the_others_their_crawls(tmp_path: Path, kind: s
     assert asked.count("/bad") <= 1
     # A silent page keeps its place for two seconds, here forty slots.
     assert len(asked) >= (90 if "silent" in kind else 120)
+
+
+async def test_redirects_to_a_slow_host_keep_no_places(tmp_path: Path) -> None:
+    """Visits that lead to a host with a long Crawl-delay end at once, are not blamed, and the other pages go on."""
+    async with Site(hosts=3) as site:
+        site.robots[site.host(3).partition(":")[0]] = "User-agent: *\nCrawl-delay: 60\n"
+        slow = [site.url(f"/redirect/{i}?to={site.url(f'/ok/{i}', host=3)}", host=2) for i in range(60)]
+        good = [site.url(f"/ok/{i}") for i in range(10)]
+        async with running(tmp_path, [*slow, *good]) as daemon:
+            await until(lambda: len({seen.target for seen in site.visits() if "redirect" in seen.path}) == 60)
+            status, before = daemon.crawler.status, len(site.visits())
+            served = status.requests + status.idle_slots
+            await until(lambda: status.requests + status.idle_slots >= served + 50)
+            asked = [seen for seen in site.visits()[before:] if seen.host == site.host(1)]
+            assert status.in_flight + status.waiting <= 20
+            assert len(asked) >= 35
+        found = rows(tmp_path, "SELECT DISTINCT trouble FROM crawls WHERE verdict = 'failed'")
+        assert found == [("host_not_ready",)]
+        assert rows(tmp_path, "SELECT count(*) FROM pages WHERE failures > 0") == [(0,)]
+
+
+async def test_silent_hosts_leave_the_others_their_requests(tmp_path: Path) -> None:
+    """Pages on hosts that never answer come to the list, and the known pages are asked nearly as often as before."""
+    async with Site(hosts=102) as site:
+        for host in range(3, 103):
+            site.robots[site.host(host).partition(":")[0]] = BEHAVIOURS["silent"]
+        dead = [site.url("/silent", host=host) for host in range(3, 103)]
+        given: dict[str, object] = {
+            "bandwidth": "10/s",
+            "fetch": {"timeout": 60, "first_byte_timeout": 20, "connect_timeout": 10},
+            "max_interval": 3600,
+        }
+        good = [site.url(f"/ok/{i}", host=1 + i % 2) for i in range(10)]
+        async with running(tmp_path, good, **given) as daemon:
+            await until(lambda: len(site.visits()) >= 14)
+            await daemon.roster.adopt([Wanted(url) for url in dead], origin=BY_HAND, now=time.time(), complete=False)
+            status, before = daemon.crawler.status, len(site.visits())
+            served = status.requests + status.idle_slots
+            await until(lambda: status.requests + status.idle_slots >= served + 80)
+            asked = [seen for seen in site.visits()[before:] if seen.host in {site.host(1), site.host(2)}]
+    assert len(asked) >= 50
 
 
 async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.watcher import Known
 from crawld.signals.websub import Subscriptions
 from tests.behaviours import answer
+from tests.in_place import InPlace
 from tests.integration.signal_daemon import DAY, SignalDaemon
 from tests.site import Site
 
@@ -41,7 +42,7 @@ def pushes(daemon: SignalDaemon) -> Pushes:
     secrets = iter(["secret"])
     callback = "https://crawld.example.org/websub"
     hubs = Subscriptions(daemon.listener, callback, lambda: next(secrets), daemon.store.record_poll)
-    return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, hubs)
+    return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, InPlace(), hubs)
 
 
 async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ async def test_a_ping_reaches_scheduler_and_store(site: Site, tmp_path: Path) ->
     """A posted URL raises its page's count of pings at once and is recorded."""
     daemon = SignalDaemon(site, tmp_path / "c.db")
     await daemon.start()
-    status, body = pushes(daemon).post_signals(json.dumps([site.url("/ok/2"), site.url("/nowhere")]).encode())
+    status, body = await pushes(daemon).post_signals(json.dumps([site.url("/ok/2"), site.url("/nowhere")]).encode())
     assert (status, body["signals"], body["unknown"]) == (200, 1, 1)
     assert daemon.signals("/ok/2") == (0, 0, 1, 0)
     await daemon.store.flush()
@@ -81,12 +82,12 @@ async def test_indexnow_counts_after_the_host_served_the_key(site: Site, tmp_pat
     daemon = SignalDaemon(site, tmp_path / "c.db")
     await daemon.start()
     door = pushes(daemon)
-    assert door.get_indexnow({"url": site.url("/ok/1"), "key": KEY})[0] == 202
+    assert (await door.get_indexnow({"url": site.url("/ok/1"), "key": KEY}))[0] == 202
     async with asyncio.timeout(20):
         while daemon.signals("/ok/1") != (0, 0, 1, 0):
             await asyncio.sleep(0.01)
     body = {"host": site.host(), "key": KEY, "urlList": [site.url("/ok/3")]}
-    assert door.post_indexnow(json.dumps(body).encode()) == (200, {"signals": 1, "stale": 0, "unknown": 0})
+    assert await door.post_indexnow(json.dumps(body).encode()) == (200, {"signals": 1, "stale": 0, "unknown": 0})
     assert len(site.visits(f"/{KEY}.txt")) == 1
     await door.close()
     await daemon.stop()
@@ -111,7 +112,7 @@ async def test_a_hub_is_asked_confirms_and_delivers(site: Site, tmp_path: Path) 
     assert door.confirm(token, query) == (200, "c")
     body = (feed % f'<entry><link href="{site.url("/ok/4")}"/></entry>').encode()
     signed = {"x-hub-signature": "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()}
-    assert door.deliver(token, body, signed) == (202, "")
+    assert await door.deliver(token, body, signed) == (202, "")
     assert daemon.signals("/ok/4") == (0, 0, 0, 1)
     await daemon.stop()
 
@@ -126,6 +127,6 @@ async def test_without_a_public_address_there_are_no_hubs(site: Site, tmp_path: 
     site.pages["/feed"] = answer(f'<feed><link rel="hub" href="{site.url("/hub")}"/></feed>')
     daemon.polls.found_feeds(site.url("/ok/1"), [site.url("/feed")], daemon.clock.now())
     assert list((await daemon.poll()).hubs) == [site.url("/hub")]
-    assert (door.confirm("x", {})[0], door.deliver("x", b"", {})[0]) == (404, 404)
+    assert (door.confirm("x", {})[0], (await door.deliver("x", b"", {}))[0]) == (404, 404)
     assert not site.visits("/hub")
     await daemon.stop()

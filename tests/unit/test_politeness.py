@@ -1,12 +1,16 @@
 """The host gate: spacing, requests in flight, back-off and what survives a restart."""
 
+import gc
+import tracemalloc
 from random import Random
 
 import numpy as np
 import pytest
 
-from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence
-from crawld.frontier.politeness import HostGate, Manners, NotReady
+from crawld.frontier import evidence as evidence_module
+from crawld.frontier import politeness
+from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
+from crawld.frontier.politeness import FREE_INDEXES, HostGate, Manners, NotReady
 from crawld.model.host import HostState
 
 
@@ -314,3 +318,137 @@ def test_many_hosts_keep_their_own_state() -> None:
     assert gate.host("h17") == hosts[17]
     assert gate.name(hosts[999]) == "h999"
     assert np.sum(gate.ready_at[:1000] <= 5.0) == 999
+
+
+# -- hosts without pages --------------------------------------------------------------------------------------------
+
+
+def seen_once(gate: HostGate, name: str, now: float, **evidence: float) -> int:
+    """A host that is asked once and answers."""
+    host = gate.host(name)
+    gate.acquire(host, now)
+    gate.finish(host, now, Evidence(f"https://{name}/", now, well=True, **evidence))  # type: ignore[arg-type]
+    return host
+
+
+def forget(gate: HostGate, now: float) -> int:
+    """A round of forgetting; how many hosts were forgotten."""
+    gate.begin_round()
+    total = 0
+    while forgotten := gate.forget_idle(now):
+        total += forgotten
+    return total
+
+
+def test_hosts_without_pages_are_forgotten_when_idle() -> None:
+    """A host nobody asks for any more leaves nothing, its index serves others, and hosts with pages stay."""
+    gate = HostGate()
+    own = gate.host_of_pages("own.example")
+    for number in range(2 * FREE_INDEXES):
+        seen_once(gate, f"h{number}.example", 0.0)
+    assert (forget(gate, 100.0), forget(gate, 100.0)) == (0, 2 * FREE_INDEXES)
+    assert (gate.known, gate.host("own.example")) == (1, own)
+    assert not gate.knows("h1.example")
+    size = gate.size
+    for number in range(FREE_INDEXES - 1):
+        host = seen_once(gate, f"i{number}.example", 200.0)
+        assert (gate.name(host), gate.in_flight[host]) == (f"i{number}.example", 0)
+    assert gate.size == size
+
+
+def test_what_matters_of_hosts_without_pages_is_kept() -> None:
+    """Blocked, slowed down, in back-off, asked to wait or under way: such hosts are kept as long as that lasts."""
+    gate = HostGate(Manners(spacing=0.0, jitter=0.0))
+    blocked, delayed, failing, asked, busy, late = (gate.host(name) for name in "abcdef")
+    gate.block(blocked)
+    gate.set_delay(delayed, 5.0)
+    fail(gate, failing, 0.0, enough=1)
+    ask(gate, asked, 0.0, "u", well=True, retry_after=3600.0)
+    gate.acquire(busy, 0.0)
+    gate.acquire(late, 0.0)
+    assert gate.give_up_place(late, 100.0)
+    for _ in range(3):
+        forget(gate, 5.0)
+    assert gate.known == 6
+    gate.finish(busy, 5.0)
+    gate.finish(late, 5.0, late=True)
+    with gate.held(busy):
+        for _ in range(3):
+            forget(gate, 3599.0)
+        assert [name for name in "abcdef" if gate.knows(name)] == ["a", "b", "d", "e"]
+    for _ in range(3):
+        forget(gate, 3599.0)
+    assert [name for name in "abcdef" if gate.knows(name)] == ["a", "b", "d"]
+    gate.unblock(blocked)
+    gate.set_delay(delayed, None)
+    for _ in range(3):
+        forget(gate, 3601.0)
+    assert gate.known == 0
+
+
+def test_a_host_in_use_is_not_idle() -> None:
+    """A host without pages that is asked for now and then stays."""
+    gate = HostGate()
+    for round_ in range(5):
+        seen_once(gate, "often.example", 100.0 * round_)
+        forget(gate, 100.0 * round_ + 50.0)
+    assert gate.knows("often.example")
+
+
+def test_no_flood_of_hosts_makes_the_gate_forget_a_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound the hosts asked for least recently are forgotten, but not when they may be asked again."""
+    monkeypatch.setattr(politeness, "MOST_FOREIGN", 500)
+    gate = HostGate()
+    own = gate.host_of_pages("own.example")
+    busy = gate.host("busy.example")
+    gate.acquire(busy, 0.0)
+    seen_once(gate, "asked.example", 0.0, retry_after=86_000.0)
+    for number in range(3 * 500):
+        if gate.ready(gate.host(f"h{number}.example"), number):  # a few share the place of one that waits
+            seen_once(gate, f"h{number}.example", number)
+    assert gate.known <= 502
+    assert not gate.knows("asked.example")
+    assert not gate.ready(gate.host("asked.example"), 85_999.0)
+    assert gate.ready(gate.host("asked.example"), 86_000.0)
+    assert (gate.host("own.example"), gate.host("busy.example")) == (own, busy)
+    gate.finish(busy, 2.0)
+
+
+def test_a_host_that_comes_back_is_asked_as_its_robots_txt_says() -> None:
+    """The Crawl-delay of a host that was forgotten counts again from its first request on."""
+    gate = HostGate()
+    gate.crawl_delay_of = {"slow.example": 10.0}.get
+    slow, quick = gate.host("slow.example"), gate.host("quick.example")
+    assert (gate.delay[slow], gate.delay[quick]) == (10.0, 1.0)
+
+
+def test_memory_of_hosts_seen_once_is_given_back() -> None:
+    """Tens of thousands of hosts seen once, in rounds, leave the gate as large as the first round did."""
+    gate, sizes = HostGate(), []
+    tracemalloc.start()
+    for round_ in range(6):
+        for number in range(5_000):
+            host = gate.host(f"h{number}.r{round_}.example")
+            gate.acquire(host, 1e4 * round_)
+            well = bool(number % 3)
+            gate.finish(host, 1e4 * round_, Evidence(f"https://{'x' * 500}{number}/", 1e4 * round_, well, enough=1))
+        for _ in range(2):
+            forget(gate, 1e4 * round_ + 5e3)
+        assert gate.known == 0
+        gc.collect()
+        sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert sizes[-1] < sizes[1] + 100_000, sizes
+    assert sizes[-1] < 5_000 * 600
+
+
+def test_bad_urls_are_bounded_over_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many hosts have bad pages, only so many URLs are remembered, and none of them as text."""
+    monkeypatch.setattr(evidence_module, "MOST_KNOWN_BAD_IN_ALL", 50)
+    suspicions = Suspicions()
+    for host in range(100):
+        suspicions.convicts(host, Evidence(f"{'x' * 5000}{host}", 1.0, well=False), 1.0)
+        suspicions.acquit(host, "good", 2.0, outage=False)
+    known = suspicions._known_bad
+    assert sorted(known) == list(range(50, 100))
+    assert not any(isinstance(url, str) for bad in known.values() for url in bad)

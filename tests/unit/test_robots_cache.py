@@ -1,14 +1,22 @@
 """What is known of robots.txt, and for how long."""
 
+import gc
+import tracemalloc
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawld.content.robots import read_robots
+from crawld.fetch import robots_cache
 from crawld.fetch.robots_cache import DAY, FIRST_WAIT, LONGEST_WAIT, SHORTEST_KEPT, STALE_KEPT, RobotsCache
+from crawld.frontier.evidence import Evidence
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Scope, Trouble
+from crawld.model.robots import RobotsReading
 
 PAGE = "https://example.org/secret/page"
 ROBOTS = "https://example.org/robots.txt"
@@ -54,7 +62,6 @@ def test_rules_are_obeyed_for_a_day() -> None:
     assert cache.verdict(PAGE, NOW) == Disallowed("forbidden by robots.txt", NOW + DAY)
     assert cache.verdict("https://example.org/open", NOW + DAY - 1) == Allowed()
     assert cache.verdict(PAGE, NOW + DAY) == NeedsFetch(ROBOTS)
-    assert (cache.crawl_delay(PAGE), cache.sitemaps(PAGE)) == (3.0, ("https://example.org/map.xml",))
 
 
 def test_sites_differ_by_scheme_and_port() -> None:
@@ -62,7 +69,6 @@ def test_sites_differ_by_scheme_and_port() -> None:
     cache = learnt(file())
     assert isinstance(cache.verdict("http://example.org/secret/page", NOW), NeedsFetch)
     assert isinstance(cache.verdict("https://example.org:8443/", NOW), NeedsFetch)
-    assert (cache.crawl_delay("http://example.org/"), cache.sitemaps("http://example.org/")) == (None, ())
 
 
 @pytest.mark.parametrize(("stated", "kept"), [("3600", 3600), ("1", SHORTEST_KEPT), ("999999999", DAY)])
@@ -99,6 +105,7 @@ def test_no_file_means_no_rules(outcome: Outcome) -> None:
         status(500),
         status(503),
         status(429),
+        FetchFailed(ROBOTS, Trouble.TOO_COSTLY, Scope.PAGE, "too slow", status=200),
         *(FetchFailed(ROBOTS, trouble, Scope.HOST) for trouble in (Trouble.TIMEOUT, Trouble.DNS, Trouble.PROTOCOL)),
     ],
 )
@@ -163,26 +170,6 @@ def test_success_forgets_failures() -> None:
     assert cache.verdict("https://example.org/open", NOW) == Allowed()
 
 
-def test_memory_is_bounded() -> None:
-    """Beyond its bound the cache forgets the sites asked for least recently."""
-    cache = RobotsCache("crawld", most_sites=2)
-    for site in "ab":
-        cache.learn(f"https://{site}.org/robots.txt", file(), NOW)
-    cache.verdict("https://a.org/", NOW)
-    cache.learn("https://c.org/robots.txt", file(), NOW)
-    known = [site for site in "abc" if not isinstance(cache.verdict(f"https://{site}.org/", NOW), NeedsFetch)]
-    assert known == ["a", "c"]
-
-
-def test_rules_survive_being_packed() -> None:
-    """A site whose parsed rules were dropped is judged as before."""
-    cache = RobotsCache("crawld")
-    for number in range(1_500):
-        cache.learn(f"https://s{number}.org/robots.txt", file(), NOW)
-    assert isinstance(cache.verdict("https://s0.org/secret/", NOW), Disallowed)
-    assert cache.verdict("https://s0.org/open", NOW) == Allowed()
-
-
 def test_a_clock_set_back() -> None:
     """A wall clock set back by days does not keep a file for longer."""
     assert learnt(file()).verdict(PAGE, NOW - 10 * DAY) == NeedsFetch(ROBOTS)
@@ -214,3 +201,109 @@ def test_sites_without_robots_txt_are_listed_until_a_fetch_succeeds() -> None:
     cache.learn(ROBOTS, status(503), NOW)
     assert cache.unavailable(NOW) == []
     assert len(cache.unavailable(NOW + STALE_KEPT)) == 1
+
+
+# -- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def known(cache: RobotsCache, *names: str) -> list[str]:
+    """Which of these hosts' robots.txt are known."""
+    return [name for name in names if not isinstance(cache.verdict(f"https://{name}/", NOW), NeedsFetch)]
+
+
+def learn(cache: RobotsCache, name: str, reading: RobotsReading | None = None) -> None:
+    """Let a host's robots.txt be known."""
+    cache.learn(f"https://{name}/robots.txt", file(), NOW, reading=reading)
+
+
+def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its bytes the cache forgets the sites asked for least recently; more hosts of ours have more room."""
+    monkeypatch.setattr(robots_cache, "LEAST_BYTES", 2 * 700)
+    for hosts, kept in ((0, ["a", "c"]), (2, ["a", "b", "c"])):
+        cache = RobotsCache("crawld", hosts=lambda hosts=hosts: hosts)  # type: ignore[misc]
+        learn(cache, "a")
+        learn(cache, "b")
+        cache.verdict("https://a/", NOW)
+        learn(cache, "c")
+        assert known(cache, "a", "b", "c") == kept
+
+
+def test_one_large_file_takes_the_room_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is what sites weigh, not how many they are; the latest is kept whatever it weighs."""
+    monkeypatch.setattr(robots_cache, "LEAST_BYTES", 10_000)
+    cache, large = RobotsCache("crawld"), RobotsReading(None, (), bytes(20_000))
+    for number in range(10):
+        learn(cache, f"h{number}")
+    learn(cache, "large", large)
+    assert not known(cache, *(f"h{number}" for number in range(10)))
+    cache.learn("https://large/robots.txt", Fetched(ROBOTS, 404), NOW)
+    assert known(cache, "large") == ["large"]
+
+
+def test_hosts_without_pages_cannot_drive_out_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts that redirects lead to share a small room of their own, and go when their file is no longer fresh."""
+    monkeypatch.setattr(robots_cache, "FOREIGN_BYTES", 5_000)
+    cache = RobotsCache("crawld", pages_on=lambda host: int(host == "ours"))
+    learn(cache, "ours")
+    for number in range(100):
+        learn(cache, f"h{number}")
+    assert known(cache, "ours", "h0", "h99") == ["ours", "h99"]
+    cache.forget_old(NOW + DAY - 1)
+    assert known(cache, "h99") == ["h99"]
+    cache.forget_old(NOW + DAY)
+    assert known(cache, "ours", "h99") == ["ours"]
+
+
+def test_rules_that_are_not_at_hand_are_unpacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site whose unpacked rules were dropped is judged as before, and so few stay unpacked as there is room for."""
+    monkeypatch.setattr(robots_cache, "UNPACKED_BYTES", 20_000)
+    cache = RobotsCache("crawld")
+    for number in range(100):
+        learn(cache, f"s{number}")
+    for _ in range(2):
+        assert all(isinstance(cache.verdict(f"https://s{n}/secret/", NOW), Disallowed) for n in range(100))
+        assert all(cache.verdict(f"https://s{n}/open", NOW) == Allowed() for n in range(100))
+    assert 0 < len(cache._unpacked) < 30
+
+
+def test_a_host_costs_less_than_two_kilobytes() -> None:
+    """The gate and the cache together keep a host with rules of the usual size in less than 2 KB."""
+    hosts = 5_000
+    lines = "".join(f"Disallow: /some/where/{number:x}/*?sort={number}\n" for number in range(40))
+    reading = read_robots(f"User-agent: *\nCrawl-delay: 2\n{lines}".encode(), ROBOTS, "crawld")
+    gate = HostGate()
+    tracemalloc.start()
+    cache = RobotsCache("crawld", hosts=lambda: hosts)
+    for number in range(hosts):
+        name = f"www.host-{number}.example.org"
+        host = gate.host_of_pages(name)
+        gate.acquire(host, NOW)
+        gate.finish(host, NOW, Evidence(f"https://{name}/", NOW, well=True))
+        own = RobotsReading(2.0, (), bytes(bytearray(reading.rules or b"")))  # each host has bytes of its own
+        learn(cache, name, own)
+        gate.set_crawl_delay(host, 2.0)
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(known(cache, *(f"www.host-{number}.example.org" for number in range(hosts)))) == hosts
+    assert used < 2_000 * hosts, f"{used / hosts:.0f} bytes a host"
+
+
+def test_what_was_remembered_is_taken_over() -> None:
+    """Rules, waits and failures survive a restart; what was for another agent, or is damaged, is asked for again."""
+    cache = RobotsCache("crawld/1.0")
+    state = cache.learn(ROBOTS, file(), NOW)
+    failed = cache.learn("https://down/robots.txt", status(503), NOW)
+    again = RobotsCache("crawld/2.0")
+    again.restore([state, failed])
+    assert (
+        again.verdict(PAGE, NOW + 1) == cache.verdict(PAGE, NOW + 1) == Disallowed("forbidden by robots.txt", NOW + DAY)
+    )
+    assert again.verdict("https://example.org/open", NOW + 1) == Allowed()
+    assert again.unavailable(NOW) == cache.unavailable(NOW)
+    assert again.crawl_delay_of("example.org") == 3.0
+    other, damaged = RobotsCache("walker/1.0"), RobotsCache("crawld/2.0")
+    other.restore([state])
+    damaged.restore([replace(state, rules=b"no rules")])
+    for cache in (other, damaged):
+        assert cache.verdict(PAGE, NOW + 1) == NeedsFetch(ROBOTS)

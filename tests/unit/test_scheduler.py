@@ -163,3 +163,22 @@ def test_some_waiting_pages_are_those_that_could_be_asked() -> None:
     assert made.some_waiting(70.0, 2) == [0, 3]
     assert made.pick(30.0) == 3
     assert made.some_waiting(30.0, 10) == [0, 1, 2]
+
+
+def test_a_visit_of_several_requests_is_worth_less() -> None:
+    """Its page is valued per request, estimates or not, and regains its value when visits cost one request again."""
+    made = scheduler(2, last=0.0)
+    before = made.value_of(101, 5.0)
+    for _ in range(20):
+        made.charge(101, 4)
+    assert made.value_of(101, 5.0) == pytest.approx(before / 4, rel=0.01)
+    assert made.pick(5.0) == 100
+    standing = made.standing(101)
+    assert standing is not None
+    assert standing.importance == 2.0
+    made.reweight([101], np.array([4.0]))
+    assert made.value_of(101, 5.0) == pytest.approx(before / 2, rel=0.01)
+    for _ in range(20):
+        made.charge(101, 1)
+    assert made.cost_of(101) == 1.0
+    assert made.value_of(101, 5.0) == pytest.approx(2 * before)

@@ -33,9 +33,19 @@ def inbox(delay: float = 0.0) -> PushInbox:
     return PushInbox(Known(pages, lambda page_id: math.nan if page_id == 5 else NOW - HOUR, delay))
 
 
+def posted_signals(box: PushInbox, body: bytes, now: float) -> PushAnswer:
+    """Post a ping: read it and take it in."""
+    return at_once(box.take(box.read_signals(body, now), now))
+
+
+def posted_indexnow(box: PushInbox, body: bytes, now: float) -> PushAnswer:
+    """Post an IndexNow submission: read it and take it in."""
+    return at_once(box.take(box.read_indexnow(body), now))
+
+
 def post(body: Any, box: PushInbox | None = None) -> PushAnswer:
     """Post a ping."""
-    return (box or inbox()).post_signals(json.dumps(body).encode(), NOW)
+    return posted_signals((box or inbox()), json.dumps(body).encode(), NOW)
 
 
 def test_a_ping_signals_the_pages_it_names() -> None:
@@ -75,7 +85,7 @@ def test_pings_follow_the_rules_of_signals() -> None:
 )
 def test_a_bad_ping_is_refused_in_a_sentence(body: bytes, status: int, words: str) -> None:
     """The answer says what was wrong and where."""
-    answer = inbox().post_signals(body, NOW)
+    answer = posted_signals(inbox(), body, NOW)
     assert (answer.status, answer.signals or []) == (status, [])
     assert words in json.dumps(dict(answer.body))
 
@@ -89,7 +99,7 @@ def test_one_bad_item_does_not_spoil_the_others() -> None:
 
 def indexnow(box: PushInbox, urls: list[str], **extra: Any) -> PushAnswer:
     """Post as IndexNow's plug-ins do."""
-    return box.post_indexnow(json.dumps({"host": "a.org", "key": KEY, "urlList": urls, **extra}).encode(), NOW)
+    return posted_indexnow(box, json.dumps({"host": "a.org", "key": KEY, "urlList": urls, **extra}).encode(), NOW)
 
 
 def test_indexnow_counts_once_the_host_vouches_for_the_key() -> None:
@@ -154,7 +164,7 @@ def test_a_strangers_ping_causes_no_request() -> None:
 def test_indexnow_is_checked_as_its_protocol_says(given: dict[str, Any], status: int) -> None:
     """Malformed pings are 400, URLs of another host or folder 422."""
     body = {"host": "a.org", "key": KEY, "urlList": ["https://a.org/1"]} | given
-    assert inbox().post_indexnow(json.dumps(body).encode(), NOW).status == status
+    assert posted_indexnow(inbox(), json.dumps(body).encode(), NOW).status == status
 
 
 def test_indexnow_needs_its_parameters() -> None:
@@ -163,11 +173,11 @@ def test_indexnow_needs_its_parameters() -> None:
     answers = [
         box.get_indexnow({"url": "https://a.org/1"}, NOW),
         box.get_indexnow({"url": "nonsense", "key": KEY}, NOW),
-        box.post_indexnow(b"[]", NOW),
-        box.post_indexnow(b"{", NOW),
+        posted_indexnow(box, b"[]", NOW),
+        posted_indexnow(box, b"{", NOW),
     ]
     assert [answer.status for answer in answers] == [400] * 4
-    assert box.post_indexnow(b" " * (MOST_BYTES + 1), NOW).status == 413
+    assert posted_indexnow(box, b" " * (MOST_BYTES + 1), NOW).status == 413
     assert all(answer.body["error"] for answer in answers)
 
 
@@ -186,7 +196,7 @@ def test_whatever_is_posted_is_answered(given_value: Any) -> None:
     """No body raises; every answer has a status and a body for JSON."""
     box = inbox()
     body = json.dumps(given_value).encode()
-    for answer in (box.post_signals(body, NOW), box.post_indexnow(body, NOW)):
+    for answer in (posted_signals(box, body, NOW), posted_indexnow(box, body, NOW)):
         assert answer.status in {200, 202, 400, 403, 413, 422, 429}
         assert json.dumps(dict(answer.body))
 
@@ -228,5 +238,5 @@ def test_a_large_ping_is_taken_in_slices() -> None:
 
 def test_json_that_unfolds_is_refused_before_it_is_parsed() -> None:
     """A ping of megabytes of tiny values is refused by their number; one that is not UTF-8 by name."""
-    assert "values" in inbox().post_signals(b"[" + b"[]," * 1_000_000 + b"0]", NOW).body["error"]
-    assert "UTF-8" in inbox().post_indexnow('{"host": "a.org"}'.encode("utf-16"), NOW).body["error"]
+    assert "values" in posted_signals(inbox(), b"[" + b"[]," * 1_000_000 + b"0]", NOW).body["error"]
+    assert "UTF-8" in posted_indexnow(inbox(), '{"host": "a.org"}'.encode("utf-16"), NOW).body["error"]

@@ -3,9 +3,11 @@
 import hashlib
 import hmac
 import pickle
+from collections.abc import Mapping
+from functools import partial
 from itertools import count
 
-from crawld.interfaces import Hubs, Poll, at_once
+from crawld.interfaces import Hubs, Poll, PollResult, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
@@ -102,17 +104,27 @@ def test_only_what_we_asked_for_is_confirmed() -> None:
     assert desk.until() == 0
 
 
+def delivered(
+    subscriptions: Hubs, token: str, body: bytes, headers: Mapping[str, str], now: float
+) -> tuple[int, str, PollResult | None]:
+    """Accept a delivery, read it and take it in."""
+    status, text, delivery = subscriptions.accept(token, body, headers, now)
+    if delivery is None:
+        return status, text, None
+    return status, text, at_once(subscriptions.take(delivery.url, delivery.read(now), now))
+
+
 def test_a_signed_delivery_signals_its_pages_once() -> None:
     """What the hub delivers counts at once, and neither a second delivery nor the next poll tells it again."""
     desk = Desk()
     token = desk.confirmed()
     body = feed(1, 2)
-    status, _, result = desk.subscriptions.deliver(token, body, signature(body), NOW + 1)
+    status, _, result = delivered(desk.subscriptions, token, body, signature(body), NOW + 1)
     assert status == 202
     assert result is not None
     assert [(s.page_id, s.source) for s in result.signals] == [(2, Source.WEBSUB)]
     assert [poll.polls for poll in result.polls] == [0]
-    again = desk.subscriptions.deliver(token, body, signature(body, "sha512"), NOW + 2)[2]
+    again = delivered(desk.subscriptions, token, body, signature(body, "sha512"), NOW + 2)[2]
     assert again is not None
     assert not again.signals
     assert desk.poll(NOW + HOUR, 1, 2, 3) == [3]
@@ -125,14 +137,14 @@ def test_a_forger_gets_nothing() -> None:
     body = feed(1, 2)
     forged = ("", "md5=00", "sha256=é", signature(body, secret="guess")["x-hub-signature"])
     for headers in ({}, *({"x-hub-signature": value} for value in forged)):
-        assert desk.subscriptions.deliver(token, body, headers, NOW + 1) == (202, "", None)
+        assert delivered(desk.subscriptions, token, body, headers, NOW + 1) == (202, "", None)
 
 
 def test_deliveries_end_with_the_lease() -> None:
     """Without a subscription, or after its end, the hub is told to stop; a flood is refused."""
     desk = Desk()
     token = desk.confirmed("60")
-    deliver = desk.subscriptions.deliver
+    deliver = partial(delivered, desk.subscriptions)
     assert deliver("0" * 32, b"", {}, NOW)[0] == 410
     assert deliver(token, b"", {}, NOW + 61)[0] == 410
     assert deliver(token, b" " * (MOST_DELIVERED + 1), {}, NOW + 1)[0] == 413
@@ -147,7 +159,7 @@ def test_a_plain_hub_gets_no_secret() -> None:
     desk = Desk("http://hub.org/")
     assert "hub.secret" not in dict(desk.subscribe().form)
     desk = Desk("http://hub.org/")
-    result = desk.subscriptions.deliver(desk.confirmed(), feed(4), {}, NOW + 1)[2]
+    result = delivered(desk.subscriptions, desk.confirmed(), feed(4), {}, NOW + 1)[2]
     assert result is not None
     assert [signal.page_id for signal in result.signals] == [4]
 
@@ -175,7 +187,7 @@ def test_a_restart_keeps_subscriptions() -> None:
     again.listener.schedule.add(restored(desk.kept[-1].file))
     body = feed(3)
     subscriptions: Hubs = again.subscriptions
-    result = subscriptions.deliver(token, body, signature(body), NOW + 1)[2]
+    result = delivered(subscriptions, token, body, signature(body), NOW + 1)[2]
     assert result is not None
     assert [signal.page_id for signal in result.signals] == [3]
 
@@ -187,7 +199,7 @@ def test_signatures_follow_the_protocol() -> None:
     for name in ("sha1", "sha256", "sha384", "sha512"):
         assert name in hashlib.algorithms_guaranteed
         body = feed(1)
-        assert desk.subscriptions.deliver(token, body, signature(body, name), NOW + 1)[2] is not None
+        assert delivered(desk.subscriptions, token, body, signature(body, name), NOW + 1)[2] is not None
 
 
 def test_a_delivery_is_read_where_it_can_be_stopped() -> None:

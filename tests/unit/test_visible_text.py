@@ -144,3 +144,10 @@ def test_preformatted_blocks_keep_their_lines() -> None:
     page = b"<p>x  y</p><pre>def f():\n    return 17 views\n</pre>"
     assert visible_blocks(page, HTML, MAIN) == ["x y", "def f():\n    return 17 views"]
     assert visible_blocks(page, HTML, DigestRule(ignore_text=[r"\d+ views"])) == ["x y", "def f():\n    return "]
+
+
+def test_white_space_of_a_long_block_is_evened_out() -> None:
+    """A block of many stretches is the same text as one word after another."""
+    words = [f"word{number}" for number in range(60_000)]
+    page = "<p>" + " \n\u00a0\t".join(words)
+    assert visible_blocks(page.encode(), HTML, MAIN) == [" ".join(words)]

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,6 +21,8 @@ from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.host import HostState
 from crawld.model.page import Page
+from crawld.model.robots import RobotsState
+from crawld.model.url import host_of
 from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Arrivals, Scheduler
@@ -76,7 +78,7 @@ class VirtualClock:
 
 def well(request: Request) -> Outcome:
     """A page that never changes; there is no robots.txt."""
-    return Fetched(request.url, 404 if request.url == ROBOTS else 200, b"<p>text</p>", duration=0.05)
+    return Fetched(request.url, 404 if request.url.endswith("/robots.txt") else 200, b"<p>text</p>", duration=0.05)
 
 
 def status(code: int, retry_after: float | None = None) -> Answer:
@@ -134,6 +136,8 @@ class _Memory:
     """A store that keeps what the crawler reads back."""
 
     healthy: bool = True
+    trouble: str | None = None
+    trouble_since: float | None = None
     hosts: dict[str, HostState] = field(default_factory=dict)
     memories: dict[int, Memory] = field(default_factory=dict)
     to_fail: int = 0  # so many of the next recalls
@@ -150,6 +154,9 @@ class _Memory:
         if record.memory is not None:
             self.memories[record.crawl.page_id] = record.memory
 
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is known of a robots.txt: nobody asks for it here."""
+
     def record_host(self, host: HostState) -> None:
         self.hosts[host.name] = host
 
@@ -160,25 +167,28 @@ def page_url(number: int) -> str:
 
 
 class Crawling:
-    """The daemon's crawler at work on one host of the virtual web."""
+    """The daemon's crawler at work on one host of the virtual web, or on the URLs given."""
 
-    def __init__(self, web: Web, pages: int, *, rate: float = 2.0, per_host: int = 1, shortest: float = 1.0) -> None:
+    def __init__(
+        self,
+        web: Web,
+        pages: int | Sequence[str],
+        *,
+        rate: float = 2.0,
+        per_host: int = 1,
+        shortest: float = 1.0,
+        spacing: float | None = None,
+    ) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
-        self.gate = HostGate(Manners(spacing=1 / rate, per_host=per_host), random.Random(1))
+        self.robots = RobotsCache("crawld", pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
+        urls = [page_url(number) for number in range(pages)] if isinstance(pages, int) else pages
+        manners = Manners(spacing=1 / rate if spacing is None else spacing, per_host=per_host, max_delay=60.0)
+        self.gate = HostGate(manners, random.Random(1))
         intervals = Intervals(shortest=shortest)
         chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
         self.scheduler = Scheduler(chooser, most_shape=1.0)
-        for number in range(pages):
-            self.pages.put(Page(number, page_url(number), HOST, 1.0))
-        self.scheduler.add(
-            Arrivals(
-                ids=np.arange(pages),
-                hosts=np.full(pages, self.gate.host(HOST)),
-                importance=np.ones(pages),
-                last=np.full(pages, np.nan),
-            )
-        )
+        self.add(urls)
         parts = Parts(
             scheduler=self.scheduler,
             gate=self.gate,
@@ -186,7 +196,7 @@ class Crawling:
             pages=self.pages,
             store=cast("Store", self.store),
             fetcher=web,
-            robots=RobotsCache("crawld"),
+            robots=self.robots,
             clock=self.clock,
             rule_for=lambda _: DigestRule(),
             rng=random.Random(2),
@@ -194,6 +204,20 @@ class Crawling:
             audit_share=0.0,
         )
         self.crawler = Crawler(parts)
+
+    def add(self, urls: Sequence[str]) -> None:
+        """Take further pages in."""
+        first, many = len(self.pages), len(urls)
+        for number, url in enumerate(urls, first):
+            self.pages.put(Page(number, url, host_of(url), 1.0))
+        self.scheduler.add(
+            Arrivals(
+                ids=np.arange(first, first + many),
+                hosts=np.array([self.gate.host_of_pages(host_of(url)) for url in urls]),
+                importance=np.ones(many),
+                last=np.full(many, np.nan),
+            )
+        )
 
     async def __aenter__(self) -> "Crawling":
         self._task = asyncio.create_task(self.crawler.run())

@@ -1,0 +1,84 @@
+"""What one visit, poll or robots.txt fetch needs beyond its first request, and whom that is charged to."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import StrEnum
+
+CREDIT_PER_TRIP = 1.25
+"""Further requests that each first request entitles a site to: a redirect every time, and now and then a robots.txt."""
+MOST_CREDIT = 4.0
+"""Further requests that a site may save up, and has at first: two redirects to hosts with a robots.txt each."""
+MOST_ORIGINS = 50_000
+"""Sites whose credit is remembered; the one longest unused is forgotten, which gives it its first credit again."""
+
+
+class Cause(StrEnum):
+    """Why a further request may not be sent."""
+
+    HOST = "its host may not be asked now"
+    SHARE = "its site has used up its share of further requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A further request that is not waited for; `at` is when to try again, inf where nobody can say."""
+
+    cause: Cause
+    at: float
+
+
+@dataclass(slots=True)
+class Trip:
+    """One visit, poll or robots.txt fetch under way.
+
+    `origin` is the host that it is charged to: that of the page, not of its redirects. `reserved` is the host that it
+    has a turn at, because it was refused there before. `in_slot` says whether it began with a slot of the crawler's,
+    `further` whether it is part of another trip.
+    """
+
+    origin: str
+    reserved: str | None = None
+    in_slot: bool = True
+    further: bool = False
+    requests: int = 0
+    refusal: Refusal | None = None
+
+
+class Credits:
+    """How many further requests each origin may send before other pages; who is not listed has the most."""
+
+    def __init__(self) -> None:
+        self._balance: OrderedDict[str, float] = OrderedDict()
+
+    def earn(self, origin: str) -> None:
+        """The origin has sent a first request."""
+        balance = self._balance.get(origin)
+        if balance is None:
+            return
+        if balance + CREDIT_PER_TRIP >= MOST_CREDIT:
+            del self._balance[origin]
+        else:
+            self._balance[origin] = balance + CREDIT_PER_TRIP
+            self._balance.move_to_end(origin)
+
+    def spend(self, origin: str) -> bool:
+        """Pay for a further request; False where the credit does not suffice."""
+        balance = self._balance.get(origin, MOST_CREDIT)
+        if balance < 1.0:
+            return False
+        self._balance[origin] = balance - 1.0
+        self._balance.move_to_end(origin)
+        if len(self._balance) > MOST_ORIGINS:
+            self._balance.popitem(last=False)
+        return True
+
+    def refund(self, origin: str) -> None:
+        """A further request that was paid for is not sent."""
+        balance = self._balance.get(origin)
+        if balance is not None:
+            self._balance[origin] = min(balance + 1.0, MOST_CREDIT)
+
+
+def site_of(host: str) -> str:
+    """What a host has in common with its `www.` namesake: redirects between the two are within one site."""
+    return host.removeprefix("www.")

@@ -1,0 +1,60 @@
+"""Hosts without pages, which redirects lead to, under the real crawler in virtual time."""
+
+import asyncio
+from itertools import count
+
+from crawld.fetch.robots_cache import DAY
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
+from crawld.model.url import host_of
+from tests.unit.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
+
+PAGES = 100
+numbers = count()
+
+
+def elsewhere(request: Request) -> Outcome:
+    """Our own pages lead to ever other hosts: some answer, some are dead, some ask us to wait or to be slow."""
+    if request.url == ROBOTS:
+        return Fetched(request.url, 404, duration=0.01)
+    host = host_of(request.url)
+    if host == HOST:
+        return Redirected(request.url, 302, f"https://f{next(numbers)}.example/", duration=0.01)
+    kind = int(host[1:].partition(".")[0]) % 4
+    if request.url.endswith("/robots.txt"):
+        body = b"User-agent: *\nDisallow: /x\nCrawl-delay: 5\n" if kind == 1 else b""
+        return Fetched(request.url, 200, body, duration=0.01)
+    if kind == 2:
+        return FetchFailed(request.url, Trouble.REFUSED, Scope.HOST, "connection refused", duration=0.01)
+    if kind == 3:
+        return FetchFailed(request.url, Trouble.STATUS, Scope.HOST, "status 429", 429, 3600.0, 0.01)
+    return Fetched(request.url, 200, b"<p>text</p>", duration=0.01)
+
+
+def test_hosts_seen_once_leave_nothing() -> None:
+    """After many hosts were seen once everything that is kept by host is as large as it was before."""
+
+    async def course() -> None:
+        web = Web(everywhere=elsewhere)
+        async with Crawling(web, PAGES, rate=20.0, per_host=20) as crawling:
+            await asyncio.sleep(60.0)
+            seen = len({host_of(url) for _, url in web.asked})
+            assert crawling.gate.known == seen > 100
+            crawling.crawler.change_bandwidth(0.0)
+            for _ in range(3):
+                await asyncio.sleep(DAY / 3)
+                await crawling.crawler.forget_idle_hosts()
+            sender = crawling.crawler._sender
+            assert not sender.robots_under_way
+            assert len(sender.outages._host_of) <= PAGES
+            assert sum(map(len, sender.outages._waiting.values())) <= PAGES
+        assert crawling.gate.known == 1
+        assert crawling.gate.size == seen
+        suspicions = crawling.gate._suspicions
+        assert {*suspicions._well_at, *suspicions._failed, *suspicions._known_bad} <= {crawling.gate.host(HOST)}
+        assert len(crawling.gate._usual) == 1
+        assert not crawling.gate._backed_off_at
+        assert (len(crawling.robots._own.sites), len(crawling.robots._foreign.sites)) == (1, 0)
+        assert not crawling.robots._failing
+        assert page_url(0) in {url for _, url in web.asked}
+
+    in_virtual_time(course())

@@ -161,11 +161,14 @@ class Sweep:
 
     def place(self, changed: list[int], now: float) -> None:
         """Let pages sleep that stay below the level up to the horizon, and watch the others."""
-        if len(changed) <= SINGLY and self._valuation.quick:
-            for row in changed:
+        quick = self._valuation.quick
+        rows = np.array(changed, dtype=np.int64)
+        if len(rows) > SINGLY or not quick:
+            rows = self._rest_early(self._set_aside(rows))
+        if len(rows) <= SINGLY and quick:
+            for row in rows.tolist():
                 self._place_one(row, now)
             return
-        rows = self._rest_early(self._set_aside(np.array(changed, dtype=np.int64)))
         if len(rows):
             self.evaluations += len(rows)
             chart = draw(self._valuation, self._pages, rows, now, self.horizon)
@@ -180,7 +183,7 @@ class Sweep:
         """What `place` does, for one page."""
         pages, horizon, level = self._pages, self.horizon, self.level
         page = pages.table[row].tolist()
-        mu, alpha, _, kappa, gamma, last, boost, not_before, due = page
+        mu, alpha, shape, kappa, gamma, last, boost, not_before, due = page
         if not_before > horizon:
             self.until[row], self.ceiling[row] = min(not_before, FOREVER), 0.0
             return
@@ -192,6 +195,11 @@ class Sweep:
                 until = last + sqrt(ceiling / half) * (1 - 1e-12) if half > 0 else FOREVER
                 until = max(until - 1e-15 * abs(until), horizon)
                 self.until[row], self.ceiling[row] = min(until, due, FOREVER), ceiling
+                return
+        else:
+            high = self._valuation.ceiling_of(max(horizon - last, 0.0), boost, (mu, alpha, shape, kappa, gamma))
+            if high < level:
+                self.until[row], self.ceiling[row] = horizon, high
                 return
         chart = draw_one(self._valuation, page, now)
         self.evaluations += 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import exp, expm1, fsum, log1p, sqrt
+from math import ceil, exp, expm1, fsum, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +97,28 @@ def expected_page(
         curvature += fall * alpha * (density - drift)
         bound += fall * alpha * (unrest + alpha * (2.368 + drift))
     return value, slope, curvature, bound
+
+
+def expected_ceiling(tau: float, boost: float, posterior: tuple[float, float], kappa: float, gamma: float) -> float:
+    """What E[V] cannot exceed: at each point V is at most 1/Δ, x²/2α, and what it would be without drift.
+
+    ψ ≤ y/α, because signals only shorten a cycle, and ψ ≤ ⌈y/κ⌉/γ, because so many signals end it.
+    """
+    shape, mean = posterior
+    false = exp(-kappa)
+    true = gamma * (1 - false)
+    total = 0.0
+    for factor, weight in page_points(shape):
+        alpha = mean * factor
+        x = alpha * tau + boost
+        most, early = 1 / (alpha + true), 0.5 * x * x / alpha
+        most = min(most, early)
+        if x < 20 * kappa:
+            count = ceil(x / kappa)
+            driven = (gamma / true * (1 - false**count) - count * exp(-x)) / gamma if true > 0 else most
+            most = min(most, driven)
+        total += weight * most
+    return total * (1 + 1e-9) + 1e-12 / gamma
 
 
 def blind_pages(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_]:

@@ -4,7 +4,15 @@ from math import exp, expm1, inf
 
 import numpy as np
 
-from crawld.value.expected import Measure, blind_jet, blind_page, blind_pages, blind_value, expected_page
+from crawld.value.expected import (
+    Measure,
+    blind_jet,
+    blind_page,
+    blind_pages,
+    blind_value,
+    expected_ceiling,
+    expected_page,
+)
 from crawld.value.greedy_base import Greedy, Penalty, Rows, change_rate
 from crawld.value.objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.value.scalar import measure_page
@@ -27,6 +35,13 @@ class GreedyNcis(Greedy):
     def view_page(self, boost: float, page: Page) -> tuple[float, Page]:
         """The scalar twin of `view`."""
         return boost, page
+
+    def ceiling_of(self, tau: float, boost: float, page: Page) -> float:
+        """A bound for pages of learnt α with signals, whose value takes nine times as long as another's."""
+        boost, (mu, alpha, shape, kappa, gamma) = self.view_page(boost, page)
+        if not (shape < inf and alpha > 0 and gamma > 0 and 0 < kappa < inf and boost < inf):
+            return inf
+        return mu * expected_ceiling(tau, boost, (shape, alpha), kappa, gamma)
 
     def jet_of(self, tau: float, boost: float, page: Page) -> tuple[float, float, float, float]:
         """Value and motion of one page, in plain floats."""
@@ -136,6 +151,10 @@ class GreedyCisPlus(GreedyNcis):
             return Valuation.jet_of(self, tau, boost, page)
         family = GreedyCis() if precision > HIGH_PRECISION and margin > 0 else GreedyBlind()
         return family.jet_of(tau, boost, page)
+
+    def ceiling_of(self, tau: float, boost: float, page: Page) -> float:  # noqa: ARG002 - there is none
+        """None: which family a page belongs to would have to be decided first."""
+        return inf
 
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:
         """The total change rate, which is the larger of the two families'."""

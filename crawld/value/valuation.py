@@ -72,6 +72,10 @@ class Valuation(ABC):
         value, slope, curvature, bound = (float(row[0]) for row in jet)
         return value, slope, curvature, bound
 
+    def ceiling_of(self, tau: float, boost: float, page: Page) -> float:  # noqa: ARG002 - others need them
+        """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
+        return np.inf
+
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
         """A rate r for which the value is at most μrτ²/2 before the first signal; inf where there is none."""
         return alpha + np.inf

@@ -64,3 +64,15 @@ def test_before_the_first_signal_a_value_grows_at_most_with_the_square_of_time(v
     rate = valuation.early_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma)
     value = valuation.value(tau, np.zeros_like(boost), beliefs)
     assert (value <= 0.5 * beliefs.mu * rate * tau**2 * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
+def test_no_value_exceeds_its_cheap_ceiling(valuation: Valuation) -> None:
+    """Also where it says something, which for learnt pages with signals it mostly does."""
+    tau, boost, beliefs = population(1500)
+    columns = (beliefs.mu, beliefs.alpha, beliefs.shape, beliefs.kappa, beliefs.gamma)
+    pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in columns), strict=True)
+    ceiling = np.array([valuation.ceiling_of(page[0], page[1], page[2:]) for page in pages])
+    assert (valuation.value(tau, boost, beliefs) <= ceiling).all()
+    if type(valuation) is GreedyNcis:
+        assert 0.2 < np.mean(ceiling < np.inf) < 0.6

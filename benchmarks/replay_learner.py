@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.replay import Floats, Ints, Site
-from crawld.scheduler.estimator import Prior
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.priors import cautious
-from crawld.scheduler.tutor import Tutor
-from crawld.scheduler.valuation import Beliefs
+from crawld.learning.estimator import Prior
+from crawld.learning.host_priors import cautious
+from crawld.learning.online_learner import OnlineLearner
+from crawld.value.greedy import GreedyNcis
+from crawld.value.valuation import Beliefs
 
 MOST_ROWS = 200
 DAY = 86400.0
@@ -39,7 +39,7 @@ class Learnt:
         """`visit` is the first guess of the days between changes, as the daemon takes it from its bandwidth."""
         self._importance = importance
         self._sources = int(signals)
-        self._tutor = Tutor(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), self._sources)
+        self._tutor = OnlineLearner(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), self._sources)
         self._birth = site.birth * DAY
         self._shape, self._rate, self._most_shape, self._kappa, self._gamma = np.full((5, site.pages), np.nan)
         self._rows, self._heard = np.zeros((2, site.pages), np.int64)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.replay import Floats, Ints, Moments, Policy, RoundRobin, Site
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.valuation import Beliefs
 from crawld.sim.population import Population, run_key
 from crawld.sim.world import World, draw_world
+from crawld.value.greedy import GreedyNcis
+from crawld.value.valuation import Beliefs
 
 
 @dataclass(frozen=True)

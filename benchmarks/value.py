@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.valuation import Beliefs
-from crawld.scheduler.value import crawl_value, expected_value
+from crawld.value.greedy import GreedyNcis
+from crawld.value.valuation import Beliefs
+from crawld.value.value import crawl_value, expected_value
 
 Floats = NDArray[np.float64]
 

@@ -40,18 +40,18 @@ from crawld.errors import ConfigError, CrawldError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
 from crawld.interfaces import Copies, Floats, PollResult, Reload
+from crawld.learning.estimator import Prior
 from crawld.model.age_curve import AgeCurve
 from crawld.model.counting import many
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.estimate import Estimate
 from crawld.model.url import identity
-from crawld.scheduler import policies
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.estimator import Prior
-from crawld.scheduler.pacer import Pacer
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scheduler import Scheduler
+from crawld.pacer import Pacer
+from crawld.policies import policies
+from crawld.scheduler import Scheduler
 from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
 from crawld.signals.push_inbox import PushInbox

@@ -14,10 +14,10 @@ from crawld.cli.remote import CONFIG, DATABASE
 from crawld.config import load
 from crawld.errors import CrawldError
 from crawld.interfaces import Gone
+from crawld.learning.freshness import SKEW
 from crawld.model.moment import format_date, format_moment
 from crawld.model.page import PageState
 from crawld.model.url import normalise_given
-from crawld.scheduler.freshness import SKEW
 from crawld.store.reports import Reader, StoredBody
 
 if TYPE_CHECKING:

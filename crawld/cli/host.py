@@ -158,7 +158,7 @@ def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database
 async def _steer_in_store(settings: Settings, host: str, wanted: Mapping[str, Any]) -> tuple[HostState, float]:
     """The same on the database of a stopped daemon, whose lock we take meanwhile."""
     from crawld.daemon.control import steer
-    from crawld.scheduler.politeness import HostGate, Manners
+    from crawld.frontier.politeness import HostGate, Manners
     from crawld.store import SqlStore
 
     manners = settings.politeness

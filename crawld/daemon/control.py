@@ -12,6 +12,7 @@ from crawld.daemon.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
 from crawld.daemon.roster import Roster
 from crawld.errors import InputError
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Clock, Reload, RobotsFailure, Steered, Store
 from crawld.model.host import MOST_NAMED, HostState
 from crawld.model.page import BY_HAND, Page, Wanted
@@ -19,8 +20,7 @@ from crawld.model.signal import SOURCES
 from crawld.model.slot import format_rate, parse_rate
 from crawld.model.url import host_of
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 BANDWIDTH, PAUSED = "bandwidth", "paused"
 KEPT_SECONDS = 5.0

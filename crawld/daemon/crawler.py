@@ -32,6 +32,7 @@ from crawld.daemon.stall import StallWatch
 from crawld.daemon.status import Status
 from crawld.daemon.trips import Trip
 from crawld.daemon.visits import Visits, log_crawl
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
     Clock,
@@ -48,9 +49,8 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import Outcome, Request, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
-from crawld.scheduler.pacer import Departures, Pacer
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.pacer import Departures, Pacer
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from crawld.daemon.pages import Pages
 from crawld.interfaces import Clock, Copies, Floats, Gone, Ints, Store, StoredDemand
+from crawld.learning.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.model.page import Page
 from crawld.model.url import identity
-from crawld.scheduler.importance import DAY, Evidence, fade, moved, posterior_mean, watch
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 AT_ONCE = 2_000  # pages between two chances for a slot to be served
 

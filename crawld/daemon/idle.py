@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from crawld.daemon.pages import Pages
 from crawld.daemon.reasons import Reasons, delay_of
+from crawld.frontier.politeness import HostGate
 from crawld.model.page import Page
 from crawld.model.slot import format_duration, format_rate
 from crawld.model.why import Why, most_decisive_first
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 SPAN_SECONDS, SPANS = 10.0, 12
 LOOK_SECONDS = 1.0

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from crawld.interfaces import Clock, Floats, Histories, Store
+from crawld.learning.estimator import YEAR, Prior
+from crawld.learning.online_learner import OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
-from crawld.scheduler.estimator import YEAR, Prior
-from crawld.scheduler.tutor import Lesson, Shift, Tutor
 
 BATCH = 500  # pages; fewer where their histories are long
 SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
@@ -46,7 +46,7 @@ class Learner:
     ) -> None:
         self._store, self._student, self._clock = store, student, clock
         self._interval = interval
-        self._tutor = Tutor(prior or Prior(), len(SOURCES), half_life=half_life)
+        self._tutor = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting
 
@@ -81,13 +81,13 @@ class Learner:
 
     def _decide(
         self, histories: Histories, now: float
-    ) -> tuple[Lesson, list[Estimate], Shift, dict[str, AgeCurve | None]]:
+    ) -> tuple[Update, list[Estimate], Shift, dict[str, AgeCurve | None]]:
         lesson = self._tutor.teach(histories, now)
         shift, curves = self._tutor.shift(histories.hosts, now), self._tutor.curves(histories.hosts, now)
         return lesson, _estimates(histories, lesson, now), shift, curves
 
 
-def _estimates(histories: Histories, lesson: Lesson, now: float) -> list[Estimate]:
+def _estimates(histories: Histories, lesson: Update, now: float) -> list[Estimate]:
     """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
     posterior = lesson.posterior
     starts, ends = histories.offsets[:-1], histories.offsets[1:]

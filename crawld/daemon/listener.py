@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from crawld.daemon.pages import Pages
 from crawld.errors import TooCostlyError
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
     Clock,
@@ -26,8 +27,7 @@ from crawld.interfaces import (
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.signal import SOURCES, Signal, Source
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.signals")
 

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from crawld.daemon.pages import Pages
-from crawld.scheduler.politeness import HostGate
+from crawld.frontier.politeness import HostGate
 
 NEWCOMER_SHARE = 0.05
 """Tokens that a slot brings: the part of the slots that hosts which do not answer can take from other pages."""

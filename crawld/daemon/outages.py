@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from heapq import heappop, heappush
 
-from crawld.scheduler.politeness import HostGate
+from crawld.frontier.politeness import HostGate
 
 FORBIDDEN_IN_A_ROW = 10
 """Forbidden pages of one host that one slot looks at: the next ones wait for the host's pause to end."""

@@ -7,7 +7,7 @@ first looked at after the same time, so they stand in the order of their looks, 
 from collections import deque
 from dataclasses import dataclass
 
-from crawld.scheduler.politeness import HostGate
+from crawld.frontier.politeness import HostGate
 
 LOOK_EVERY = 1.0
 

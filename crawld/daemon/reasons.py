@@ -7,14 +7,14 @@ import numpy as np
 
 from crawld.daemon.pages import Pages
 from crawld.daemon.reservations import Reservations
+from crawld.frontier.politeness import HostGate, NotReady
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
 from crawld.model.counting import in_a_row
 from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
 from crawld.model.slot import format_duration
 from crawld.model.why import Reason, Why
-from crawld.scheduler.politeness import HostGate, NotReady
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 Verdict = Allowed | Disallowed | NeedsFetch
 TURN_SKEW = 5.0

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from crawld.daemon.pages import Pages
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.learning.freshness import SKEW
 from crawld.model.page import Page, Wanted
 from crawld.model.slot import format_duration
-from crawld.scheduler.freshness import SKEW
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scheduler import Arrivals, Scheduler
+from crawld.scheduler import Arrivals, Scheduler
 
 log = logging.getLogger("crawld")
 

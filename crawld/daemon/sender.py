@@ -18,13 +18,13 @@ from crawld.daemon.slots import LONGEST_WAIT, MOST_WAITING, MOST_WAITING_PER_HOS
 from crawld.daemon.status import Status
 from crawld.daemon.trips import Cause, Refusal, Trip
 from crawld.errors import TooCostlyError
+from crawld.frontier.evidence import ENOUGH, Evidence
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.robots import RobotsReading
 from crawld.model.url import host_of
-from crawld.scheduler.evidence import ENOUGH, Evidence
-from crawld.scheduler.pacer import Departures
-from crawld.scheduler.politeness import HostGate
+from crawld.pacer import Departures
 
 log = logging.getLogger("crawld.crawl")
 

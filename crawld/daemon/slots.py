@@ -20,9 +20,9 @@ from crawld.daemon.pages import Pages
 from crawld.daemon.reservations import Reservations
 from crawld.daemon.shares import Share
 from crawld.daemon.trips import Cause, Credits, Refusal, Trip, site_of
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock
-from crawld.scheduler.pacer import Pacer
-from crawld.scheduler.politeness import HostGate
+from crawld.pacer import Pacer
 
 SOON_SECONDS = 5.0
 """A host that may be asked within this time is waited for."""

@@ -13,7 +13,7 @@ from crawld.daemon.roster import Roster
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
 from crawld.model.slot import format_rate
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld")
 

@@ -34,7 +34,7 @@ from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.url import host_of
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
 

@@ -1,6 +1,6 @@
 """What formulas promise for a population, to be set beside what simulation finds."""
 
-from crawld.scheduler import allocation_costs, allocation_signals
+from crawld.policies import allocation_costs, allocation_signals
 from crawld.sim.population import Population
 
 BASELINE, OPTIMUM = "baseline", "optimum"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crawld.frontier.page_table import Intervals
 from crawld.model.signal import SOURCES
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.policies import build
-from crawld.scheduler.scheduler import Arrivals, Scheduler
+from crawld.policies.policies import build
+from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.learner import Fit, Learnt, Notebook
 from crawld.sim.population import Floats, Population
 

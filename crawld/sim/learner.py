@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.curvature import Intervals
-from crawld.scheduler.estimator import Prior, signal_rates, smoothed_rates
-from crawld.scheduler.siblings import Siblings
+from crawld.learning.estimator import Prior, signal_rates, smoothed_rates
+from crawld.learning.host_priors import HostPriors
+from crawld.learning.likelihood import Observations
 from crawld.sim.population import Floats
 from crawld.sim.world import Ints
 
@@ -88,13 +88,13 @@ class PosteriorFit:
     """crawld's own estimator: all pages are one host, and teach each other its prior as they do in the daemon."""
 
     def __init__(self, prior: Prior) -> None:
-        self._siblings = Siblings(prior, 1)
+        self._siblings = HostPriors(prior, 1)
 
     def __call__(self, seen: Observed) -> Learnt:
         """Fit every page under the host's prior, then learn that prior anew."""
         pages = np.arange(len(seen.offsets) - 1)
         hosts = ["host"] * len(pages)
-        intervals = Intervals.gather(seen.offsets, seen.tau, seen.signals[:, None], seen.changed, None)
+        intervals = Observations.gather(seen.offsets, seen.tau, seen.signals[:, None], seen.changed, None)
         for _ in range(2):  # once more where the first fit moved the prior
             posterior, again = self._siblings.fit(pages, hosts, intervals)
             if not len(again):

@@ -11,19 +11,19 @@ import pytest
 from crawld.daemon.learner import Learner
 from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate
+from crawld.frontier.scan import Scan
 from crawld.interfaces import Floats, Record, StoredDemand
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.politeness import HostGate
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import Reader, SqlStore
+from crawld.value.greedy import GreedyNcis
 from tests.contract.store_builders import rows
 
 HOUR = 3600.0

@@ -10,12 +10,12 @@ from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
+from crawld.frontier.politeness import HostGate, Manners
 from crawld.interfaces import Allowed, NeedsFetch, PollResult
 from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
-from crawld.scheduler import policies
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scheduler import Scheduler
+from crawld.policies import policies
+from crawld.scheduler import Scheduler
 from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
 from crawld.store import SqlStore

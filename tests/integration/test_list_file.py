@@ -13,9 +13,9 @@ from crawld.daemon.list_file import TAKEN_OVER, ListFile
 from crawld.daemon.pages import Pages
 from crawld.daemon.roster import Roster
 from crawld.errors import InputError
-from crawld.scheduler import policies
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scheduler import Scheduler
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.policies import policies
+from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import SqlStore
 

@@ -1,12 +1,11 @@
-"""Crawl values simple enough to test by: without derivatives, with them, and with a quick look."""
+"""Crawl values simple enough to test by: without derivatives, with them, and with those of single pages."""
 
 import numpy as np
 
-from crawld.scheduler.glance import Glimpse
-from crawld.scheduler.valuation import Beliefs, Floats, Jet
+from crawld.value.valuation import Beliefs, Floats, Jet, Number, Valuation
 
 
-class Plain:
+class Plain(Valuation):
     """A value without derivatives: μ/α·P(2, x), or for α = 0 a step at each signal."""
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
@@ -32,15 +31,12 @@ class Jetted(Plain):
         return Jet(value, mu * x * fade, mu * alpha * (1 - x) * fade, mu * alpha**2 * (2 + x) * fade)
 
 
-class Glanced(Jetted):
-    """The same with a look at single pages, and known to depend on log-staleness alone."""
+class Quick(Jetted):
+    """The same, said to be quick for single pages, and known to depend on log-staleness alone."""
 
     additive = True
+    quick = True
 
-    def glance(self, tau: float, span: float, boost: float, page: tuple[float, float, float, float, float]) -> Glimpse:
-        """The value of one page over a span."""
-        beliefs = Beliefs(*(np.array([part]) for part in page))
-        value, slope, curvature, bound = (
-            float(row[0]) for row in self.jet(np.array([tau]), np.array([boost]), beliefs)
-        )
-        return Glimpse(value, slope, curvature / 2, bound / 6, 0.0)
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:
+        """V ≤ μx²/2α."""
+        return alpha

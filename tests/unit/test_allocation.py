@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawld.errors import InputError
-from crawld.scheduler import allocation
-from crawld.scheduler.allocation_balance import Floats
-from crawld.scheduler.allocation_cho import age_gain, freshness_gain, harmonic_gain
+from crawld.policies import allocation
+from crawld.policies.allocation_balance import Floats
+from crawld.policies.allocation_cho import age_gain, freshness_gain, harmonic_gain
 
 Allocation = Callable[[Floats, Floats, float], Floats]
 

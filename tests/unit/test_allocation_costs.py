@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from crawld.scheduler import allocation
-from crawld.scheduler.allocation_balance import Floats
-from crawld.scheduler.allocation_costs import (
+from crawld.policies import allocation
+from crawld.policies.allocation_balance import Floats
+from crawld.policies.allocation_costs import (
     VisitOrder,
     age,
     baseline_accuracy,

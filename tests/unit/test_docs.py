@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from crawld import config
 from crawld.cli import COMMANDS, main
-from crawld.scheduler import policies
+from crawld.policies import policies
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

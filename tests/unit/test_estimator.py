@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crawld.scheduler.estimator import (
+from crawld.learning.estimator import (
     YEAR,
     Posterior,
     Prior,

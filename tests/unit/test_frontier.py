@@ -8,20 +8,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawld.scheduler.chooser import Ints
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.evidence import Evidence
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Glanced, Jetted, Plain
+from crawld.frontier.evidence import Evidence
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals, Ints
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
+from crawld.value.valuation import Beliefs, Valuation
+from tests.unit.rising_values import Jetted, Plain, Quick
 
 VALUATIONS: list[Valuation] = [
     Plain(),
     Jetted(),
-    Glanced(),
+    Quick(),
     GreedyNcis(),
     GreedyBlind(),
     GreedyCis(),
@@ -40,7 +39,7 @@ def beliefs_of(draw: Any, count: int) -> Beliefs:
     columns = [
         [draw(amounts) for _ in range(count)],
         [draw(rates) for _ in range(count)],
-        [draw(st.sampled_from([np.inf] * 8 + [0.7, 4.0])) for _ in range(count)],
+        [draw(st.sampled_from([np.inf] * 6 + [0.7, 1.0, 1.0, 4.0])) for _ in range(count)],
         [draw(st.sampled_from([0.0, 0.1, 2.0, np.inf])) for _ in range(count)],
         [draw(rates) for _ in range(count)],
     ]

@@ -1,15 +1,19 @@
 """Many pages, many slots: the frontier picks what the scan picks, at a fraction of the evaluations."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Glanced, Jetted
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.model.signal import SOURCES
+from crawld.scheduler import Arrivals, Scheduler
+from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.value.valuation import Beliefs, Valuation
+from tests.unit.rising_values import Jetted, Quick
 
 
 class Course:
@@ -65,7 +69,7 @@ def hosts(count: int, spacing: float) -> HostGate:
     return gate
 
 
-@pytest.mark.parametrize("valuation", [Jetted(), Glanced()], ids=["jet", "glance"])
+@pytest.mark.parametrize("valuation", [Jetted(), Quick()], ids=["jet", "quick"])
 @pytest.mark.parametrize("gated", [False, True], ids=["no gate", "gate"])
 def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuation: Valuation, gated: bool) -> None:
     """Restored pages, steady picks, ten times the bandwidth and back: never a different page."""
@@ -78,7 +82,7 @@ def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuatio
 
 def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:
     """When hosts allow half the rate, half the slots find nobody and the others the best of whoever is ready."""
-    course = Course(Glanced(), 2000, hosts(40, 8.0))
+    course = Course(Quick(), 2000, hosts(40, 8.0))
     picked = course.run(1200, 10.0)
     assert 500 <= sum(row is not None for row in picked) <= 700
 
@@ -86,7 +90,7 @@ def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:
 def test_a_blocked_host_with_most_pages_is_set_aside_and_comes_back() -> None:
     """Its pages are neither watched nor picked while it is blocked, and at once when the operator unblocks it."""
     gate = hosts(2, 0.0)
-    course = Course(Glanced(), 5000, gate)
+    course = Course(Quick(), 5000, gate)
     course.scan.pages.host[1000:5000] = course.frontier.pages.host[1000:5000] = 0
     gate.block(0)
     assert {int(course.scan.pages.host[row]) for row in course.run(100, 10.0) if row is not None} == {1}
@@ -97,7 +101,7 @@ def test_a_blocked_host_with_most_pages_is_set_aside_and_comes_back() -> None:
 
 def test_equal_pages_take_turns_by_row() -> None:
     """Thousands of pages alike in everything are picked in the order of their rows."""
-    frontier = Frontier(Glanced(), None, Intervals(shortest=0.0))
+    frontier = Frontier(Quick(), None, Intervals(shortest=0.0))
     ones = np.ones(5000)
     frontier.add(np.zeros(5000, dtype=np.int64), Beliefs(ones, ones, ones * np.inf, ones, ones), -ones, 0 * ones)
     assert [frontier.pick(0.0) for _ in range(50)] == list(range(50))
@@ -106,7 +110,7 @@ def test_equal_pages_take_turns_by_row() -> None:
 def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> None:
     """A first crawl of a long list follows importance, and a busy host does not hold up the others."""
     gate = hosts(3, 5.0)
-    frontier = Frontier(Glanced(), gate)
+    frontier = Frontier(Quick(), gate)
     count = 300
     columns = np.arange(count, dtype=float)
     ones = np.ones(count)
@@ -184,4 +188,41 @@ def test_pages_with_many_signals_each_are_picked_as_by_the_scan(valuation: Valua
         counts[row] = 0
         for chooser in (scan, frontier):
             chooser.settle(row, now)
-    assert frontier.evaluations < scan.evaluations / 20
+    assert frontier.evaluations < scan.evaluations / 10  # looks at single pages count as well
+
+
+@pytest.mark.parametrize("shape", ["known", "one", "grid"])
+@pytest.mark.parametrize("sources", [0, 1, 3])
+def test_every_regime_of_the_daemon_is_picked_as_by_the_scan(shape: str, sources: int) -> None:
+    """Known and learnt rates, capped and as the grid gives them, with no, one and several sources of signals."""
+    rng, count, gate = np.random.default_rng(13), 400, hosts(40, 0.5)
+    schedulers = [Scheduler(kind(GreedyNcis(), gate, Intervals(shortest=0.0))) for kind in (Scan, Frontier)]
+    ids, where = np.arange(count), rng.integers(0, 40, count)
+
+    def believed(pages: int) -> dict[str, Any]:
+        shapes = {"known": np.full(pages, np.inf), "one": np.ones(pages), "grid": 10 ** rng.uniform(-0.6, 2, pages)}
+        heard = np.arange(len(SOURCES)) < sources
+        kappa = np.where(heard, rng.choice([0.02, 0.3, 2.0, 0.0], (pages, len(SOURCES))), 0.0)
+        gamma = np.where(heard, rng.uniform(0.0, 0.05, (pages, len(SOURCES))), 0.0)
+        return {"alpha": rng.uniform(0.001, 0.1, pages), "shape": shapes[shape], "kappa": kappa, "gamma": gamma}
+
+    arrivals = Arrivals(ids, where, rng.random(count), -rng.random(count) * 40, **believed(count))
+    for scheduler in schedulers:
+        scheduler.add(arrivals)
+    for slot in range(500):
+        now = slot / 10.0
+        signalled, source = int(rng.integers(count)), int(rng.integers(max(sources, 1)))
+        taught, news = rng.choice(count, 8, replace=False), believed(8)
+        picked = [scheduler.pick(now) for scheduler in schedulers]
+        assert picked[0] == picked[1]
+        for scheduler in schedulers:
+            if picked[0] is not None:
+                scheduler.settle(picked[0], now)
+            if sources:
+                scheduler.notice(signalled, source)
+            if slot % 8 == 0:
+                scheduler.teach(taught.tolist(), **news)
+        if picked[0] is not None:
+            gate.acquire(int(where[picked[0]]), now)
+            gate.finish(int(where[picked[0]]), now)
+    assert schedulers[1].chooser.evaluations < schedulers[0].chooser.evaluations / 10

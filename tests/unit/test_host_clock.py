@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crawld.scheduler.freshness import Ages
-from crawld.scheduler.host_clock import BINS, HostClocks
+from crawld.learning.freshness import Ages
+from crawld.learning.host_clock import BINS, HostClocks
 
 DAY = 86400.0
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.scheduler.importance import (
+from crawld.learning.importance import (
     DAY,
     HALF_LIFE_DAYS,
     MOVED,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.scheduler import order
-from crawld.scheduler.allocation_balance import Floats
-from crawld.scheduler.allocation_costs import VisitOrder, freshness
+from crawld.policies import order
+from crawld.policies.allocation_balance import Floats
+from crawld.policies.allocation_costs import VisitOrder, freshness
 
 SEEDED: list[Callable[[Floats, np.random.Generator], Iterator[order.Visit]]] = [
     order.fixed_order,

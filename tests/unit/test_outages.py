@@ -9,7 +9,7 @@ import pytest
 
 from crawld.daemon.outages import Outages
 from crawld.model.fetched import Outcome, Request
-from crawld.scheduler.scheduler import Scheduler
+from crawld.scheduler import Scheduler
 from tests.unit.virtual_web import (
     HOST,
     ROBOTS,

@@ -6,8 +6,8 @@ from crawld.daemon.newcomers import Newcomers
 from crawld.daemon.pages import Pages
 from crawld.daemon.slots import MOST_WAITING_PER_HOST, MOST_WAITING_PER_ORIGIN, Permits
 from crawld.daemon.trips import FIRST_CREDIT, Cause, Refusal, Trip
-from crawld.scheduler.pacer import Pacer
-from crawld.scheduler.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.pacer import Pacer
 from tests.unit.virtual_web import VirtualClock, in_virtual_time
 
 

@@ -5,12 +5,12 @@ import pytest
 
 from crawld.config import POLICIES
 from crawld.errors import InputError
-from crawld.scheduler import policies
-from crawld.scheduler.allocation_balance import Floats
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.timetable import Timetable
-from crawld.scheduler.valuation import Beliefs
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.policies import policies
+from crawld.policies.allocation_balance import Floats
+from crawld.policies.rate_chooser import RateChooser
+from crawld.value.valuation import Beliefs
 
 UNBOUND = Intervals(longest=np.inf, shortest=0.0)
 
@@ -69,7 +69,7 @@ def test_policies_of_rates_visit_at_their_rates(name: str) -> None:
     """Over a long run each page in turn gets its allotted rate, and pages with perfect signals theirs upon these."""
     beliefs, bandwidth, end = world(50), 12.0, 400.0
     chooser = policies.build(name, bandwidth=bandwidth, intervals=UNBOUND, rng=np.random.default_rng(4))
-    assert isinstance(chooser, Timetable)
+    assert isinstance(chooser, RateChooser)
     rows = chooser.add(np.zeros(50, dtype=np.int64), beliefs, np.zeros(50), np.zeros(50))
     count = run(chooser, beliefs, bandwidth, end)
     rates = chooser.rates_of(rows)
@@ -78,7 +78,7 @@ def test_policies_of_rates_visit_at_their_rates(name: str) -> None:
     assert np.sum(np.abs(count / end - rates)) < 0.15 * bandwidth
 
 
-def run(chooser: Timetable, beliefs: Beliefs, bandwidth: float, end: float) -> Floats:
+def run(chooser: RateChooser, beliefs: Beliefs, bandwidth: float, end: float) -> Floats:
     """How often each page was crawled while signals came at their rates."""
     rng = np.random.default_rng(5)
     count, signals = np.zeros(50), np.zeros(50)

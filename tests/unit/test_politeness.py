@@ -7,11 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
+from crawld.frontier import evidence as evidence_module
+from crawld.frontier import politeness
+from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
+from crawld.frontier.politeness import FREE_INDEXES, HostGate, Manners, NotReady
 from crawld.model.host import HostState
-from crawld.scheduler import evidence as evidence_module
-from crawld.scheduler import politeness
-from crawld.scheduler.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
-from crawld.scheduler.politeness import FREE_INDEXES, HostGate, Manners, NotReady
 
 
 def ask(gate: HostGate, host: int, now: float, url: str, *, well: bool, retry_after: float | None = None) -> float:

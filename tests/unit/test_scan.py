@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from crawld.scheduler.chooser import Chooser
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.frontier import Frontier
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.valuation import Beliefs, Floats, Jet
+from crawld.frontier.chooser import Chooser
+from crawld.frontier.frontier import Frontier
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.scan import Scan
+from crawld.value.valuation import Beliefs, Floats, Jet, Valuation
 
 
-class Linear:
+class Linear(Valuation):
     """A crawl value simple enough to follow by eye: μ(ατ + boost)."""
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.scan import Scan
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.greedy import GreedyNcis
-from crawld.scheduler.scan import Scan
-from crawld.scheduler.scheduler import Arrivals, Scheduler
+from crawld.scheduler import Arrivals, Scheduler
+from crawld.value.greedy import GreedyNcis
 from tests.unit.test_scan import Linear
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from crawld.scheduler.value import level_crossing
 from crawld.sim.analytic import BASELINE, OPTIMUM, promised
 from crawld.sim.crawler import Learning, scheduled
 from crawld.sim.engine import Bandwidth, simulate, slot_times
@@ -16,6 +15,7 @@ from crawld.sim.learner import SmoothedFit
 from crawld.sim.population import Population, run_key
 from crawld.sim.trial import Trial
 from crawld.sim.world import draw_world
+from crawld.value.value import level_crossing
 
 RATE, PAGES, BURN_IN, HORIZON, WORLDS = 10.0, 30, 10.0, 90.0, 3
 

@@ -1,4 +1,4 @@
-"""Every greedy family keeps the contract of a valuation that tells its motion."""
+"""Every greedy family keeps the contract of a valuation."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crawld.scheduler.greedy import (
+from crawld.value.greedy import (
     GreedyAge,
     GreedyApproximate,
     GreedyBlind,
@@ -15,11 +15,11 @@ from crawld.scheduler.greedy import (
     GreedyHarmonic,
     GreedyNcis,
 )
-from crawld.scheduler.valuation import Beliefs, Floats, MovingValuation
-from crawld.scheduler.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
+from crawld.value.valuation import Beliefs, Floats, Valuation
+from crawld.value.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
 
 PAGES = 120
-FAMILIES: dict[str, Callable[[], MovingValuation]] = {
+FAMILIES: dict[str, Callable[[], Valuation]] = {
     "greedy-ncis": GreedyNcis,
     "greedy": GreedyBlind,
     "greedy-cis": GreedyCis,
@@ -32,7 +32,7 @@ FAMILIES: dict[str, Callable[[], MovingValuation]] = {
 
 
 @pytest.fixture(params=FAMILIES)
-def valuation(request: pytest.FixtureRequest) -> MovingValuation:
+def valuation(request: pytest.FixtureRequest) -> Valuation:
     """One family after the other."""
     return FAMILIES[request.param]()
 
@@ -53,7 +53,7 @@ def population() -> tuple[Floats, Floats, Beliefs]:
     return tau, boost, Beliefs(mu, alpha, shape, kappa, gamma)
 
 
-def test_values_rise_with_time_and_signals(valuation: MovingValuation) -> None:
+def test_values_rise_with_time_and_signals(valuation: Valuation) -> None:
     """Later and after one more signal no page is worth less."""
     tau, boost, beliefs = population()
     now = valuation.value(tau, boost, beliefs)
@@ -64,7 +64,7 @@ def test_values_rise_with_time_and_signals(valuation: MovingValuation) -> None:
     assert (valuation.value(tau, signalled, beliefs) >= now * (1 - 1e-9)).all()
 
 
-def test_the_jet_bounds_the_value_for_all_time(valuation: MovingValuation) -> None:
+def test_the_jet_bounds_the_value_for_all_time(valuation: Valuation) -> None:
     """The quadratic in time errs by no more than its cubic bound, near and far."""
     tau, boost, beliefs = population()
     jet = valuation.jet(tau, boost, beliefs)
@@ -80,7 +80,7 @@ def test_the_jet_bounds_the_value_for_all_time(valuation: MovingValuation) -> No
 
 
 @pytest.mark.parametrize("quantile", [0.2, 0.5, 0.8])
-def test_a_crossing_is_never_late_and_hardly_early(valuation: MovingValuation, quantile: float) -> None:
+def test_a_crossing_is_never_late_and_hardly_early(valuation: Valuation, quantile: float) -> None:
     """Before the crossing the value is below the level, soon after it is not."""
     tau, boost, beliefs = population()
     values = valuation.value(tau, boost, beliefs)
@@ -127,7 +127,7 @@ def test_learnt_pages_are_worth_their_expectation() -> None:
     np.testing.assert_allclose(GreedyNcis().value(tau, 2 * kappa, beliefs), want, rtol=1e-4)
 
 
-def test_a_page_is_worth_the_same_in_any_company(valuation: MovingValuation) -> None:
+def test_a_page_is_worth_the_same_in_any_company(valuation: Valuation) -> None:
     """Value and jet of a page do not depend on the pages evaluated with it, not even in the last digit."""
     tau, boost, beliefs = population()
     whole = valuation.jet(tau, boost, beliefs)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.scheduler.value import (
+from crawld.value.value import (
     approximate_value,
     crawl_value,
     cycle_length,

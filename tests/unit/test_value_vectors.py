@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.scheduler.value import approximate_value, crawl_value, cycle_length, fresh_time, multi_source_value
+from crawld.value.value import approximate_value, crawl_value, cycle_length, fresh_time, multi_source_value
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors.json"
 Vector = dict[str, Any]

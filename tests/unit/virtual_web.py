@@ -14,6 +14,8 @@ from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.pages import Pages
 from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, Manners
 from crawld.interfaces import Record, Store
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
@@ -21,11 +23,9 @@ from crawld.model.host import HostState
 from crawld.model.page import Page
 from crawld.model.robots import RobotsState
 from crawld.model.url import host_of
-from crawld.scheduler import policies
-from crawld.scheduler.columns import Intervals
-from crawld.scheduler.pacer import Pacer
-from crawld.scheduler.politeness import HostGate, Manners
-from crawld.scheduler.scheduler import Arrivals, Scheduler
+from crawld.pacer import Pacer
+from crawld.policies import policies
+from crawld.scheduler import Arrivals, Scheduler
 from tests.in_place import InPlace
 
 EPOCH = 1_700_000_000.0

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from crawld.scheduler.allocation import azar_continuous, freshness_optimal, uniform
-from crawld.scheduler.allocation_costs import VisitOrder, freshness, weighted
+from crawld.policies.allocation import azar_continuous, freshness_optimal, uniform
+from crawld.policies.allocation_costs import VisitOrder, freshness, weighted
 from crawld.sim.crawler import scheduled
 from crawld.sim.engine import simulate
 from crawld.sim.population import Floats, Population, run_key

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from crawld.scheduler.estimator import Prior
+from crawld.learning.estimator import Prior
 from crawld.sim.analytic import promised
 from crawld.sim.crawler import Learning, ScheduledCrawler, scheduled
 from crawld.sim.engine import Bandwidth, simulate

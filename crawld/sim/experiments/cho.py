@@ -4,10 +4,10 @@ from itertools import takewhile
 
 import numpy as np
 
-from crawld.scheduler.allocation import age_optimal, freshness_optimal, proportional, uniform
-from crawld.scheduler.allocation_costs import VisitOrder, age, freshness
-from crawld.scheduler.order import fixed_order, purely_random_order, random_order
-from crawld.scheduler.policies import POLICIES
+from crawld.policies.allocation import age_optimal, freshness_optimal, proportional, uniform
+from crawld.policies.allocation_costs import VisitOrder, age, freshness
+from crawld.policies.order import fixed_order, purely_random_order, random_order
+from crawld.policies.policies import POLICIES
 from crawld.sim.crawler import scheduled
 from crawld.sim.engine import simulate
 from crawld.sim.ledger import settle_accounts

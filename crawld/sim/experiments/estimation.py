@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler.estimator import Prior, fit_pages
+from crawld.learning.estimator import Prior, fit_pages
 from crawld.sim.population import EVENTS, PARAMETERS, VISITS, Floats, page_stream, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import Ints

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.scheduler import allocation
-from crawld.scheduler.allocation_costs import (
+from crawld.policies import allocation
+from crawld.policies.allocation_costs import (
     VisitOrder,
     freshness,
     freshness_announced,

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from crawld.scheduler.estimator import Prior
+from crawld.learning.estimator import Prior
 from crawld.sim.crawler import Learning, convinced, scheduled
 from crawld.sim.engine import simulate
 from crawld.sim.experiments.lambdacrawl import VISITED, paper_costs, paper_rates

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 
-from crawld.scheduler import allocation
-from crawld.scheduler.allocation_costs import VisitOrder, age, freshness, harmonic, weighted
-from crawld.scheduler.estimator import Prior
+from crawld.learning.estimator import Prior
+from crawld.policies import allocation
+from crawld.policies.allocation_costs import VisitOrder, age, freshness, harmonic, weighted
 from crawld.sim.crawler import Learning, scheduled
 from crawld.sim.engine import Crawler, simulate
 from crawld.sim.experiments.ncis import NONE

@@ -1,0 +1,228 @@
+"""The state of every page as growing numpy columns, and the verbs that change it.
+
+Who keeps pages keeps them here, so that the scan and the frontier differ only in how they find the best one.
+
+Invariants: a row is free, waiting, held, or retired while held; only waiting rows are eligible; `due` is -inf exactly
+for pages never crawled, so that "longest overdue first" puts them first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.value.valuation import Beliefs, Floats, Valuation
+
+Ints = NDArray[np.int64]
+
+FREE, WAITING, HELD, LEAVING = range(4)
+
+DAY = 86400.0
+LOOKED_AT = 65_536
+"""Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """How long a page may wait at most, and must at least, between two attempts (seconds)."""
+
+    longest: float = 30 * DAY
+    shortest: float = 60.0
+
+
+_FLOATS = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
+
+
+class PageTable:
+    """The pages, by row.
+
+    The columns of floats are views of one table that keeps a page together: pages are looked at in small groups.
+    """
+
+    mu: Floats
+    alpha: Floats
+    shape: Floats
+    kappa: Floats
+    gamma: Floats
+    last: Floats
+    boost: Floats
+    not_before: Floats
+    due: Floats
+
+    def __init__(self, intervals: Intervals) -> None:
+        self.intervals = intervals
+        self.size = 0  # rows ever handed out: all arrays are longer or equal
+        self.state: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self.host: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.crowd: NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # by host: how many of its pages wait
+        self._view(np.zeros((0, len(_FLOATS))))
+        self._free: list[int] = []
+        self._picked_at: dict[int, float] = {}
+
+    def columns(self) -> Iterator[str]:
+        """The names of all columns."""
+        yield from ("state", "host", *_FLOATS)
+
+    @property
+    def waiting(self) -> int:
+        """How many pages wait."""
+        return self.size - len(self._free) - len(self._picked_at)
+
+    def present(self) -> Ints:
+        """The rows of all pages that wait or are held."""
+        state = self.state[: self.size]
+        return np.flatnonzero((state == WAITING) | (state == HELD))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory the columns take."""
+        return self.state.nbytes + self.host.nbytes + self.table.nbytes
+
+    def insert(
+        self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None
+    ) -> Ints:
+        """Take in pages; freed rows are used first, the lowest of them first."""
+        rows = self._allocate(len(hosts))
+        assert np.all(self.state[rows] == FREE), "a row in use was handed out"
+        assert np.all(beliefs.mu >= 0), "importance is never negative"
+        self.state[rows] = WAITING
+        self.host[rows] = hosts
+        counts = np.bincount(hosts, minlength=len(self.crowd))
+        counts[: len(self.crowd)] += self.crowd
+        self.crowd = counts
+        self.believe(rows, beliefs)
+        self.last[rows] = last
+        self.boost[rows] = boost
+        never = np.isnan(last)
+        self.due[rows] = np.where(never, -np.inf, last + self.intervals.longest)
+        earliest = np.where(never, -np.inf, last + self.intervals.shortest)
+        self.not_before[rows] = earliest if not_before is None else np.maximum(earliest, not_before)
+        return rows
+
+    def believe(self, rows: Ints, beliefs: Beliefs) -> None:
+        """Write beliefs over the old ones."""
+        self.mu[rows] = beliefs.mu
+        self.alpha[rows] = beliefs.alpha
+        self.shape[rows] = beliefs.shape
+        self.kappa[rows] = beliefs.kappa
+        self.gamma[rows] = beliefs.gamma
+
+    def beliefs(self, rows: Ints) -> Beliefs:
+        """What is believed of these pages."""
+        return Beliefs(*np.ascontiguousarray(self.table[rows, :5].T))
+
+    def remove(self, rows: Ints) -> None:
+        """Forget pages, those held once they are given back."""
+        state = self.state[rows]
+        assert np.all((state == WAITING) | (state == HELD)), "only a page that is there can be retired"
+        self.state[rows[state == HELD]] = LEAVING
+        gone = rows[state == WAITING]
+        self.state[gone] = FREE
+        np.subtract.at(self.crowd, self.host[gone], 1)
+        self._free.extend(gone.tolist()[::-1])
+
+    def hold(self, row: int, now: float) -> None:
+        """Take a waiting page out."""
+        assert self.state[row] == WAITING, "only a waiting page can be picked"
+        self.state[row] = HELD
+        self.crowd[self.host[row]] -= 1
+        self._picked_at[row] = now
+
+    def give_back(self, row: int) -> float | None:
+        """Put a held page back and say when it was picked; None if it has been retired meanwhile."""
+        picked_at = self._picked_at.pop(row)
+        if self.state[row] == LEAVING:
+            self.state[row] = FREE
+            self._free.append(row)
+            return None
+        self.state[row] = WAITING
+        self.crowd[self.host[row]] += 1
+        return picked_at
+
+    def settle(self, row: int, now: float) -> bool:
+        """Give back a page crawled with success; False if it has been retired meanwhile."""
+        if self.give_back(row) is None:
+            return False
+        self.last[row] = now
+        self.boost[row] = 0.0
+        self.due[row] = now + self.intervals.longest
+        self.not_before[row] = now + self.intervals.shortest
+        return True
+
+    def release(self, row: int, not_before: float) -> bool:
+        """Give back a page whose copy stays as it was; False if it has been retired meanwhile."""
+        picked_at = self.give_back(row)
+        if picked_at is None:
+            return False
+        if not_before > -np.inf:  # an attempt was made
+            earliest = max(not_before, picked_at + self.intervals.shortest)
+            self.not_before[row] = max(float(self.not_before[row]), earliest)
+        return True
+
+    def lift(self, row: int, asked_at: float) -> bool:
+        """Shorten the wait of a page asked then to the minimum interval; False if it is held or waits no longer."""
+        not_before = float(np.fmax(asked_at, self.last[row])) + self.intervals.shortest
+        if self.state[row] != WAITING or self.not_before[row] <= not_before:
+            return False
+        self.not_before[row] = not_before
+        return True
+
+    def held(self, row: int) -> bool:
+        """Whether the page is out."""
+        return row in self._picked_at
+
+    def value(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
+        """The crawl value of pages that have been crawled; a clock behind the last crawl counts as that moment."""
+        tau = np.maximum(now - self.last[rows], 0.0)
+        return valuation.value(tau, self.boost[rows], self.beliefs(rows))
+
+    def standing(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
+        """The crawl value of pages, inf for those never crawled."""
+        values = np.full(len(rows), np.inf)
+        crawled = ~np.isnan(self.last[rows])
+        values[crawled] = self.value(valuation, rows[crawled], now)
+        return values
+
+    def expected_at(self, valuation: Valuation, row: int, level: float, now: float) -> float:
+        """When a page will be picked if the level stays and no signal comes: as its value gets there, or when due."""
+        wait = float(self.not_before[row])
+        if np.isnan(self.last[row]):
+            return max(now, wait)
+        rows = np.array([row])
+        tau = float(valuation.crossing(level, self.boost[rows], self.beliefs(rows))[0])
+        return max(now, wait, min(float(self.due[row]), float(self.last[row]) + tau))
+
+    def some(self, now: float, most: int) -> Ints:
+        """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""
+        step = max(1, self.size // LOOKED_AT)
+        waiting = np.flatnonzero(self.state[: self.size : step] == WAITING) * step
+        free = waiting[self.not_before[waiting] <= now]
+        found = free if len(free) else waiting
+        return found[:: max(1, -(-len(found) // most))]
+
+    def _allocate(self, count: int) -> Ints:
+        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        fresh = count - len(reused)
+        if self.size + fresh > len(self.state):
+            self._grow(max(self.size + fresh, len(self.state) * 5 // 4))
+        rows = np.concatenate(
+            [np.array(reused, dtype=np.int64), np.arange(self.size, self.size + fresh, dtype=np.int64)]
+        )
+        self.size += fresh
+        return rows
+
+    def _grow(self, capacity: int) -> None:
+        for name in ("state", "host"):
+            old = getattr(self, name)
+            new = np.zeros(capacity, dtype=old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+        table = np.zeros((capacity, len(_FLOATS)))
+        table[: len(self.table)] = self.table
+        self._view(table)
+
+    def _view(self, table: Floats) -> None:
+        self.table = table
+        self.mu, self.alpha, self.shape, self.kappa, self.gamma = table[:, :5].T
+        self.last, self.boost, self.not_before, self.due = table[:, 5:].T

@@ -1,0 +1,178 @@
+"""What the pages of a host teach about each other, kept up to date as their histories are fitted.
+
+Evidence is kept by page and is only a cache of the histories: after a restart it grows again with the first fits, each
+of which brings a page's whole history.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.learning.estimator import Posterior, Prior
+from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses
+from crawld.learning.likelihood import Observations
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEWS = 0.25  # a host's prior is learnt anew when that share of its pages has news
+FAR = 0.2  # pages are fitted again when that share of their prior's mass has moved
+SAMPLE = 20_000  # pages asked at once
+ALIKE, TRUSTED_ALIKE = 10.0, 3.0  # pages just like the prior above that a host's rates and κ are drawn to
+WHOLE = 255  # likelihoods are kept as shares of their maximum in one byte
+
+
+class HostPriors:
+    """Priors by host, and the one above them all in which every host counts the same."""
+
+    def __init__(self, default: Prior, sources: int) -> None:
+        self.default = default
+        self.grid = GridPosterior(default)
+        self._sources = sources
+        self._parts = np.r_[0, POINTS + len(KAPPAS) * np.arange(sources + 1)]  # columns of α, of κ by source
+        self._default = _columns(self.grid.masses(default, sources))
+        self._above = self._default
+        self._number: dict[str, int] = {}
+        width = self._default.shape[1]
+        self._prior = np.empty((0, width), np.float32)  # by host
+        self._told = np.empty((0, width), np.float32)  # the prior that the host's pages were last fitted with
+        self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
+        self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
+        self._host = np.full(0, -1, np.int32)  # by page id; −1 where never fitted
+        self._evidence = np.zeros((0, width), np.uint8)  # by page id: likelihoods
+        self._fits = self._next_above = 0
+
+    def prior(self, hosts: Sequence[str]) -> Masses:
+        """The priors of pages on these hosts, by page."""
+        number = self.numbers(hosts)
+        rows = self._prior[number].astype(float)
+        return Masses(rows[:, :POINTS], rows[:, POINTS:].reshape(len(rows), self._sources, len(KAPPAS)))
+
+    def fit(self, page_ids: Ints, hosts: Sequence[str], intervals: Observations) -> tuple[Posterior, Ints]:
+        """What is believed of pages, and the pages to fit again because their host's prior has moved far."""
+        posterior, evidence = self.grid.fit(intervals, self.prior(hosts))
+        number = self.numbers(hosts)
+        self._room(int(page_ids.max(initial=-1)) + 1)
+        np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)
+        np.add.at(self._news, number, 1)
+        self._host[page_ids] = number
+        self._evidence[page_ids] = np.rint(WHOLE * _columns(evidence))
+        self._fits += len(page_ids)
+        if self._fits >= self._next_above:
+            self._next_above = 1 + self._fits + self._fits // 4
+            self._learn_above()
+        due = np.flatnonzero(self._news > NEWS * self.sizes)
+        return posterior, self._learn_hosts(due) if len(due) else np.empty(0, np.int64)
+
+    def pages_of(self, hosts: Sequence[str]) -> Ints:
+        """Every page that was ever fitted on these hosts."""
+        return self.pages_at(self.numbers(hosts))
+
+    def pages_at(self, numbers: Ints) -> Ints:
+        """The same of hosts by number."""
+        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for pages never fitted
+        among[numbers] = True
+        return np.flatnonzero(among[self._host])
+
+    def host_of(self, page_ids: Ints) -> Ints:
+        """The numbers of these pages' hosts."""
+        return self._host[page_ids].astype(np.int64)
+
+    def _learn_above(self) -> None:
+        pages = np.flatnonzero(self._host >= 0)
+        pages = pages[:: 1 + len(pages) // SAMPLE]
+        host = self._host[pages]
+        one_each = 1.0 / np.bincount(host)[host]
+        group = np.zeros(len(pages), np.int64)
+        self._above = self._pool(pages, group, self._default, self._above, one_each)
+        self._prior[self.sizes == 0] = self._above
+
+    def _learn_hosts(self, due: Ints) -> Ints:
+        place = np.full(len(self.sizes), -1)
+        place[due] = np.arange(len(due))
+        pages = np.flatnonzero(self._host >= 0)
+        group = place[self._host[pages]]
+        pages, group = pages[group >= 0], group[group >= 0]
+        asked = slice(None, None, 1 + len(pages) // SAMPLE)
+        self._prior[due] = self._pool(pages[asked], group[asked], self._above, self._prior[due])
+        self._news[due] = 0
+        moved = np.abs(self._prior[due] - self._told[due])
+        far = np.add.reduceat(moved, self._parts[:-1], axis=1).max(axis=1) > 2.0 * FAR
+        self._told[due[far]] = self._prior[due[far]]
+        return np.asarray(pages[far[group]])
+
+    def _pool(
+        self, pages: Ints, group: Ints, above: Floats, start: NDArray[Any], weights: Floats | None = None
+    ) -> Floats:
+        """Masses of (α, κ…) by group."""
+        found = []
+        for first, last in pairwise(self._parts):
+            part = slice(first, last)
+            alike = TRUSTED_ALIKE if first else ALIKE
+            found.append(pool(self._evidence[pages, part], group, above[:, part], start[:, part], alike, weights))
+        return np.hstack(found)
+
+    def numbers(self, hosts: Sequence[str]) -> Ints:
+        """Hosts by number; a new one starts from the prior above."""
+        new = [host for host in dict.fromkeys(hosts) if host not in self._number]
+        if new:
+            self._number |= zip(new, range(len(self._number), len(self._number) + len(new)))
+            fresh = np.repeat(self._above.astype(np.float32), len(new), axis=0)
+            self._prior, self._told = np.vstack([self._prior, fresh]), np.vstack([self._told, fresh])
+            self.sizes = np.append(self.sizes, np.zeros(len(new), np.int64))
+            self._news = np.append(self._news, np.zeros(len(new), np.int64))
+        return np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))
+
+    def _room(self, size: int) -> None:
+        have = len(self._host)
+        if size > have:
+            more = max(size, have + have // 2) - have
+            self._host = np.append(self._host, np.full(more, -1, np.int32))
+            self._evidence = np.vstack([self._evidence, np.zeros((more, self._evidence.shape[1]), np.uint8)])
+
+
+def _columns(masses: Masses) -> Floats:
+    """All masses of a page side by side: of α, then of κ by source."""
+    return np.hstack([masses.alpha, masses.kappa.reshape(len(masses.kappa), -1)])
+
+
+ROUNDS = 6  # of expectation and maximisation, each time
+
+
+def pool(
+    likelihood: NDArray[Any],
+    group: Ints,
+    above: Floats,
+    start: NDArray[Any],
+    pseudo: float,
+    weights: Floats | None = None,
+) -> Floats:
+    """Masses (groups, points) that make the evidence of each group's pages more likely than those to start from.
+
+    They are drawn towards the masses above, (1, points), as by `pseudo` more pages that are just like them.
+    `likelihood` is (pages, points), rows of zeros saying nothing; `weights` count pages more or less.
+    """
+    order = np.flatnonzero(likelihood.any(axis=1))
+    order = order[np.argsort(group[order], kind="stable")]
+    masses = np.array(start, float)
+    if not len(order):
+        return masses
+    likelihood, group = likelihood[order].astype(np.float32), group[order]
+    weight = np.ones(len(order)) if weights is None else weights[order]
+    busy, first = np.unique(group, return_index=True)
+    place = np.repeat(np.arange(len(busy)), np.diff(np.r_[first, len(group)]))
+    members = np.bincount(place, weight)[:, None]
+    for _ in range(ROUNDS):
+        shares = likelihood * masses[busy].astype(np.float32)[place]
+        shares *= (weight / shares.sum(axis=1))[:, None].astype(np.float32)
+        masses[busy] = (np.add.reduceat(shares, first, axis=0) + pseudo * above) / (members + pseudo)
+    return masses
+
+
+def cautious(shape: Floats, rate: Floats, most: float | Floats = 1.0) -> tuple[Floats, Floats]:
+    """The same mean with a shape of at most `most`: a tail heavy enough that no page is ever given up."""
+    capped = np.minimum(shape, most)
+    return capped, rate * (capped / shape)

@@ -1,0 +1,193 @@
+"""What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.learning.estimator import YEAR, Posterior, Prior, age_weights, signal_rates
+from crawld.learning.host_clock import HostClocks
+from crawld.learning.host_priors import HostPriors
+from crawld.learning.likelihood import Observations
+from crawld.learning.prediction_scores import PredictionScores
+from crawld.model.age_curve import AgeCurve
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEWS = 0.1  # an age is told again when it has come to differ by that share
+FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
+
+
+class Histories(Protocol):
+    """The observations of several pages, ragged, as `crawld.interfaces` has them."""
+
+    @property
+    def page_ids(self) -> Ints:
+        """Whose they are."""
+
+    @property
+    def offsets(self) -> Ints:
+        """Page i owns the rows offsets[i]:offsets[i+1], oldest first."""
+
+    @property
+    def at(self) -> Floats:
+        """When each interval ended."""
+
+    @property
+    def tau(self) -> Floats:
+        """How long it was."""
+
+    @property
+    def signals(self) -> Ints:
+        """The signals in it, by source."""
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Whether it ended changed."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """By page, who is asked."""
+
+    @property
+    def first_success(self) -> Floats:
+        """By page, when watching began."""
+
+    @property
+    def signal_counts(self) -> Ints:
+        """By page and source, all signals since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What was learnt of some pages, as columns.
+
+    Values are to be taken over shapes of at most `most_shape`; `again` are pages to fit anew because their host's prior
+    or way has changed.
+    """
+
+    posterior: Posterior
+    gamma: Floats
+    most_shape: Floats
+    again: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Pages that, by their host's clock, are as old as if the copy made at `last` had been made at `since`."""
+
+    page_ids: Ints
+    last: Floats
+    since: Floats
+
+
+class OnlineLearner:
+    """Fits pages under their hosts' priors, and learns those and the hosts' clocks and scores as it goes."""
+
+    def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
+        self.host_priors = HostPriors(prior, sources)
+        self.clocks = HostClocks()
+        self.scores = PredictionScores()
+        self._half_life = half_life
+        self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
+        self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
+        self._believed = np.full((0, 2 + sources), np.nan, np.float32)  # by page id: shape and mean of α, κ by source
+
+    def teach(self, histories: Histories, now: float) -> Update:
+        """Beliefs about the pages from their histories."""
+        weights = age_weights(histories.at, now, self._half_life)
+        seen = histories.offsets, histories.tau, histories.signals, histories.changed
+        posterior, again = self.host_priors.fit(
+            histories.page_ids, histories.hosts, Observations.gather(*seen, weights)
+        )
+        watched = np.nan_to_num(now - histories.first_success)
+        gamma = signal_rates(histories.signal_counts, watched, self.host_priors.default)
+        gamma[histories.signal_counts == 0] = 0.0  # a source that never spoke of the page: nothing to wait for
+        moved = self._tell_hosts(histories, posterior)
+        if len(moved):
+            again = np.union1d(again, self.host_priors.pages_at(moved))
+        cautious = self.scores.cautious(self.host_priors.numbers(histories.hosts))
+        return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
+
+    def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:
+        """By how much each page has aged since `last`, by its host's clock."""
+        number = self.host_priors.numbers(hosts)
+        return np.where(self.scores.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
+
+    def curves(self, hosts: Sequence[str], now: float) -> dict[str, AgeCurve | None]:
+        """By which curve copies of each host's pages age; None where by plain time.
+
+        Hosts without a clock are left out: after a restart they go on by the curve that was kept.
+        """
+        names = np.array([*dict.fromkeys(hosts)], object)
+        number = self.host_priors.numbers(names.tolist())
+        runs = self._has_clock(number)
+        names, number = names[runs], number[runs]
+        clocked = self.scores.clocked(number)
+        curves = self.clocks.curves(number[clocked], now)
+        return dict.fromkeys(names.tolist()) | dict(zip(names[clocked].tolist(), curves, strict=True))
+
+    def _has_clock(self, number: Ints) -> NDArray[np.bool_]:
+        return np.asarray((self.host_priors.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
+
+    def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
+        age = now - last
+        told = self._has_clock(number)
+        which = number[told]
+        age[told] = self.clocks.reading(which, now[told]) - self.clocks.reading(which, last[told])
+        return age
+
+    def shift(self, hosts: Sequence[str], now: float) -> Shift:
+        """The pages of these hosts whose age has come to differ from what was last told of them."""
+        pages = self.host_priors.pages_of(hosts)
+        last, since = self._last[pages], self._since[pages]
+        number = self.host_priors.host_of(pages)
+        age = self._clocked(number, last, np.full(len(last), now))
+        age = np.where(self.scores.clocked(number), age, now - last)
+        other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
+        self._since[pages[other]] = now - age[other]
+        return Shift(pages[other], last[other], now - age[other])
+
+    def _tell_hosts(self, histories: Histories, posterior: Posterior) -> Ints:
+        """Every interval once: a page's whole history at first sight, then what is new; hosts met otherwise since."""
+        ids = histories.page_ids
+        self._room(int(ids.max(initial=-1)) + 1)
+        page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
+        new = np.flatnonzero((histories.at > self._last[ids][page]) & (histories.tau > 0))
+        page, end = page[new], histories.at[new]
+        latest = np.fmax(self._last[ids], histories.first_success)
+        moved = np.empty(0, np.int64)
+        if len(page):
+            host = self.host_priors.numbers(histories.hosts)[page]
+            moved = self._score_predictions(histories, new, page, host)
+            self.clocks.observe(host, end, histories.tau[new], posterior.alpha[page], histories.changed[new])
+            np.maximum.at(latest, page, end)
+        self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
+        self._last[ids] = latest
+        self._believed[ids] = np.column_stack([posterior.shape, posterior.alpha, posterior.trust])
+        return moved
+
+    def _score_predictions(self, histories: Histories, new: Ints, page: Ints, host: Ints) -> Ints:
+        """Compare what had been believed with the intervals that have come since."""
+        believed = self._believed[histories.page_ids[page]].astype(float)
+        known = ~np.isnan(believed[:, 0])
+        if not known.any():
+            return np.empty(0, np.int64)
+        believed, new, host = believed[known], new[known], host[known]
+        tau, end = histories.tau[new], histories.at[new]
+        boost = (believed[:, 2:] * histories.signals[new]).sum(axis=1)
+        ages = tau, self._clocked(host, end - tau, end)
+        size, changed = self.host_priors.sizes[host], histories.changed[new]
+        return self.scores.judge(host, size, (believed[:, 0], believed[:, 1]), ages, boost, changed)
+
+    def _room(self, size: int) -> None:
+        more = size - len(self._last)
+        if more > 0:
+            more += len(self._last) // 2
+            unknown = np.full(more, -np.inf)
+            self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
+            nothing = np.full((more, self._believed.shape[1]), np.nan, np.float32)
+            self._believed = np.vstack([self._believed, nothing])

@@ -1,1 +1,0 @@
-"""Decisions, pure numpy: crawl values, allocations, estimates, the frontier and the host gate."""

@@ -1,0 +1,119 @@
+"""Crawl values of other objectives: V_C = μ∫ψC′ for the harmonic penalty and for age (docs/method.md, "The model")."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crawld.value.rests import epsilon, erlang2_rest
+from crawld.value.series import columns, measure_pages, times
+
+Floats = NDArray[np.float64]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+_NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
+_BROAD = 1e6  # past this log-staleness the harmonic value goes on as a straight line
+_TINY = 1e-90
+_SMALL = 1e-4  # below, the age value is integrated instead of subtracted
+
+
+def harmonic_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0) -> Floats:
+    """The crawl value under the penalty H(n) for n missed changes: it grows without bound, so no page is given up."""
+    shape, (xs, alphas, kappas, gammas, mus) = columns(x, alpha, kappa, gamma, mu)
+    return times(mus, harmonic_pages(xs, alphas, kappas, gammas)).reshape(shape)[()]
+
+
+def age_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0) -> Floats:
+    """The crawl value when the penalty is the age of the copy: exact without signals, in the mean with them."""
+    shape, (xs, alphas, kappas, gammas, mus) = columns(x, alpha, kappa, gamma, mu)
+    return times(mus, age_pages(xs, alphas, kappas, gammas)).reshape(shape)[()]
+
+
+def harmonic_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    """∫ψ(y)(1−e^−y)/y dy of flat columns: (1−e^−y)/y = ∫₀¹e^−sy ds makes it a mean of crawl values in slower clocks."""
+    with np.errstate(all="ignore"):
+        value = epsilon(x) / alpha
+        seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
+        for start in range(0, seen.size, 512):
+            now = seen[start : start + 512]
+            value[now] = _harmonic_block(x[now], alpha[now], kappa[now], gamma[now])
+        value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
+        return _settled(value, x, alpha, kappa, gamma)
+
+
+def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    near = np.clip(x, _TINY, _BROAD)
+    span = np.log1p(near)[:, None]
+    clock = np.expm1(span * _NODES) / near[:, None]
+    weight = _WEIGHTS * span * np.exp(span * _NODES) / near[:, None]
+    value: Floats = np.einsum("ij,ij->i", weight, _slowed(clock, near, alpha, kappa, gamma))
+    tiny = np.flatnonzero(x < _TINY)
+    if tiny.size:  # C′ is 1 as for freshness
+        value[tiny] = measure_pages(x[tiny], alpha[tiny], kappa[tiny], gamma[tiny], length=False).value
+    far = np.flatnonzero(x > _BROAD)
+    if far.size:
+        length = measure_pages(near[far], alpha[far], kappa[far], gamma[far]).length
+        beyond = np.where(kappa[far] < np.inf, x[far] / _BROAD - 1, np.log(x[far] / _BROAD))
+        value[far] += length * beyond
+    return value
+
+
+def _slowed(clock: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    """∫ψ(y)e^−sy dy for each clock s (pages × clocks): V(sx; sα, sκ, γ)/s, since ψ only knows ratios to x."""
+    ones = np.ones_like(clock)
+    columns_ = [(clock * x[:, None]), (clock * alpha[:, None]), (clock * kappa[:, None]), (ones * gamma[:, None])]
+    value = measure_pages(*(column.ravel() for column in columns_), length=False).value
+    return value.reshape(clock.shape) / clock
+
+
+def age_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    """∫ψ(y)(1−e^−y) dy/Δ of flat columns."""
+    with np.errstate(all="ignore"):
+        value = erlang2_rest(x) / alpha / alpha
+        seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
+        for start in range(0, seen.size, 512):
+            now = seen[start : start + 512]
+            value[now] = _age_block(x[now], alpha[now], kappa[now], gamma[now])
+        value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
+        return _settled(value, x, alpha, kappa, gamma)
+
+
+def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    rise = np.minimum(x / _TINY, 1.0)  # what is left of the value at an x too small for the clocks below
+    x = np.clip(x, _TINY, 1e100)
+    still = np.exp2(-70.0) / (1 + x)[:, None]  # a clock so slow that e^−sy is 1
+    area = _slowed(still, x, alpha, kappa, gamma)[:, 0]
+    value = area - measure_pages(x, alpha, kappa, gamma, length=False).value
+    small = np.flatnonzero(x < _SMALL)
+    if small.size:
+        # ∫ψ(1−e^−y)dy = ∫e^−y(Ψ(x) − Ψ(y))dy, Ψ = ∫ψ
+        y = x[small][:, None] * _NODES
+        tile = [np.repeat(column[small], _NODES.size) for column in (alpha, kappa, gamma)]
+        slow = np.full((y.size, 1), np.exp2(-70.0))
+        areas = _slowed(slow, y.ravel(), *tile)[:, 0].reshape(y.shape)
+        rest = np.maximum(area[small][:, None] - areas, 0.0) * np.exp(-y)
+        value[small] = x[small] * np.add.reduce(rest * _WEIGHTS, axis=1)
+    value = np.maximum(value, 0.0)
+    value *= rise**3 / (alpha - gamma * np.expm1(-kappa))
+    return value
+
+
+def _settled(value: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    """Nothing at x = 0 and for pages that never change; endless where even the parts are beyond the largest float."""
+    value[np.isnan(value)] = np.inf
+    value[(x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))] = 0.0
+    return value
+
+
+def harmonic_slopes(x: Floats) -> tuple[Floats, Floats, Floats]:
+    """C′ = (1−e^−x)/x = ∫₀¹e^−sx ds and its first two derivatives."""
+    fresh = np.exp(-x)
+    first = np.where(x > 0, -np.expm1(-x) / x, 1.0)
+    second = (fresh - first) / x
+    third = -(fresh + 2 * second) / x
+    near = np.flatnonzero(x < 3)
+    if near.size:
+        shrunk = np.exp(-x[near][:, None] * _NODES)
+        second[near] = -np.add.reduce(shrunk * (_WEIGHTS * _NODES), axis=1)
+        third[near] = np.add.reduce(shrunk * (_WEIGHTS * _NODES**2), axis=1)
+    endless = x == np.inf
+    second[endless] = third[endless] = 0.0
+    return first, second, third

@@ -1,0 +1,78 @@
+"""One page in plain floats is worth what it is worth in arrays, and moves as it moves there."""
+
+import numpy as np
+import pytest
+
+from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.value.scalar import measure_page
+from crawld.value.series import measure_pages
+from crawld.value.valuation import Beliefs, Floats, Valuation
+
+
+def population(count: int) -> tuple[Floats, Floats, Beliefs]:
+    """Time, boost and beliefs of pages in every special case."""
+    rng = np.random.default_rng(7)
+    alpha = np.where(rng.random(count) < 0.05, 0.0, 10 ** rng.uniform(-4, 1, count))
+    gamma = np.where(rng.random(count) < 0.1, 0.0, 10 ** rng.uniform(-5, 1, count))
+    kappa = np.where(rng.random(count) < 0.1, rng.choice([0.0, np.inf], count), 10 ** rng.uniform(-3, 1, count))
+    shape = np.where(rng.random(count) < 0.5, np.inf, rng.choice([0.3, 1.0, 1.0 + 5e-7, 1.0 - 5e-7, 2.5, 40.0], count))
+    signals = rng.poisson(1, count)
+    boost = np.zeros(count)
+    boost[signals > 0] = (kappa * np.maximum(signals, 1))[signals > 0]
+    tau = 10 ** rng.uniform(-4, 1, count) / np.maximum(alpha, 1e-4)
+    return tau, boost, Beliefs(rng.random(count), alpha, shape, kappa, gamma)
+
+
+@pytest.mark.parametrize(
+    "valuation",
+    [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(1), GreedyApproximate(2)],
+)
+def test_the_jet_of_one_page_is_that_of_the_arrays(valuation: Valuation) -> None:
+    """Value, slope, curvature and bound agree, the value to 1e-12."""
+    tau, boost, beliefs = population(1500)
+    columns = (beliefs.mu, beliefs.alpha, beliefs.shape, beliefs.kappa, beliefs.gamma)
+    pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in columns), strict=True)
+    alone = np.array([valuation.jet_of(page[0], page[1], page[2:]) for page in pages]).T
+    together = valuation.jet(tau, boost, beliefs)
+    np.testing.assert_allclose(alone[0], together.value, rtol=1e-12)
+    for power, (one, many) in enumerate(zip(alone[1:], together[1:], strict=True), start=1):
+        # What is left to come of a page in saturation is nothing beside its value.
+        small = 1e-12 * together.value / np.maximum(tau, 1e-9) ** power
+        assert (np.abs(one - many) <= 1e-9 * np.abs(many) + small).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_page_of_known_rates_is_measured_alike_over_many_orders_of_magnitude(seed: int) -> None:
+    """V and ψ of one page agree with the arrays to 1e-12."""
+    rng = np.random.default_rng(seed)
+    alpha = 10 ** rng.uniform(-12, 2, 1000)
+    gamma = alpha * 10 ** rng.uniform(-6, 6, 1000)
+    kappa = np.where(rng.random(1000) < 0.9, 10 ** rng.uniform(-6, 1.5, 1000), np.inf)
+    x = np.minimum(kappa, 1.0) * 10 ** rng.uniform(-3, 1.6, 1000)
+    columns = (x, alpha, kappa, gamma)
+    many = measure_pages(*columns)
+    one = np.array([measure_page(*page) for page in zip(*(column.tolist() for column in columns), strict=True)]).T
+    np.testing.assert_allclose(one[0], many.value, rtol=1e-12)
+    np.testing.assert_allclose(one[1], alpha * many.length, rtol=1e-12)
+    np.testing.assert_allclose(one[2], many.density, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
+def test_before_the_first_signal_a_value_grows_at_most_with_the_square_of_time(valuation: Valuation) -> None:
+    """V ≤ μrτ²/2 with the rate that the valuation tells."""
+    tau, boost, beliefs = population(1500)
+    rate = valuation.early_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma)
+    value = valuation.value(tau, np.zeros_like(boost), beliefs)
+    assert (value <= 0.5 * beliefs.mu * rate * tau**2 * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
+def test_no_value_exceeds_its_cheap_ceiling(valuation: Valuation) -> None:
+    """Also where it says something, which for learnt pages with signals it mostly does."""
+    tau, boost, beliefs = population(1500)
+    columns = (beliefs.mu, beliefs.alpha, beliefs.shape, beliefs.kappa, beliefs.gamma)
+    pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in columns), strict=True)
+    ceiling = np.array([valuation.ceiling_of(page[0], page[1], page[2:]) for page in pages])
+    assert (valuation.value(tau, boost, beliefs) <= ceiling).all()
+    if type(valuation) is GreedyNcis:
+        assert 0.2 < np.mean(ceiling < np.inf) < 0.6

@@ -75,6 +75,9 @@ class _Urls:
         if len(self.entries) + self.skipped >= MOST_ENTRIES or self.addresses.exhausted:
             self.full = True
             return False
+        if not len(element) and not element.text:  # nothing inside: files made of these cost as little as they can
+            self.skipped += 1
+            return True
         loc, lastmod, published, dates = "", None, None, 0
         for child in children(element, _CHILDREN):
             tag = local_name(child)

@@ -16,8 +16,8 @@ def crawls(log: list[str], verdict: str) -> int:
 
 async def test_a_daemon_without_files_goes_on_when_it_has_some(tmp_path: Path) -> None:
     """Connections fail one by one and are said to, no host is held to blame, nothing is lost."""
-    async with Site() as site:
-        pages = [site.url(f"/poisson/{number}?rate=1", host=number % 8) for number in range(600)]
+    async with Site(hosts=8) as site:
+        pages = [site.url(f"/poisson/{number}?rate=1", host=1 + number % 8) for number in range(600)]
         file = settings(tmp_path, pages, bandwidth="40/s", min_interval=0.5)
         async with daemon("--config", str(file), cwd=tmp_path) as running:
             await running.until_logged("verdict=changed")

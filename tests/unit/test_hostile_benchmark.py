@@ -15,15 +15,15 @@ URL = "http://127.1.0.1:80/page/1"
 @pytest.mark.parametrize(
     ("asked", "crawls", "expected"),
     [
-        pytest.param([10.0], [(URL, 9.99, 0.02, 10.15)], 0.15, id="from the request to the row"),
-        pytest.param([10.0, 11.0], [(URL, 9.99, 1.02, 11.1)], 0.1, id="from the last request of a visit"),
+        pytest.param([10.0], [(URL, 9.99, 0.02, 10.15)], 0.14, id="from the end of the crawl to the row"),
+        pytest.param([10.0, 11.0], [(URL, 9.99, 1.02, 11.1)], 0.09, id="of a visit with two requests"),
         pytest.param([10.0, 15.0], [(URL, 9.99, 0.02, 10.1)], 5.0, id="a request without a row waits to the end"),
         pytest.param([10.0], [("http://127.1.0.2:80/page/2", 9.99, 0.02, 19.0)], 10.0, id="rows of other pages"),
         pytest.param([], [], 0.0, id="nothing asked"),
     ],
 )
 def test_uncommitted_time(asked: list[float], crawls: list[tuple[str, float, float, float]], expected: float) -> None:
-    """The time runs from the request at the site until its crawl is visible, or until the run ends."""
+    """The time runs from the end of a crawl until it is visible; a request without a crawl waits until the run ends."""
     watched = Watched(crawls=crawls)
     assert oldest_uncommitted([(at, URL) for at in asked], watched, 20.0) == pytest.approx(expected)
 

@@ -12,9 +12,9 @@ from crawld.fetch.deadlines import Deadlines, Wait
 
 SMALL_BODY = 65_536
 """Bytes that every body may have without asking for room: most pages, as they are packed, have less."""
-MOST_BYTES = 64_000_000
-"""Bytes of all bodies being received beyond that: six of the longest at once, or hundreds of ordinary ones."""
-MOST_OF_ONE_HOST = MOST_BYTES // 4
+MOST_BYTES = 32_000_000
+"""Bytes of all bodies being received beyond that: three of the longest at once, or hundreds of ordinary ones."""
+MOST_OF_ONE_HOST = MOST_BYTES // 2
 """Bytes of the bodies of one host, unless it is a single body."""
 PATIENCE = 5.0
 """Seconds a large body may take, however slowly it arrives, while others wait for room."""

@@ -28,7 +28,7 @@ MOMENT = 0.1
 """Seconds that a task may take in the short lane: pages that people read need hundredths."""
 LARGE = 1 << 20
 """Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
-MOST_WAITING = 48 << 20
+MOST_WAITING = 24 << 20
 """Bytes that wait to be read in all. Beyond, whoever has most waiting loses the latest of it."""
 WALL_FACTOR = 6.0
 """Where processors are scarce a task may take that many times its processor time until its worker is killed."""

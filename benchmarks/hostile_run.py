@@ -29,7 +29,7 @@ SETTLE = 4.0  # seconds after the start, in which robots.txt of the good hosts a
 CALM = 5.0  # seconds before an attack in which good requests are counted
 DRAIN = 2.0  # seconds after the run in which its last crawls may become visible
 END_WITHIN = 15.0
-BYTES_AT_ONCE = 200_000  # of URLs given to the control socket in one request
+BYTES_AT_ONCE, URLS_AT_ONCE = 200_000, 2_000  # given to the control socket in one request
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Bench:
         allowance = min(len(urls) / MIN_INTERVAL, MOST_ALLOWANCE * self.rate)
         await _control(control, "PUT", "/bandwidth", {"rate": f"{self.rate + allowance}/s"})
         while urls:
-            count = max(1, BYTES_AT_ONCE // max(map(len, urls)))
+            count = min(max(1, BYTES_AT_ONCE // max(map(len, urls))), URLS_AT_ONCE)
             await _control(control, "POST", "/urls", {"urls": urls[:count]})
             urls = urls[count:]
 

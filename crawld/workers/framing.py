@@ -12,10 +12,10 @@ class GoneError(ConnectionError):
     """The other side has closed its end."""
 
 
-def packed(message: object) -> bytes:
-    """A message as it is sent."""
+def packed(message: object) -> tuple[bytes, bytes]:
+    """A message as it is sent: its length, and the message. They are not joined, because a body may be large."""
     data = pickle.dumps(message, protocol=5)
-    return LENGTH.pack(len(data)) + data
+    return LENGTH.pack(len(data)), data
 
 
 def unpacked(data: bytes | bytearray | memoryview) -> Any:
@@ -25,7 +25,8 @@ def unpacked(data: bytes | bytearray | memoryview) -> Any:
 
 def send(sock: socket.socket, message: object) -> None:
     """Send a message over a blocking socket."""
-    sock.sendall(packed(message))
+    for part in packed(message):
+        sock.sendall(part)
 
 
 def receive(sock: socket.socket) -> Any:

@@ -44,7 +44,8 @@ class WorkerProcess(asyncio.Protocol):
         """Send a task; `hear` is called once."""
         self._hear = hear
         if self._transport is not None:
-            self._transport.write(packed(message))
+            for part in packed(message):
+                self._transport.write(part)
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""

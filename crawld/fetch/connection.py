@@ -46,8 +46,10 @@ RECEIVED_AT_ONCE = 65_536
 """Bytes taken from a socket at once; they may have to wait for their turn in memory."""
 MOST_IDLE_HOSTS = 500
 """Hosts to which idle connections are kept: as many as are asked at 100 requests a second until they are closed."""
+MOST_IDLE = 1_000
+"""Idle connections that hosts share evenly: one host alone may be asked many things at once, and keeps them all,"""
 MOST_IDLE_PER_HOST = 4
-"""Idle connections kept to one host."""
+"""but each may keep so many."""
 
 
 class _Valve(asyncio.Transport):
@@ -329,6 +331,6 @@ class BoundedConnector(aiohttp.TCPConnector):
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         """Keep a connection for the next request to its host, unless enough are kept."""
-        kept = self._conns.get(key)
-        full = len(self._conns) >= MOST_IDLE_HOSTS if kept is None else len(kept) >= MOST_IDLE_PER_HOST
+        kept, hosts = self._conns.get(key), len(self._conns)
+        full = hosts >= MOST_IDLE_HOSTS if kept is None else len(kept) >= max(MOST_IDLE_PER_HOST, MOST_IDLE // hosts)
         super()._release(key, protocol, should_close=should_close or full)

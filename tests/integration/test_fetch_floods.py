@@ -159,11 +159,15 @@ async def test_answers_nobody_asked_for_close_the_connection(site: Site, fetcher
     assert len({seen.peer for seen in site.visits()}) == 2
 
 
-async def test_few_connections_are_kept(site: Site, fetcher: HttpFetcher) -> None:
-    """Of many connections to one host that are idle at once, a few are kept."""
+@pytest.mark.parametrize(("most", "expected"), [(8, 8), (1, MOST_IDLE_PER_HOST), (1000, 12)])
+async def test_few_connections_are_kept(
+    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch, most: int, expected: int
+) -> None:
+    """Of many connections that are idle at once a bounded number is kept, and a few to each host at any rate."""
+    monkeypatch.setattr("crawld.fetch.connection.MOST_IDLE", most)
     await asyncio.gather(*(fetcher.fetch(ask(site.url("/slow?seconds=0.2"))) for _ in range(12)))
     [kept] = connector_of(fetcher)._conns.values()
-    assert len(kept) == MOST_IDLE_PER_HOST
+    assert len(kept) == expected
 
 
 async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher) -> None:

@@ -33,6 +33,7 @@ POLICIES = (
 )  # fmt: skip
 
 LONGEST_SOCKET = 100
+LEAST_MEGABYTES, MOST_MEGABYTES = 32, 65_536
 STANDARD_INPUT = "-"
 _QUIET = re2.Options()
 _QUIET.log_errors = False
@@ -53,6 +54,12 @@ def _read(parse: Any, value: object, wanted: str) -> object:
         return parse(value)
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _megabytes(value: int) -> int:
+    if not LEAST_MEGABYTES <= value <= MOST_MEGABYTES:
+        raise ValueError(f"write a whole number from {LEAST_MEGABYTES} to {MOST_MEGABYTES}")
+    return value
 
 
 def _share(value: object) -> float:
@@ -187,7 +194,7 @@ class ReadingAnswers(_Section):
     """What reading one answer may cost, in a process of its own."""
 
     deadline: Annotated[Duration, Field(gt=0)] = 5.0
-    memory_mb: Annotated[int, Field(ge=32, le=65_536)] = 128
+    memory_mb: Annotated[int, AfterValidator(_megabytes)] = 128
 
 
 class Signals(_Section):

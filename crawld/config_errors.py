@@ -12,6 +12,7 @@ EXAMPLES = {
     "Politeness": "delay: 1s",
     "Fetching": "timeout: 60s",
     "Signals": "share: 0.05",
+    "ReadingAnswers": "deadline: 5s",
     "Discover": "site: https://example.org/",
     "DigestRule": "pattern: example.org/blog/*",
     "Retention": "days: 400",

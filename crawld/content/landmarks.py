@@ -55,6 +55,7 @@ _MENUS = frozenset({"ul", "ol", "a", "button"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _HIDDEN, _STYLE, _ROLE = (etree.XPath(f"//*/@{name}") for name in ("hidden", "style", "role"))
 _STYLES = etree.XPath("//*/@style", smart_strings=False)
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MATTERS = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
 _IN_ARTICLE = etree.XPath("boolean(ancestor::article)")
 _OF_PAGE = etree.XPath(
@@ -64,12 +65,17 @@ _OF_PAGE = etree.XPath(
 
 def mark(element: Any, kind: str) -> None:
     """Mark all that is inside an element as being of a kind."""
-    element.text = OPEN[kind] + (element.text or "")
+    element.text = OPEN[kind] + _writable(element.text)
     if len(element):
         last = element[-1]
-        last.tail = (last.tail or "") + CLOSE[kind]
+        last.tail = _writable(last.tail) + CLOSE[kind]
     else:
         element.text += CLOSE[kind]
+
+
+def _writable(text: str | None) -> str:
+    """The text as the tree takes it: the parser lets characters through that must not be written back."""
+    return _UNWRITABLE.sub("\ufffd", text) if text else ""
 
 
 def mark_styles(root: Any) -> None:

@@ -135,3 +135,10 @@ def test_threads_agree() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = set(pool.map(lambda _: digest(body, "text/html", rule), range(16)))
     assert found == {digest(body, "text/html", rule)}
+
+
+@pytest.mark.parametrize("odd", ["\x01", "&#1;", "\x0b", "\ufffe", "&#xFFFF;"])
+def test_characters_that_no_tree_takes_back_are_read(odd: str) -> None:
+    """A marked element may hold characters that the parser lets through and that cannot be written."""
+    body = f"<html><body><div role=navigation>a{odd}b<p>c</p>d{odd}e</div><main>Text {odd} here.</main></body></html>"
+    assert digest(body.encode(), "text/html").text is not None

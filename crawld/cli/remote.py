@@ -25,7 +25,7 @@ CONFIG = click.option(
     help="The daemon's settings (YAML).",
 )
 DATABASE = click.option(
-    "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="The daemon's database, which tells its socket."
+    "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="Database URL; locates the control socket."
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 

@@ -26,8 +26,8 @@ from crawld.interfaces import at_once
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
 from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import Known
 from crawld.signals.push_inbox import PushInbox
-from crawld.signals.watcher import Known
 
 NOW = 1_790_000_000.0
 URL = "https://example.org/file"

@@ -52,10 +52,10 @@ from crawld.model.url import identity
 from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
-from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import Known
+from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
-from crawld.signals.watcher import Known
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
@@ -160,10 +160,12 @@ class Assembly:
         self.pages = Pages()
         self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate.crawl_delay_of = self.robots.crawl_delay_of
-        self.listener = Listener(PageIndex(), self.scheduler.last_success, self._listening(), self.pages.on_host)
+        self.polled_sources = PolledSources(
+            PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host
+        )
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
-        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, self.workers)
-        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.listener.pages)
+        self.polls = Polls(self.polled_sources, self.store, self.scheduler, self.clock, self.workers)
+        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
         self.polls.ready = lambda: self.roster.indexed
         self.crawler = Crawler(self._parts())
         self._shelf = shelf = Shelf(settings.database, self.store.damage)
@@ -203,9 +205,9 @@ class Assembly:
             unconditional_share=fetching.unconditional_share,
         )
 
-    def _listening(self) -> Listening:
+    def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
-        return Listening(
+        return PollSettings(
             find_sitemaps=given.sitemaps == "auto",
             find_feeds=given.feeds == "auto",
             given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
@@ -259,9 +261,9 @@ class Assembly:
         hubs = None
         if api.listen is not None and api.public_url is not None:
             hubs = Subscriptions(
-                self.listener, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
+                self.polled_sources, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
-        known = Known(self.listener.pages, self.scheduler.last_success, self.settings.signals.delay)
+        known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs)
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
@@ -295,12 +297,12 @@ class Assembly:
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())
-        if dropped := self.listener.restore(await self.store.sources()):
+        if dropped := self.polled_sources.restore(await self.store.sources()):
             log.warning("sitemaps and feeds beyond the budgets are forgotten", extra={"files": len(dropped)})
             await self.store.forget_sources(dropped)
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)
-        for poll in self.listener.watch_given(self.clock.now()):
+        for poll in self.polled_sources.watch_given(self.clock.now()):
             self.store.record_poll(poll)
         await self.steering.restore(self.settings.bandwidth, insist=self._insist)
         await self.store.forget_weights()

@@ -20,7 +20,7 @@ from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of_target
 from crawld.signals.matching import Keys
 from crawld.signals.pings import MOST_URLS, Ping, read_indexnow, read_indexnow_query, read_signals, refusal
-from crawld.signals.watcher import JUDGED_AT_ONCE, Known
+from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
 
 MOST_NAMED = 20  # unknown URLs named in an answer
 MOST_PENDING = 100  # keys being checked

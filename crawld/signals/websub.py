@@ -2,8 +2,8 @@
 
 The life of a subscription: a poll finds a hub; `subscribe` gives the request to send it; the hub calls back and is
 answered by `confirm`; from then on it delivers: `accept` checks the signature and says how to read the content, and
-`take` hands what was read to the listener, as if it had been polled. Before the lease ends `renewals` asks for another
-one. A hub that never calls back is asked once a day.
+`take` hands what was read to the polled sources, as if it had been polled. Before the lease ends `renewals` asks for
+another one. A hub that never calls back is asked once a day.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from crawld.interfaces import Delivery, Poll, PollResult, Slices
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
 from crawld.signals.files import File
-from crawld.signals.listener import Listener
+from crawld.signals.polled_sources import PolledSources
 from crawld.signals.reading import Reading
 
 LEASE = 10 * 86_400.0
@@ -29,15 +29,15 @@ _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
 
 
 class Subscriptions:
-    """The feeds of a listener that hubs push to us.
+    """The polled feeds that hubs push to us.
 
     `callback` is the public address the hubs are told; `keep` takes every change of a subscription for the store.
     """
 
     def __init__(
-        self, listener: Listener, callback: str, new_secret: Callable[[], str], keep: Callable[[Poll], None]
+        self, sources: PolledSources, callback: str, new_secret: Callable[[], str], keep: Callable[[Poll], None]
     ) -> None:
-        self._listener = listener
+        self._sources = sources
         self._callback = callback.rstrip("/")
         self._new_secret = new_secret
         self._keep = keep
@@ -45,7 +45,7 @@ class Subscriptions:
 
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
-        file = self._listener.schedule.get(url)
+        file = self._sources.schedule.get(url)
         if file is None or not hubs or now < file.hub_asked_at + ASK_AGAIN or now < file.hub_until - RENEW_BEFORE:
             return None
         file.hub, file.topic = hubs[0], topic or url
@@ -53,7 +53,7 @@ class Subscriptions:
 
     def renewals(self, now: float) -> Sequence[Request]:
         """Requests for the leases that are about to end."""
-        tokens, schedule = self._tokens(), self._listener.schedule
+        tokens, schedule = self._tokens(), self._sources.schedule
         for token in [token for token, url in tokens.items() if url not in schedule]:
             del tokens[token]
         files = [file for url in tokens.values() if (file := schedule.get(url)) is not None and file.hub_until]
@@ -110,21 +110,21 @@ class Subscriptions:
         return (
             202,
             "",
-            Delivery(file.url, file.host, partial(self._listener.reader_of(file.url), Fetched(file.url, 200, body))),
+            Delivery(file.url, file.host, partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))),
         )
 
     def take(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
         """Take in what a delivery for the feed at `url` was read as."""
-        return self._listener.take_delivery(url, reading, now)
+        return self._sources.take_delivery(url, reading, now)
 
     def _file(self, token: str) -> File | None:
         url = self._tokens().get(token)
-        return None if url is None else self._listener.schedule.get(url)
+        return None if url is None else self._sources.schedule.get(url)
 
     def _tokens(self) -> dict[str, str]:
         """The feeds by their tokens; those of the last run are looked up once."""
         if self._by_token is None:
-            self._by_token = {_token(file): file.url for file in self._listener.schedule if file.hub_secret}
+            self._by_token = {_token(file): file.url for file in self._sources.schedule if file.hub_secret}
         return self._by_token
 
 

@@ -16,8 +16,8 @@ from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
-from crawld.signals.listener import Discovery, Listener, Listening
 from crawld.signals.matching import PageIndex
+from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.store import SqlStore
 from tests.in_place import InPlace
 from tests.site import LOOPBACK, Site
@@ -40,10 +40,10 @@ class SignalDaemon:
         self.pages = Pages()
         self.index = PageIndex()
         self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.index)
-        listening = Listening(discovery=discovery)
-        self.listener = Listener(self.index, self.scheduler.last_success, listening, self.pages.on_host)
+        settings = PollSettings(discovery=discovery)
+        self.sources = PolledSources(self.index, self.scheduler.last_success, settings, self.pages.on_host)
         self.results: list[PollResult] = []
-        self.polls = Polls(self.listener, self.store, self.scheduler, self.clock, InPlace(), [self.note])
+        self.polls = Polls(self.sources, self.store, self.scheduler, self.clock, InPlace(), [self.note])
 
     async def note(self, result: PollResult) -> None:
         """Keep what a poll led to."""
@@ -60,7 +60,7 @@ class SignalDaemon:
         for page in list(self.pages):
             assert self.scheduler.hold(page.id, now)
             self.scheduler.settle(page.id, now - DAY)
-        self.listener.restore(await self.store.sources())
+        self.sources.restore(await self.store.sources())
 
     async def stop(self) -> None:
         """Let go of everything."""

@@ -74,7 +74,7 @@ async def test_a_disallowed_sitemap_is_not_asked(site: Site, tmp_path: Path) -> 
     robots = Request(site.url("/robots.txt"), site.host(), Purpose.ROBOTS)
     daemon.robots.learn(robots.url, await daemon.fetcher.fetch(robots), daemon.clock.now())
     assert daemon.polls.choose(daemon.clock.now(), daemon.gate, daemon.robots) is None
-    file = daemon.listener.schedule.get(site.url("/sitemap.xml"))
+    file = daemon.sources.schedule.get(site.url("/sitemap.xml"))
     assert file is not None
     assert (file.failures, file.trouble is not None and file.trouble.startswith("robots")) == (1, True)
     assert not site.visits("/sitemap.xml")
@@ -107,8 +107,8 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
     pages.put(Page(1, site.url("/ok/1"), site.host()))
     for one in (daemon, few):
         one.pages.put(Page(1, site.url("/ok/1"), site.host()))
-        assert one.listener.found(site.url("/robots.txt"), [], one.clock.now())
-    worth = daemon.listener._precision
+        assert one.sources.found(site.url("/robots.txt"), [], one.clock.now())
+    worth = daemon.sources._precision
     for count, low, high in ((4, 0.9, 1.0), (10_000, 0.0, 0.1)):
         known = Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(count, 0, 0, 0))
         daemon.polls.learn([known, Estimate(2, 0.0, 1.0, 1.0)], pages)
@@ -116,6 +116,6 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
     assert len(worth) == 1
     for _ in range(200):
         few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(20, 0, 0, 0))], pages)
-    assert few.listener._precision[site.host(), Source.SITEMAP] < 0.15
+    assert few.sources._precision[site.host(), Source.SITEMAP] < 0.15
     await few.fetcher.close()
     await daemon.fetcher.close()

@@ -12,9 +12,9 @@ import pytest
 
 from crawld.daemon.discovery import Discoverer
 from crawld.daemon.pushes import Pushes
-from crawld.signals.listener import Discovery
+from crawld.signals.poll_signals import Known
+from crawld.signals.polled_sources import Discovery
 from crawld.signals.push_inbox import PushInbox
-from crawld.signals.watcher import Known
 from crawld.signals.websub import Subscriptions
 from tests.behaviours import answer
 from tests.in_place import InPlace
@@ -41,7 +41,7 @@ def pushes(daemon: SignalDaemon) -> Pushes:
     inbox = PushInbox(Known(daemon.index, daemon.scheduler.last_success))
     secrets = iter(["secret"])
     callback = "https://crawld.example.org/websub"
-    hubs = Subscriptions(daemon.listener, callback, lambda: next(secrets), daemon.store.record_poll)
+    hubs = Subscriptions(daemon.sources, callback, lambda: next(secrets), daemon.store.record_poll)
     return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, InPlace(), hubs)
 
 

@@ -12,7 +12,6 @@ from crawld.model.signal import Source
 from crawld.signals import planting
 from crawld.signals.baseline import Baseline
 from crawld.signals.files import File, Origin
-from crawld.signals.listener import Listener, Listening
 from crawld.signals.matching import PageIndex
 from crawld.signals.planting import (
     MOST_FEEDS_PER_HOST,
@@ -20,6 +19,7 @@ from crawld.signals.planting import (
     MOST_PLANTED,
     MOST_PLANTED_ELSEWHERE,
 )
+from crawld.signals.polled_sources import PolledSources, PollSettings
 from crawld.signals.reading import Reading
 from crawld.signals.schedule import PollSchedule
 
@@ -29,26 +29,26 @@ VICTIM = "https://victim.example"
 
 
 class Watch:
-    """A listener for pages /0 to /9 of some hosts, each crawled a day ago."""
+    """Polled sources for pages /0 to /9 of some hosts, each crawled a day ago."""
 
-    def __init__(self, *hosts: str, listening: Listening | None = None) -> None:
+    def __init__(self, *hosts: str, settings: PollSettings | None = None) -> None:
         pages = PageIndex()
         self.pages = [
             Page(10 * n + i, f"https://{host}/{i}", host) for n, host in enumerate(hosts, 1) for i in range(10)
         ]
         pages.put(self.pages)
-        self.listener = Listener(pages, lambda _: NOW - DAY, listening or Listening(), hosts.__contains__)
+        self.sources = PolledSources(pages, lambda _: NOW - DAY, settings or PollSettings(), hosts.__contains__)
 
     def answer(self, url: str, body: str, answered: str | None = None, now: float = NOW) -> PollResult:
         """Take over the answer to a poll of this file, which redirects led to `answered`."""
         request = Request(url, "")
-        reading = self.listener.reader(request)(Fetched(answered or url, 200, body.encode()), now)
+        reading = self.sources.reader(request)(Fetched(answered or url, 200, body.encode()), now)
         assert isinstance(reading, Reading)
-        return at_once(self.listener.finish(request, reading, now))
+        return at_once(self.sources.finish(request, reading, now))
 
     def planted(self) -> Counter[str]:
         """How many files are watched on each host."""
-        return Counter(file.host for file in self.listener.schedule)
+        return Counter(file.host for file in self.sources.schedule)
 
     def signalled(self, result: PollResult) -> set[str]:
         """The hosts of the pages that a poll signalled."""
@@ -72,12 +72,12 @@ def index_of(urls: Iterable[str]) -> str:
 
 def test_only_hosts_with_pages_of_ours_plant() -> None:
     """A host plants nothing, not even a guess, unless pages of ours are on it or the settings name it."""
-    watch = Watch("a.org", listening=Listening(sites=["https://wanted.org/blog"]))
-    assert not watch.listener.found("https://evil.example/robots.txt", ["https://evil.example/s.xml"], NOW)
-    assert not watch.listener.found("https://evil.example/robots.txt", [], NOW)
-    assert not watch.listener.found_feeds("https://evil.example/", ["/feed"], NOW)
-    assert watch.listener.found("https://www.a.org/robots.txt", [], NOW)
-    assert watch.listener.found("https://wanted.org/robots.txt", [], NOW)
+    watch = Watch("a.org", settings=PollSettings(sites=["https://wanted.org/blog"]))
+    assert not watch.sources.found("https://evil.example/robots.txt", ["https://evil.example/s.xml"], NOW)
+    assert not watch.sources.found("https://evil.example/robots.txt", [], NOW)
+    assert not watch.sources.found_feeds("https://evil.example/", ["/feed"], NOW)
+    assert watch.sources.found("https://www.a.org/robots.txt", [], NOW)
+    assert watch.sources.found("https://wanted.org/robots.txt", [], NOW)
 
 
 def test_a_host_plants_on_few_others() -> None:
@@ -85,16 +85,16 @@ def test_a_host_plants_on_few_others() -> None:
     watch = Watch("evil.example", "a.org")
     for round_ in range(200):
         fresh = [f"https://host{round_}-{i}.example/s.xml" for i in range(100)]
-        watch.listener.found("https://evil.example/robots.txt", fresh, NOW + round_)
+        watch.sources.found("https://evil.example/robots.txt", fresh, NOW + round_)
     assert len(watch.planted()) == MOST_OTHER_HOSTS
-    assert watch.listener.found("https://evil.example/robots.txt", ["/own.xml"], NOW)
-    assert watch.listener.found("https://a.org/robots.txt", ["https://cdn.example/a.xml"], NOW)
+    assert watch.sources.found("https://evil.example/robots.txt", ["/own.xml"], NOW)
+    assert watch.sources.found("https://a.org/robots.txt", ["https://cdn.example/a.xml"], NOW)
 
 
 def test_indexes_plant_at_the_expense_of_who_planted_them() -> None:
     """The files of an index, and of indexes in it, count for the host whose robots.txt led there."""
     watch = Watch("evil.example")
-    watch.listener.found("https://evil.example/robots.txt", ["https://evil.example/i.xml"], NOW)
+    watch.sources.found("https://evil.example/robots.txt", ["https://evil.example/i.xml"], NOW)
     watch.answer("https://evil.example/i.xml", index_of(f"https://host{i}.example/i.xml" for i in range(1_000)))
     assert len(watch.planted()) == 1 + MOST_OTHER_HOSTS
     for host in list(watch.planted()):
@@ -104,7 +104,7 @@ def test_indexes_plant_at_the_expense_of_who_planted_them() -> None:
     planted = watch.planted()
     assert len(planted) == 1 + MOST_OTHER_HOSTS
     assert planted.total() == 1 + MOST_PLANTED_ELSEWHERE
-    assert {file.planter for file in watch.listener.schedule} == {"evil.example"}
+    assert {file.planter for file in watch.sources.schedule} == {"evil.example"}
 
 
 def test_a_host_plants_so_many_files_and_no_more() -> None:
@@ -122,15 +122,15 @@ def test_a_host_plants_so_many_files_and_no_more() -> None:
 def test_feeds_found_in_pages_are_counted_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Feeds that pages link to are few for each host, and no other file is looked at to know it."""
     watch = Watch("a.org")
-    watch.listener.found("https://a.org/robots.txt", ["/s.xml"], NOW)
-    found = watch.listener.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
+    watch.sources.found("https://a.org/robots.txt", ["/s.xml"], NOW)
+    found = watch.sources.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
     assert len(found) == MOST_FEEDS_PER_HOST
 
     def search(_: PollSchedule) -> None:
         raise AssertionError
 
     monkeypatch.setattr(PollSchedule, "__iter__", search)
-    assert not watch.listener.found_feeds("https://a.org/2", ["/another"], NOW)
+    assert not watch.sources.found_feeds("https://a.org/2", ["/another"], NOW)
 
 
 def test_a_flood_of_an_older_version_is_cut_off_at_a_restart() -> None:
@@ -145,10 +145,10 @@ def test_a_flood_of_an_older_version_is_cut_off_at_a_restart() -> None:
         "https://zzz.example/s.xml", Source.SITEMAP, "zzz.example", Origin.ROBOTS, ("evil.example",), signals=1
     )
     watch = Watch("a.org", "evil.example")
-    dropped = watch.listener.restore([file.exported() for file in (*flood, orphan, honest, useful)])
+    dropped = watch.sources.restore([file.exported() for file in (*flood, orphan, honest, useful)])
     assert len(dropped) == 14_400 - MOST_OTHER_HOSTS + 1 + 1
     assert orphan.url in dropped
-    assert {honest.url, useful.url} <= {file.url for file in watch.listener.schedule}
+    assert {honest.url, useful.url} <= {file.url for file in watch.sources.schedule}
 
 
 def test_what_files_listed_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,10 +156,10 @@ def test_what_files_listed_is_remembered_within_a_budget(monkeypatch: pytest.Mon
     monkeypatch.setattr(planting, "MOST_REMEMBERED_BYTES_PER_PLANTER", 2_000)
     watch = Watch("a.org")
     url = "https://a.org/s.xml"
-    watch.listener.found("https://a.org/robots.txt", [url], NOW)
+    watch.sources.found("https://a.org/robots.txt", [url], NOW)
     others = "".join(f"<url><loc>https://a.org/other/{i}</loc></url>" for i in range(1_000))
     watch.answer(url, listing("a.org", "2026-01-01").replace("</urlset>", f"{others}</urlset>"))
-    file = watch.listener.schedule.get(url)
+    file = watch.sources.schedule.get(url)
     assert file is not None
     assert len(Baseline.unpacked(file.baseline) or ()) == 3
     assert watch.signalled(watch.answer(url, listing("a.org"))) == {"a.org"}
@@ -221,9 +221,9 @@ def test_planning_a_file_again_and_again_takes_no_room() -> None:
     for i in range(10_000):
         file.next_poll = DAY - i
         schedule.plan(file)
-    lanes = schedule._turns._lanes["a.org"]
+    lanes = schedule._rotation._lanes["a.org"]
     assert len(lanes["a.org"].entries) < 100
-    assert len(schedule._turns._asleep) <= 10_001
+    assert len(schedule._rotation._asleep) <= 10_001
     assert [one.url for one in schedule.due(DAY - 9_999)] == [file.url]
 
 
@@ -234,7 +234,7 @@ def test_an_answer_speaks_for_the_host_that_gave_it() -> None:
     """A sitemap of the victim that redirects to another site says nothing about the victim's pages."""
     watch = Watch("victim.example", "evil.example")
     url = f"{VICTIM}/go?to=evil"
-    watch.listener.found(f"{VICTIM}/robots.txt", [url], NOW)
+    watch.sources.found(f"{VICTIM}/robots.txt", [url], NOW)
     result = watch.answer(url, listing("victim.example"), "https://evil.example/s.xml")
     assert (watch.signalled(result), result.summary) == (set(), "foreign=3")
     own = watch.answer(url, listing("evil.example"), "https://evil.example/s.xml")
@@ -245,7 +245,7 @@ def test_a_sitemap_on_another_host_speaks_for_who_named_it() -> None:
     """robots.txt may name a sitemap elsewhere, which speaks for it; not so whoever that one redirects to."""
     watch = Watch("victim.example")
     url = "https://cdn.example/victim.xml"
-    watch.listener.found(f"{VICTIM}/robots.txt", [url], NOW)
+    watch.sources.found(f"{VICTIM}/robots.txt", [url], NOW)
     assert not watch.answer(url, listing("victim.example"), "https://evil.example/s.xml").signals
     assert watch.signalled(watch.answer(url, listing("victim.example"))) == {"victim.example"}
     assert watch.answer(url, listing("victim.example", "2026-09-21T13:30:00Z"), "https://www.cdn.example/v.xml").signals
@@ -255,7 +255,7 @@ def test_relative_addresses_count_from_where_the_answer_came_from() -> None:
     """Relative addresses in an answer are those of the host that gave it."""
     watch = Watch("victim.example", "evil.example")
     url = f"{VICTIM}/go"
-    watch.listener.found(f"{VICTIM}/robots.txt", [url], NOW)
+    watch.sources.found(f"{VICTIM}/robots.txt", [url], NOW)
     feed = "<rss><channel><item><link>/1</link><pubDate>Mon, 21 Sep 2026 13:00:00 GMT</pubDate></item></channel></rss>"
     assert watch.signalled(watch.answer(url, feed, "https://evil.example/feed")) == {"evil.example"}
 
@@ -263,14 +263,14 @@ def test_relative_addresses_count_from_where_the_answer_came_from() -> None:
 def test_an_index_answered_by_a_stranger_gives_its_files_no_word() -> None:
     """Files of an index that another site answered speak for themselves and that site alone, settings or not."""
     given = f"{VICTIM}/given.xml"
-    listening = Listening(given_sitemaps=[given])
-    watch = Watch("victim.example", listening=listening)
-    watch.listener.watch_given(NOW)
-    watch.listener.found(f"{VICTIM}/robots.txt", [f"{VICTIM}/go"], NOW)
+    settings = PollSettings(given_sitemaps=[given])
+    watch = Watch("victim.example", settings=settings)
+    watch.sources.watch_given(NOW)
+    watch.sources.found(f"{VICTIM}/robots.txt", [f"{VICTIM}/go"], NOW)
     for number, url in enumerate((given, f"{VICTIM}/go")):
         child = f"https://evil.example/{number}.xml"
         watch.answer(url, index_of([child]), "https://evil.example/i.xml")
-        file = watch.listener.schedule.get(child)
+        file = watch.sources.schedule.get(child)
         assert file is not None
         assert file.hosts == frozenset({"evil.example"})
         assert not watch.answer(child, listing("victim.example")).signals
@@ -279,8 +279,8 @@ def test_an_index_answered_by_a_stranger_gives_its_files_no_word() -> None:
 def test_a_given_file_speaks_for_any_host_unless_another_site_answers() -> None:
     """What the settings name may speak for every host; what a redirect puts in its place may not."""
     given = "https://aggregator.example/all.xml"
-    watch = Watch("victim.example", listening=Listening(given_sitemaps=[given]))
-    watch.listener.watch_given(NOW)
+    watch = Watch("victim.example", settings=PollSettings(given_sitemaps=[given]))
+    watch.sources.watch_given(NOW)
     assert not watch.answer(given, listing("victim.example"), "https://evil.example/all.xml").signals
     assert watch.signalled(watch.answer(given, listing("victim.example"))) == {"victim.example"}
 
@@ -289,20 +289,20 @@ def test_a_strangers_hub_is_not_asked() -> None:
     """A feed that another site answers offers no hub and no topic of the victim's, inside or in its headers."""
     watch = Watch("victim.example")
     url = f"{VICTIM}/feed"
-    watch.listener.found_feeds(f"{VICTIM}/1", [url], NOW)
+    watch.sources.found_feeds(f"{VICTIM}/1", [url], NOW)
     body = '<feed><link rel="hub" href="https://hub.evil.example/"/><link rel="self" href="https://victim.example/feed"/></feed>'
     assert watch.answer(url, body).hubs
     assert not watch.answer(url, body, "https://evil.example/feed").hubs
     request = Request(url, "victim.example")
     header = {"link": '<https://hub.evil.example/>; rel="hub"'}
-    reading = watch.listener.reader(request)(Fetched("https://evil.example/feed", 200, b"<feed/>", header), NOW)
-    assert not at_once(watch.listener.finish(request, reading, NOW)).hubs
+    reading = watch.sources.reader(request)(Fetched("https://evil.example/feed", 200, b"<feed/>", header), NOW)
+    assert not at_once(watch.sources.finish(request, reading, NOW)).hubs
 
 
 def test_a_robots_txt_answered_by_a_stranger_names_nothing() -> None:
     """Sitemap lines of a robots.txt that another site answered are left alone; the usual address is tried."""
     watch = Watch("victim.example")
     lines = ["https://evil.example/s.xml", f"{VICTIM}/go"]
-    found = watch.listener.found(f"{VICTIM}/robots.txt", lines, NOW, "https://evil.example/robots.txt")
+    found = watch.sources.found(f"{VICTIM}/robots.txt", lines, NOW, "https://evil.example/robots.txt")
     assert [poll.file.url for poll in found] == [f"{VICTIM}/sitemap.xml"]
-    assert watch.listener.found(f"{VICTIM}/robots.txt", lines, NOW, "https://www.victim.example/robots.txt")
+    assert watch.sources.found(f"{VICTIM}/robots.txt", lines, NOW, "https://www.victim.example/robots.txt")

@@ -18,8 +18,8 @@ from crawld.model.push import PushAnswer
 from crawld.model.signal import Source
 from crawld.signals.matching import PageIndex
 from crawld.signals.pings import MOST_BYTES, MOST_URLS, Ping, read_indexnow, read_signals
+from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
 from crawld.signals.push_inbox import DENIAL_HOLDS, KEY_HOLDS, MOST_PENDING, PushInbox
-from crawld.signals.watcher import JUDGED_AT_ONCE, Known
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0

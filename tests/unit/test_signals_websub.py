@@ -12,8 +12,8 @@ from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals.files import restored
-from crawld.signals.listener import Listener, Listening
 from crawld.signals.matching import PageIndex
+from crawld.signals.polled_sources import PolledSources, PollSettings
 from crawld.signals.websub import ASK_AGAIN, LEASE, LONGEST_LEASE, MOST_DELIVERED, Subscriptions
 
 NOW = 1_790_000_000.0
@@ -29,25 +29,25 @@ def feed(*pages: int) -> bytes:
 
 
 class Desk:
-    """A listener that watches one feed of a.org, polled once, and its subscriptions."""
+    """Polled sources that watches one feed of a.org, polled once, and its subscriptions."""
 
     def __init__(self, hub: str = "https://hub.org/") -> None:
         pages = PageIndex()
         pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(5)])
-        self.listener = Listener(pages, lambda _: NOW - HOUR, Listening(given_feeds=[FEED]), lambda _: True)
-        self.listener.watch_given(NOW)
+        self.sources = PolledSources(pages, lambda _: NOW - HOUR, PollSettings(given_feeds=[FEED]), lambda _: True)
+        self.sources.watch_given(NOW)
         self.poll(NOW, 1)
         secrets = (f"secret {i}" for i in count())
         self.kept: list[Poll] = []
         callback = "https://me.org/websub/"
-        self.subscriptions = Subscriptions(self.listener, callback, lambda: next(secrets), self.kept.append)
+        self.subscriptions = Subscriptions(self.sources, callback, lambda: next(secrets), self.kept.append)
         self.hub = hub
 
     def poll(self, now: float, *pages: int) -> list[int]:
         """Poll the feed; the pages signalled."""
-        (request,) = self.listener.due(now)
-        reading = self.listener.reader(request)(Fetched(FEED, 200, feed(*pages)), now)
-        return [signal.page_id for signal in at_once(self.listener.finish(request, reading, now)).signals]
+        (request,) = self.sources.due(now)
+        reading = self.sources.reader(request)(Fetched(FEED, 200, feed(*pages)), now)
+        return [signal.page_id for signal in at_once(self.sources.finish(request, reading, now)).signals]
 
     def subscribe(self, now: float = NOW) -> Request:
         """Ask the hub."""
@@ -64,7 +64,7 @@ class Desk:
 
     def until(self) -> float:
         """When the lease ends."""
-        file = self.listener.schedule.get(FEED)
+        file = self.sources.schedule.get(FEED)
         assert file is not None
         return file.hub_until
 
@@ -183,8 +183,8 @@ def test_a_restart_keeps_subscriptions() -> None:
     desk = Desk()
     token = desk.confirmed()
     again = Desk()
-    again.listener.schedule.remove(FEED)
-    again.listener.schedule.add(restored(desk.kept[-1].file))
+    again.sources.schedule.remove(FEED)
+    again.sources.schedule.add(restored(desk.kept[-1].file))
     body = feed(3)
     subscriptions: Hubs = again.subscriptions
     result = delivered(subscriptions, token, body, signature(body), NOW + 1)[2]

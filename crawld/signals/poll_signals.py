@@ -1,4 +1,4 @@
-"""What a poll means: a signal is a change since the last poll, judged against our own crawls.
+"""The signals that a poll brings: changes since the last poll, judged against our own crawls.
 
 - A lastmod that differs from the last one seen, or a new entry of a feed, is a signal, visible from now on.
 - The first sight of a lastmod is a baseline, no signal, unless it surely claims a time after our last crawl.
@@ -70,7 +70,7 @@ class Finding:
         return self.of >= FEWEST_FOR_EVENT and self.moved >= SHARE_FOR_EVENT * self.of
 
 
-def compare(listed: Listed, difference: Difference, source: Source, known: Known, now: float) -> Slices[Finding]:
+def find_signals(listed: Listed, difference: Difference, source: Source, known: Known, now: float) -> Slices[Finding]:
     """What the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, source, known, now)
     at: list[Ints] = []

@@ -15,8 +15,8 @@ from crawld.model.signal import Source
 from crawld.signals.baseline import EMPTY, Baseline, stamp_of
 from crawld.signals.listed import differ
 from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import Finding, Known, find_signals
 from crawld.signals.reading import Polled, Reading, read_answer
-from crawld.signals.watcher import Finding, Known, compare
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -55,7 +55,7 @@ class Site:
         feed = self.source is Source.FEED
         difference = differ(self.baseline, listed, feed=feed, complete=complete)
         self.baseline = difference.baseline
-        return at_once(compare(listed, difference, self.source, self.known, now))
+        return at_once(find_signals(listed, difference, self.source, self.known, now))
 
 
 def signalled(finding: Finding) -> dict[int, bool]:

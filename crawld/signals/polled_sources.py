@@ -1,4 +1,4 @@
-"""The listener: which file to poll next, and what its answer means. It decides; a driver sends and records."""
+"""The sitemaps and feeds that are polled: which one next, and what its answer means. A driver sends and records."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +17,10 @@ from crawld.signals.baseline import EMPTY, Baseline
 from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
 from crawld.signals.listed import Difference, Listed
 from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import Finding, Known, find_signals
 from crawld.signals.reading import Polled, Reading, read_answer
 from crawld.signals.schedule import PollSchedule
 from crawld.signals.sites import site_of
-from crawld.signals.watcher import Finding, Known, compare
 
 MOST_BYTES = 50 * 2**20
 MOST_SITEMAP_LINES = 100
@@ -44,8 +44,8 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """How to listen: what is looked for, what is left alone, what is discarded."""
+class PollSettings:
+    """What is polled, what is left alone, and which signals are discarded."""
 
     find_sitemaps: bool = True
     find_feeds: bool = True
@@ -58,25 +58,25 @@ class Listening:
     shortest_wait: float = SHORTEST_WAIT
 
 
-class Listener:
+class PolledSources:
     """Every sitemap and feed that is watched. `has_pages` says of a host whether any page of ours is on it."""
 
     def __init__(
         self,
         pages: PageIndex,
         last_success: Callable[[int], float],
-        listening: Listening,
+        settings: PollSettings,
         has_pages: Callable[[str], object],
     ) -> None:
         self.pages = pages
         self._has_pages = has_pages
         self.schedule = PollSchedule()
         self._last_success = last_success
-        self._listening = listening
+        self._settings = settings
         self._precision: dict[tuple[str, Source], float] = {}
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
         self._less_recent: dict[tuple[int, Source], int] = {}
-        given = (*listening.sites, *listening.given_sitemaps, *listening.given_feeds)
+        given = (*settings.sites, *settings.given_sitemaps, *settings.given_feeds)
         self._given_sites = frozenset(site_of(host_of(url)) for url in given)
 
     # -- what is watched --------------------------------------------------------------------------------------------
@@ -100,25 +100,25 @@ class Listener:
     def _wants(self, file: File) -> bool:
         match file.origin:
             case Origin.CONFIG:
-                given = {*self._listening.given_sitemaps, *self._listening.given_feeds}
+                given = {*self._settings.given_sitemaps, *self._settings.given_feeds}
                 return file.url in given or file.parent is not None
             case Origin.PAGE:
-                return self._listening.find_feeds
+                return self._settings.find_feeds
             case _:
-                return self._listening.find_sitemaps
+                return self._settings.find_sitemaps
 
     def watch_given(self, now: float) -> Sequence[Poll]:
         """Watch what the settings name; the files that are new."""
-        given = [(url, Source.SITEMAP) for url in self._listening.given_sitemaps]
-        given += [(url, Source.FEED) for url in self._listening.given_feeds]
+        given = [(url, Source.SITEMAP) for url in self._settings.given_sitemaps]
+        given += [(url, Source.FEED) for url in self._settings.given_feeds]
         files = [File(url, source, host_of(url), Origin.CONFIG, next_poll=now) for url, source in given]
         return self._watch(files + self._first_guesses(now))
 
     def _first_guesses(self, now: float) -> list[File]:
         """The usual sitemap of each site of which nothing is watched yet: its poll has robots.txt read first."""
         watches = self.schedule.budgets.watches
-        origins = dict.fromkeys(origin_of(site) for site in self._listening.sites if not watches(host_of(site)))
-        urls = [f"{origin}/sitemap.xml" for origin in origins] if self._listening.find_sitemaps else []
+        origins = dict.fromkeys(origin_of(site) for site in self._settings.sites if not watches(host_of(site)))
+        urls = [f"{origin}/sitemap.xml" for origin in origins] if self._settings.find_sitemaps else []
         return [File(url, Source.SITEMAP, host_of(url), Origin.GUESS, next_poll=now) for url in urls]
 
     def found(
@@ -129,7 +129,7 @@ class Listener:
         What a redirect to another site answered names nothing for this one.
         """
         host = host_of(robots_url)
-        if not self._listening.find_sitemaps or not self._may_plant(host):
+        if not self._settings.find_sitemaps or not self._may_plant(host):
             return []
         if answered is not None and site_of(host_of(answered)) != site_of(host):
             sitemaps = ()
@@ -148,7 +148,7 @@ class Listener:
         """Watch feeds that a page links to, a few of each host."""
         host = host_of(page_url)
         room = self.schedule.budgets.room_for_feeds(host)
-        if room <= 0 or not self._listening.find_feeds or not self._may_plant(host):
+        if room <= 0 or not self._settings.find_feeds or not self._may_plant(host):
             return []
         named = dict.fromkeys(locate(feed, page_url) for feed in feeds[:MOST_LINKED_FEEDS])
         urls = [url for url in named if url and url not in self.schedule]
@@ -161,7 +161,7 @@ class Listener:
 
     def _watch(self, files: Sequence[File]) -> Sequence[Poll]:
         for file in files:
-            file.wait = self._listening.first_wait
+            file.wait = self._settings.first_wait
         return [Poll(file.exported(), polls=0) for file in files if self.schedule.add(file)]
 
     def appraise(self, host: str, source: Source, precision: float) -> None:
@@ -199,7 +199,7 @@ class Listener:
 
     def reader_of(self, url: str) -> Callable[[Outcome, float], Reading]:
         """What reads the file at `url`, polled or delivered; it can be pickled and run in a worker."""
-        file, discovery = self.schedule.get(url), self._listening.discovery
+        file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
         if file is None:
             return partial(read_answer, Polled(url, frozenset()))
@@ -215,7 +215,7 @@ class Listener:
             if reading.trouble is not None:
                 file.failed(now, reading.trouble, answered=reading.gone or reading.size > 0)
             else:
-                file.succeeded(now, worth=0.0, shortest=self._listening.shortest_wait)
+                file.succeeded(now, worth=0.0, shortest=self._settings.shortest_wait)
             self.schedule.plan(file)
             return PollResult([Poll(file.exported())], summary=reading.trouble or "not modified")
         return (yield from self._taken(file, reading, reading.listed, reading.difference, now))
@@ -238,7 +238,7 @@ class Listener:
         self, file: File, listed: Listed, difference: Difference, source: Source, now: float
     ) -> Slices[Finding]:
         known = Known(self.pages, self._last_success, self._delay(source))
-        finding = yield from compare(listed, difference, source, known, now)
+        finding = yield from find_signals(listed, difference, source, known, now)
         if file.url in self.schedule and not self.schedule.budgets.remember(file, difference.baseline):
             ours = (Baseline.unpacked(difference.baseline) or EMPTY).only(listed.keys[finding.positions])
             if not self.schedule.budgets.remember(file, ours.packed()):
@@ -262,7 +262,7 @@ class Listener:
         file.discarded += finding.discarded
         file.site_events += finding.is_event
         worth = self._precision.get((file.host, file.source), 1.0) if useful else 0.0
-        shortest = self._listening.shortest_wait
+        shortest = self._settings.shortest_wait
         file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
         self.schedule.plan(file)
         children = yield from _exported(walk.planned)
@@ -277,7 +277,7 @@ class Listener:
         )
 
     def _delay(self, source: Source) -> float:
-        delay = self._listening.delay
+        delay = self._settings.delay
         return delay.get(source, 0.0) if isinstance(delay, dict) else delay
 
     def _unheard(self, finding: Finding) -> Slices[tuple[list[Signal], int]]:
@@ -298,7 +298,7 @@ class Listener:
         return news, useful
 
     def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
-        discovery = self._listening.discovery
+        discovery = self._settings.discovery
         if discovery is None:
             return None
         others = ~np.isin(listed.wanted, finding.positions)

@@ -1,4 +1,4 @@
-"""Whose turn it is: files that are due come up by turns of the sites that planted them, and of their hosts.
+"""The order of polls: files that are due come up in rotation over the sites that planted them, and over their hosts.
 
 So a site with thousands of due files delays another's by one poll, and a host that may not be asked delays nobody.
 """
@@ -28,7 +28,7 @@ class _Lane:
         self.rests_until = float("-inf")
 
 
-class Turns:
+class PollRotation:
     """Files by the time of their next poll; `planned` gives a file where that entry is up to date."""
 
     def __init__(self, planned: Callable[[float, str], File | None]) -> None:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crawld.charts import Axis, Chart, Form, Line, Look, Point, draw
 from crawld.cli.demo_report import print_report
 from crawld.cli.demo_site import LivingPage, LivingSite
 from crawld.cli.options import RATE
@@ -36,6 +37,19 @@ class Samples:
     true: list[float] = field(default_factory=list)
     predicted: list[float] = field(default_factory=list)
     uniform: list[float] = field(default_factory=list)
+
+    def chart(self, began: float) -> Chart:
+        """What both held over the time, and what crawld thought it held."""
+        lines = {"crawld": self.true, "round robin": self.uniform, "predicted by crawld": self.predicted}
+        seconds = [at - began for at in self.at]
+        drawn = [
+            Line(
+                name, [Point(x, y) for x, y in zip(seconds, values, strict=True)], Look.SOLID if solid else Look.DASHED
+            )
+            for (name, values), solid in zip(lines.items(), (True, True, False), strict=True)
+        ]
+        y_axis = Axis("share of importance held in its current version", Form.SHARE, 0.0, 1.0)
+        return Chart("True freshness while the demo ran", Axis("time", Form.DURATION), y_axis, drawn)
 
     def mean(self, values: list[float], since: float) -> float:
         """The mean of the samples taken since then."""
@@ -158,6 +172,8 @@ class _Demo:
         judged_from = started + WARM_UP * (ended - started)
         pages = [self._page_row(page, judged_from, ended) for page in site.pages]
         pages.sort(key=lambda row: -row["freshness_true"])
+        chart = self._folder / "freshness.svg"
+        chart.write_text(draw(self._samples.chart(started), standalone=True), encoding="utf-8")
         return {
             "freshness_true": site.freshness(CRAWLD, judged_from, ended),
             "freshness_predicted": self._samples.mean(self._samples.predicted, judged_from),
@@ -171,6 +187,7 @@ class _Demo:
             "pages": len(site.pages),
             "freshest": pages[:5],
             "stalest": pages[-5:],
+            "chart": str(chart),
             "database": str(self._folder / f"{CRAWLD}.db"),
             "database_uniform": str(self._folder / f"{ROUND_ROBIN}.db"),
         }

@@ -8,7 +8,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Column, Table
 
-from crawld.sim.chart import Point, draw_lines
+from crawld.charts import Point, draw_lines
 from crawld.sim.trial import Experiment, Outcome, Row
 
 SERIES = "@"
@@ -135,12 +135,12 @@ def as_chart(outcome: Outcome) -> str:
         if timed:
             line = lines.setdefault(f"{row.policy} ({row.pages})" if several else row.policy, [])
             line += [
-                Point(float(name.split(SERIES)[1]), row.means[name], row.errors[name])
+                Point.measured(float(name.split(SERIES)[1]), row.means[name], row.errors[name])
                 for name in row.means
                 if SERIES in name
             ]
         else:
-            point = Point(row.pages, row.means["accuracy"], row.errors["accuracy"])
+            point = Point.measured(row.pages, row.means["accuracy"], row.errors["accuracy"])
             lines.setdefault(row.policy, []).append(point)
     title = f"{outcome.experiment.name}: {outcome.settings['repeats']} repeats, seed {outcome.settings['seed']}"
     return draw_lines(

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 
 from benchmarks.fuzz_cost import Cost, bombs, measure
 from benchmarks.fuzz_parsers import PARSERS
-from crawld.content.listing import UnreadableError
+from crawld.content.lists.listing import UnreadableError
 from crawld.errors import ParseError
 
 SEEDS: tuple[bytes, ...] = (

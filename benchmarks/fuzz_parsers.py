@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawld.content.change.frame import HostFrame
 from crawld.content.cookies import ChainCookies
-from crawld.content.cost import is_cheap
-from crawld.content.dates import read_date
-from crawld.content.digest import read_body
 from crawld.content.encodings import unpack_body
-from crawld.content.feed import links_of_header, read_feed
-from crawld.content.feed_links import feed_links
-from crawld.content.frame import HostFrame
 from crawld.content.headers import charset, http_date, if_none_match, max_age, media_type, retry_after
-from crawld.content.robots import read_robots
-from crawld.content.robots_match import RuleMatcher
-from crawld.content.rules import DigestRule
-from crawld.content.sitemap import read_sitemap
-from crawld.daemon.frames import learn_visit
-from crawld.daemon.judge import judge, learn_from_pair, read, read_apart
+from crawld.content.lists.dates import read_date
+from crawld.content.lists.feed import links_of_header, read_feed
+from crawld.content.lists.sitemap import read_sitemap
+from crawld.content.page.cost import is_cheap
+from crawld.content.page.digest import read_body
+from crawld.content.page.feed_links import feed_links
+from crawld.content.page.rules import DigestRule
+from crawld.content.robots.match import RuleMatcher
+from crawld.content.robots.parser import read_robots
+from crawld.daemon.crawl.host_frames import learn_visit
+from crawld.daemon.crawl.judge import judge, learn_from_pair, read, read_apart
 from crawld.errors import ParseError
 from crawld.interfaces import at_once
 from crawld.model.crawl import Memory

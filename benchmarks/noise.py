@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from crawld.content.rules import DigestRule
-from crawld.daemon.judge import is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.content.page.rules import DigestRule
+from crawld.daemon.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
 

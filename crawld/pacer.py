@@ -7,14 +7,21 @@ counted), and T is longer than 1/R by that same share of a second. See docs/deci
 """
 
 import math
-
-from crawld.model.slot import Slot
+from dataclasses import dataclass
 
 TOLERANCE = 0.005
 """Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
 
 LONGEST_WAIT = 5.0
 """Seconds that a request which has its slot may be held back at most, whatever the rate has fallen to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The right to send one request at `at` (monotonic seconds)."""
+
+    index: int
+    at: float
 
 
 class Pacer:

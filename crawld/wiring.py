@@ -22,20 +22,20 @@ from crawld.api.public import PublicServer, public_app
 from crawld.api.token import make_token
 from crawld.clock import SystemClock
 from crawld.config import Settings, changes
-from crawld.content.rules import DigestRule, rule_for
+from crawld.content.page.rules import DigestRule, rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
-from crawld.daemon.demand import Demand
-from crawld.daemon.discovery import Discoverer
 from crawld.daemon.learner import Learner
-from crawld.daemon.list_file import ListFile, read_once
 from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
-from crawld.daemon.pages import Pages
+from crawld.daemon.pages.demand import Demand
+from crawld.daemon.pages.discovery import Discoverer
+from crawld.daemon.pages.list_file import ListFile, read_once
+from crawld.daemon.pages.list_watch import ListWatch
+from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pushes import Pushes
-from crawld.daemon.roster import Roster
 from crawld.daemon.supervisor import Daemon
-from crawld.daemon.watch import ListWatch
 from crawld.errors import ConfigError, CrawldError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.identity import check_user_agent
@@ -45,9 +45,9 @@ from crawld.frontier.politeness import HostGate, Manners
 from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.learning.estimator import Prior
 from crawld.model.age_curve import AgeCurve
-from crawld.model.counting import many
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.estimate import Estimate
+from crawld.model.units import many
 from crawld.model.url import identity
 from crawld.pacer import Pacer
 from crawld.policies import policies
@@ -59,8 +59,8 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
+from crawld.store.reports.copies import Shelf
 from crawld.store.retention import Retention
-from crawld.store.shelf import Shelf
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
 
@@ -73,7 +73,12 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
-READERS = ("crawld.content.encodings", "crawld.content.robots", "crawld.daemon.judge", "crawld.signals.reading")
+READERS = (
+    "crawld.content.encodings",
+    "crawld.content.robots.parser",
+    "crawld.daemon.crawl.judge",
+    "crawld.signals.reading",
+)
 """Modules whose functions run in workers."""
 LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""

@@ -16,7 +16,7 @@ from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control
 from crawld.model.host import host_name
 from crawld.model.page import Wanted
-from crawld.model.slot import parse_duration, parse_rate
+from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
 
 CONTROL_BYTES = 2**20

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from crawld.model.slot import format_duration, format_number, format_rate
+from crawld.model.units import format_duration, format_number, format_rate
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 STEPS = (

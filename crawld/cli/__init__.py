@@ -26,6 +26,12 @@ COMMANDS = {
     "install-service": "Print or install the systemd unit.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
+_PACKAGE_OF = {
+    **dict.fromkeys(("stats", "explain", "get"), "reading"),
+    **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
+    **dict.fromkeys(("demo", "simulate"), "trials"),
+}
+"""The package of a command's module; the others stand beside this file."""
 
 
 class _Commands(click.Group):
@@ -39,7 +45,8 @@ class _Commands(click.Group):
         """The command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"crawld.cli.{cmd_name.replace('-', '_')}").command
+        package = f"crawld.cli.{_PACKAGE_OF[cmd_name]}" if cmd_name in _PACKAGE_OF else "crawld.cli"
+        command = importlib.import_module(f"{package}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

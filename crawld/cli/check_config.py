@@ -16,9 +16,8 @@ from pydantic import BaseModel
 from crawld.cli.run import check_pages
 from crawld.config import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
 from crawld.errors import CrawldError, InputError
-from crawld.model.counting import many
-from crawld.model.secrecy import without_password
-from crawld.model.slot import format_rate, spell_duration
+from crawld.model.units import format_rate, many, spell_duration
+from crawld.model.url import without_password
 
 MOST_BAD_LINES = 10
 LONGEST_PATH = 107
@@ -131,7 +130,7 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
 
 def _examine_list(settings: Settings, config_file: Path | None, findings: Findings) -> None:
     """Read the list as a start would; what can be read only once is left to that."""
-    from crawld.daemon.list_file import no_usable_line, read_list, read_once
+    from crawld.daemon.pages.list_file import no_usable_line, read_list, read_once
 
     try:
         check_pages(settings, config_file)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from crawld.errors import InputError
-from crawld.model.slot import parse_rate
+from crawld.model.units import parse_rate
 
 
 class RateType(click.ParamType[float]):

@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crawld.model.moment import format_age, format_moment
-from crawld.model.slot import format_duration
+from crawld.model.units import format_age, format_duration, format_moment
 
 NAME_SHARE = 0.75
 """Of the width that other columns must leave to what names a row, before it is shortened."""

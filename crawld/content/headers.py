@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from crawld.content.dates import parse_mail_date
+from crawld.content.lists.dates import parse_mail_date
 
 LONGEST_WAIT = 30 * 86400.0
 """No server makes us wait longer than this; what it asks beyond is cut."""

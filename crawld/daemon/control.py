@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.idle import bottleneck
-from crawld.daemon.pages import Pages
+from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
-from crawld.daemon.roster import Roster
+from crawld.daemon.slots.slot_log import bottleneck
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Clock, Reload, RobotsFailure, Steered, Store
 from crawld.model.host import MOST_NAMED, HostState
 from crawld.model.page import BY_HAND, Page, Wanted
 from crawld.model.signal import SOURCES
-from crawld.model.slot import format_rate, parse_rate
+from crawld.model.units import format_rate, parse_rate
 from crawld.model.url import host_of
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.scheduler import Scheduler

@@ -15,23 +15,23 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawld.content.rules import DigestRule
+from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
-from crawld.daemon.idle import SlotLog, page_to_ask, why_idle
+from crawld.daemon.crawl.page_crawl import Visits, log_crawl
+from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.listener import Polls
-from crawld.daemon.newcomers import Newcomers
-from crawld.daemon.outages import Outages
-from crawld.daemon.pages import Pages
-from crawld.daemon.pauses import FORBIDDEN_IN_A_ROW, FORBIDDEN_SPACING, PAUSE_SLOTS, SHORTEST_PAUSE, Pauses
-from crawld.daemon.places import Places
+from crawld.daemon.pages.pages import Pages
 from crawld.daemon.reasons import Reasons
-from crawld.daemon.sender import Sender
-from crawld.daemon.shares import Share
-from crawld.daemon.slots import Permits
-from crawld.daemon.stall import StallWatch
+from crawld.daemon.slots.further_requests import Permits
+from crawld.daemon.slots.host_pauses import FORBIDDEN_IN_A_ROW, FORBIDDEN_SPACING, PAUSE_SLOTS, SHORTEST_PAUSE, Pauses
+from crawld.daemon.slots.outages import Outages
+from crawld.daemon.slots.request_chain import Trip
+from crawld.daemon.slots.shares import Share
+from crawld.daemon.slots.slot_log import SlotLog, page_to_ask, why_idle
+from crawld.daemon.slots.slow_requests import Places
+from crawld.daemon.slots.stall_watch import StallWatch
+from crawld.daemon.slots.unproven_hosts import Newcomers
 from crawld.daemon.status import Status
-from crawld.daemon.trips import Trip
-from crawld.daemon.visits import Visits, log_crawl
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,

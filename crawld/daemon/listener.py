@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from crawld.daemon.pages import Pages
+from crawld.daemon.pages.pages import Pages
 from crawld.errors import TooCostlyError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (

@@ -5,14 +5,13 @@ from collections.abc import Container
 
 import numpy as np
 
-from crawld.daemon.pages import Pages
-from crawld.daemon.reservations import Reservations
+from crawld.daemon.pages.pages import Pages
+from crawld.daemon.slots.reservations import Reservations
 from crawld.frontier.politeness import HostGate, NotReady
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
-from crawld.model.counting import in_a_row
 from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
-from crawld.model.slot import format_duration
+from crawld.model.units import format_duration, in_a_row
 from crawld.model.why import Reason, Why
 from crawld.scheduler import Scheduler
 

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.roster import Roster
+from crawld.daemon.pages.page_set import Roster
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
-from crawld.model.slot import format_rate
+from crawld.model.units import format_rate
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld")

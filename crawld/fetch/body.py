@@ -8,8 +8,8 @@ from time import thread_time
 import aiohttp
 
 from crawld.content.encodings import BrokenOffError, layers, unpack_body, unpacking
+from crawld.fetch.body_memory import Room, Share
 from crawld.fetch.faults import FAULTS
-from crawld.fetch.room import Room, Share
 from crawld.interfaces import Workers
 
 UNPACKED_IN_PLACE = 1_000_000

@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import BadHttpMessage
 
-from crawld.fetch.turns import Turns
+from crawld.fetch.loop_share import Turns
 
 MOST_INTERIM = 8
 """1xx answers before the answer itself: honest servers send one or two."""

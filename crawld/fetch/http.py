@@ -15,17 +15,17 @@ from yarl import URL
 from crawld.content.cookies import MOST_LINES
 from crawld.content.encodings import PackedTooLargeError
 from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
-from crawld.content.robots import LONGEST_ROBOTS
+from crawld.content.robots.parser import LONGEST_ROBOTS
 from crawld.errors import InputError, ParseError, TooCostlyError
 from crawld.fetch.body import BodyReader, drain
+from crawld.fetch.body_memory import Room
 from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
 from crawld.fetch.deadlines import Deadlines, Wait, expired
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
+from crawld.fetch.loop_share import Turns
 from crawld.fetch.names import CACHED_NAMES, BoundedResolver
-from crawld.fetch.room import Room
-from crawld.fetch.turns import Turns
 from crawld.interfaces import Clock, Workers
 from crawld.model.fetched import (
     GONE_STATUSES,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from crawld.content.headers import max_age
-from crawld.content.robots import read_robots
-from crawld.content.robots_match import RuleMatcher
+from crawld.content.robots.match import RuleMatcher
+from crawld.content.robots.parser import read_robots
 from crawld.errors import ParseError
 from crawld.fetch.identity import product_token
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from crawld.model.moment import format_moment
+from crawld.model.units import format_moment
 
 
 class Why(StrEnum):

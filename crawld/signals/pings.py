@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.content.bounded_json import load_json
-from crawld.content.dates import Claim, DateReader
-from crawld.content.listing import Addresses
+from crawld.content.lists.bounded_json import load_json
+from crawld.content.lists.dates import Claim, DateReader
+from crawld.content.lists.listing import Addresses
 from crawld.errors import InputError
 from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.url import host_of_target, identity

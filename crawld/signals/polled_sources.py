@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from crawld.content.listing import locate
+from crawld.content.lists.listing import locate
 from crawld.interfaces import Discoveries, Poll, PollResult, Slices, SourceFile
 from crawld.model.fetched import Outcome, Purpose, Request
 from crawld.model.signal import Signal, Source

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crawld.store.reports import Reader, StoredBody
+    from crawld.store.reports.reader import Reader, StoredBody
     from crawld.store.retention import Retention
     from crawld.store.sql import SqlStore
 

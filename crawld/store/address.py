@@ -9,7 +9,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from crawld.errors import StoreError
-from crawld.model.secrecy import without_password
+from crawld.model.url import without_password
 
 log = logging.getLogger(__name__)
 

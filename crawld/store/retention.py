@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.chosen import among
-from crawld.store.hosts import forget_hosts
-from crawld.store.robots import forget_old_robots
+from crawld.store.in_values import among
+from crawld.store.records.hosts import forget_hosts
+from crawld.store.records.robots import forget_old_robots
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000

@@ -32,24 +32,25 @@ from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, Source
-from crawld.store import demand, hosts, learning, robots, settings, tables
+from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
-from crawld.store.batch import Item, fold
-from crawld.store.bodies import body_rows, decompress
-from crawld.store.chosen import among
-from crawld.store.connection import WriteConnection
 from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
-from crawld.store.frames import latest_copy, read_recent_blocks
+from crawld.store.in_values import among
 from crawld.store.lock import FileLock
-from crawld.store.memories import MemoryReader, RecentMemories
-from crawld.store.pages import PageList
-from crawld.store.patience import keep_trying
-from crawld.store.restoring import restore_pages
+from crawld.store.records import demand, hosts, learning, robots, settings
+from crawld.store.records.bodies import body_rows, decompress
+from crawld.store.records.frames import latest_copy, read_recent_blocks
+from crawld.store.records.pages import PageList
+from crawld.store.records.restoring import restore_pages
+from crawld.store.records.versions import MemoryReader, RecentMemories
 from crawld.store.retention import Pruning, Retention, give_back_space
+from crawld.store.retry import keep_trying
 from crawld.store.schema import migrate
-from crawld.store.statements import write
-from crawld.store.writer import Writer
+from crawld.store.writing.batch import Item, fold
+from crawld.store.writing.connection import WriteConnection
+from crawld.store.writing.statements import write
+from crawld.store.writing.writer import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")

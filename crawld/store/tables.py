@@ -232,7 +232,7 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Column("agent", Text, nullable=False),  # the product token that the rules are for
     Column("fresh_until", Double, nullable=False),
     Column("good_until", Double, nullable=False),
-    Column("rules", LargeBinary),  # packed: crawld.content.robots_pack
+    Column("rules", LargeBinary),  # packed: crawld.content.robots.pack
     Column("crawl_delay", Double),
     _count("failures"),
     Column("reason", Text, nullable=False),

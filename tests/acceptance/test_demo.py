@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.cli.demo_report import QUERY
+from crawld.cli.trials.demo_report import QUERY
 from tests.process import ENVIRONMENT, command
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from crawld.daemon.learner import Learner
-from crawld.daemon.pages import Pages
-from crawld.daemon.roster import Roster
+from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.pages import Pages
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate
 from crawld.frontier.scan import Scan

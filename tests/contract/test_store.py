@@ -16,7 +16,7 @@ from crawld.model.page import Page, PageState, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Source
 from crawld.store import SqlStore
-from crawld.store.reports import Reader
+from crawld.store.reports.reader import Reader
 from tests.contract.store_builders import NOW, estimate, memory, point, record, rows, signal, wanted
 
 

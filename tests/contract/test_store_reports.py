@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawld.clock import SystemClock
-from crawld.content.digest import block_number
+from crawld.content.page.digest import block_number
 from crawld.errors import StoreError
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.host import HostState

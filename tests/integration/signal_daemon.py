@@ -6,8 +6,8 @@ from pathlib import Path
 
 from crawld.clock import SystemClock
 from crawld.daemon.listener import Polls
-from crawld.daemon.pages import Pages
-from crawld.daemon.roster import Roster
+from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.pages import Pages
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate, Manners

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from crawld.clock import SystemClock
-from crawld.content.robots import LONGEST_ROBOTS
+from crawld.content.robots.parser import LONGEST_ROBOTS
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of

@@ -12,11 +12,12 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from crawld.clock import SystemClock
 from crawld.content.encodings import unpack_body
 from crawld.errors import TooCostlyError
-from crawld.fetch import body, room
+from crawld.fetch import body
+from crawld.fetch import body_memory as room
+from crawld.fetch.body_memory import SMALL_BODY, Room
 from crawld.fetch.deadlines import Deadlines
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
-from crawld.fetch.room import SMALL_BODY, Room
 from crawld.model.fetched import Fetched, FetchFailed, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.in_place import InPlace

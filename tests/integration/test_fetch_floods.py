@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from crawld.clock import SystemClock
-from crawld.fetch import connection, turns
+from crawld.fetch import connection
+from crawld.fetch import loop_share as turns
 from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.turns import Turns
+from crawld.fetch.loop_share import Turns
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.behaviours import raw

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from crawld.clock import SystemClock
-from crawld.daemon.list_file import TAKEN_OVER, ListFile
-from crawld.daemon.pages import Pages
-from crawld.daemon.roster import Roster
+from crawld.daemon.pages.list_file import TAKEN_OVER, ListFile
+from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.pages import Pages
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate, Manners
 from crawld.policies import policies

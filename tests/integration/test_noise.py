@@ -4,7 +4,7 @@ import itertools
 import sqlite3
 from pathlib import Path
 
-from crawld.store.bodies import decompress
+from crawld.store.records.bodies import decompress
 from tests.behaviours import html, page
 from tests.integration.test_daemon import rows, running, until
 from tests.site import Site, Visit

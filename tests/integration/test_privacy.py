@@ -13,7 +13,7 @@ from crawld.api.app import _unix_socket
 from crawld.api.token import make_token, read_token
 from crawld.cli import remote
 from crawld.errors import ConfigError, StoreError
-from crawld.model.secrecy import without_password
+from crawld.model.url import without_password
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
 from tests.process import command, daemon, settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.daemon.pages import Pages
+from crawld.daemon.pages.pages import Pages
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.page import Page

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from crawld.daemon.discovery import Discoverer
+from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pushes import Pushes
 from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crawld.content.listing import Form
-from crawld.content.sitemap import read_sitemap
+from crawld.content.lists.listing import Form
+from crawld.content.lists.sitemap import read_sitemap
 from crawld.errors import ParseError
 
 FILES = Path(__file__).parents[3] / "shared" / "data" / "sitemaps.jsonl.gz"

@@ -11,9 +11,10 @@ from sqlalchemy import text
 
 from crawld.model.crawl import Verdict
 from crawld.model.page import PageState
-from crawld.store import Reader, SqlStore, reports
+from crawld.store import Reader, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import reading_engine
+from crawld.store.reports import reader as reports
 from tests.contract.store_builders import NOW, estimate, memory, point, record, signal, wanted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "database.md").read_text()

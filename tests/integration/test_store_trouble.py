@@ -17,8 +17,10 @@ import pytest
 
 from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.store import SqlStore, patience, writer
+from crawld.store import SqlStore
+from crawld.store import retry as patience
 from crawld.store.lock import ADVISORY_KEY
+from crawld.store.writing import writer
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
 
 

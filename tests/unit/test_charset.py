@@ -4,7 +4,7 @@ import pytest
 from webencodings.labels import LABELS
 
 from crawld.content.charset import PRESCAN, decode, encoding_of, known
-from crawld.content.sitemap import read_sitemap
+from crawld.content.lists.sitemap import read_sitemap
 
 HTML = "text/html"
 

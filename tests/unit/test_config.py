@@ -8,8 +8,9 @@ import yaml
 from pydantic import BaseModel
 
 from crawld import config
+from crawld.config.settings import DigestRule
 from crawld.errors import ConfigError
-from crawld.model.slot import parse_duration, spell_duration
+from crawld.model.units import parse_duration, spell_duration
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +91,7 @@ def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> No
         ("keep_bodies: false", "keep_bodies", "none"),
         ("keep_bodies: None", "keep_bodies", "none"),
         ("retention: {days: 1e3}", "retention.days", 1000.0),
-        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [config.DigestRule(ignore_text=["\\pL+ views"])]),
+        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [DigestRule(ignore_text=["\\pL+ views"])]),
     ],
 )
 def test_words_that_yaml_reads_as_something_else(tmp_path: Path, text: str, place: str, value: object) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.change import VERSIONS_SEEN, Comparison, compare, remember, share_changed
-from crawld.content.digest import Reading, block_number, read_body
-from crawld.content.rules import DigestRule
-from crawld.daemon.judge import judge
+from crawld.content.change.comparison import VERSIONS_SEEN, Comparison, compare, remember, share_changed
+from crawld.content.page.digest import Reading, block_number, read_body
+from crawld.content.page.rules import DigestRule
+from crawld.daemon.crawl.judge import judge
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
 

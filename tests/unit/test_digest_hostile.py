@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.content.charset import decode, encoding_of, known
-from crawld.content.digest import digest
-from crawld.content.rules import DigestRule
+from crawld.content.page.digest import digest
+from crawld.content.page.rules import DigestRule
 
 TYPES = st.sampled_from(
     [None, "text/html", "text/html; charset=utf-16", "text/html; charset=punycode", "text/plain", ""]

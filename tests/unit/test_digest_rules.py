@@ -4,9 +4,9 @@ import pytest
 from lxml import html as lxml_html
 from lxml.cssselect import CSSSelector
 
-from crawld.content.patterns import compile_linear, erase
-from crawld.content.rules import DEFAULT_RULE, DigestRule, rule_for
-from crawld.content.selectors import Selector
+from crawld.content.page.patterns import compile_linear, erase
+from crawld.content.page.rules import DEFAULT_RULE, DigestRule, rule_for
+from crawld.content.page.selectors import Selector
 from crawld.errors import InputError
 
 

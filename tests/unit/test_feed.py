@@ -2,10 +2,10 @@
 
 import pytest
 
-from crawld.content.dates import read_date
-from crawld.content.feed import links_of_header, read_feed
-from crawld.content.feed_links import feed_links
-from crawld.content.listing import Entry, Form, Kind, Unreadable, UnreadableError
+from crawld.content.lists.dates import read_date
+from crawld.content.lists.feed import links_of_header, read_feed
+from crawld.content.lists.listing import Entry, Form, Kind, Unreadable, UnreadableError
+from crawld.content.page.feed_links import feed_links
 
 URL = "https://example.org/feed"
 NOW = 1_790_000_000.0

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from crawld.content.frame import HostFrame
-from crawld.content.rules import DigestRule
-from crawld.daemon.frames import learn_visit
-from crawld.daemon.judge import Judgement, judge, read
+from crawld.content.change.frame import HostFrame
+from crawld.content.page.rules import DigestRule
+from crawld.daemon.crawl.host_frames import learn_visit
+from crawld.daemon.crawl.judge import Judgement, judge, read
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.fetched import Fetched, Trouble
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from crawld.content.bounded_json import load_json
-from crawld.content.dates import MOST_UNUSABLE, DateReader, Unusable
-from crawld.content.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
-from crawld.content.sitemap import read_sitemap
+from crawld.content.lists.bounded_json import load_json
+from crawld.content.lists.dates import MOST_UNUSABLE, DateReader, Unusable
+from crawld.content.lists.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
+from crawld.content.lists.sitemap import read_sitemap
 from crawld.errors import InputError
 from tests.hostile_files import HOSTILE, entry, wrapped
 
@@ -31,8 +31,8 @@ WORST = [
 MEASURE = """
 import json, sys, time
 from pathlib import Path
-from crawld.content.listing import UnreadableError
-from crawld.content.sitemap import read_sitemap
+from crawld.content.lists.listing import UnreadableError
+from crawld.content.lists.sitemap import read_sitemap
 from tests.hostile_files import HOSTILE, honest_sitemap
 
 def peak():

@@ -7,8 +7,8 @@ from crawld.api.access import Right, right_of
 from crawld.api.connections import Connections
 from crawld.api.refusals import Strangers, network_of
 from crawld.errors import StoreError
-from crawld.store.bodies import compress, decompress_to
-from crawld.store.shelf import UNKNOWN_TYPE, plausible_type
+from crawld.store.records.bodies import compress, decompress_to
+from crawld.store.reports.copies import UNKNOWN_TYPE, plausible_type
 
 
 def test_addresses_of_one_machine_are_counted_together() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.content.digest import digest
-from crawld.content.markup import PageText, page_text
-from crawld.content.rules import DigestRule
+from crawld.content.page.digest import digest
+from crawld.content.page.markup import PageText, page_text
+from crawld.content.page.rules import DigestRule
 from tests.unit.generator_pages import ARTICLE, PAGES, build, places
 
 HTML = "text/html; charset=utf-8"

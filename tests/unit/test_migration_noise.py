@@ -7,7 +7,7 @@ from crawld.model.crawl import Digest
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
-from crawld.store.memories import pack_hashes
+from crawld.store.records.versions import pack_hashes
 from crawld.store.schema import alembic_config
 from tests.contract.store_builders import NOW
 

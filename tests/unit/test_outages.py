@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from crawld.daemon.outages import Outages
+from crawld.daemon.slots.outages import Outages
 from crawld.model.fetched import Outcome, Request
 from crawld.scheduler import Scheduler
 from tests.unit.virtual_web import (

@@ -1,6 +1,6 @@
 """The pages the daemon holds in memory."""
 
-from crawld.daemon.pages import FIRST_WAIT, Pages
+from crawld.daemon.pages.pages import FIRST_WAIT, Pages
 from crawld.model.page import Page, PageState
 
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from crawld.daemon.newcomers import Newcomers
-from crawld.daemon.pages import Pages
-from crawld.daemon.slots import MOST_WAITING_PER_HOST, MOST_WAITING_PER_ORIGIN, Permits
-from crawld.daemon.trips import FIRST_CREDIT, Cause, Refusal, Trip
+from crawld.daemon.pages.pages import Pages
+from crawld.daemon.slots.further_requests import MOST_WAITING_PER_HOST, MOST_WAITING_PER_ORIGIN, Permits
+from crawld.daemon.slots.request_chain import FIRST_CREDIT, Cause, Refusal, Trip
+from crawld.daemon.slots.unproven_hosts import Newcomers
 from crawld.frontier.politeness import HostGate, Manners
 from crawld.pacer import Pacer
 from tests.unit.virtual_web import VirtualClock, in_virtual_time

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from crawld.cli.posterior import format_rate_of_change, gamma_quantile, gamma_share
-from crawld.model.moment import format_age, format_moment
-from crawld.model.slot import format_duration
+from crawld.cli.reading.posterior import format_rate_of_change, gamma_quantile, gamma_share
+from crawld.model.units import format_age, format_duration, format_moment
 
 
 def test_a_rate_and_its_error_have_one_unit() -> None:

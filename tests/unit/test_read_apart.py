@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.content.digest import Reading
-from crawld.content.frame import HostFrame, newest_that_fit
-from crawld.content.rules import DigestRule
-from crawld.daemon.judge import Judgement, is_simple, judge, learn_from_pair, read, read_apart
+from crawld.content.change.frame import HostFrame, newest_that_fit
+from crawld.content.page.digest import Reading
+from crawld.content.page.rules import DigestRule
+from crawld.daemon.crawl.judge import Judgement, is_simple, judge, learn_from_pair, read, read_apart
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
 

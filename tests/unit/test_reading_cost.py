@@ -6,7 +6,7 @@ import time
 import pytest
 
 from benchmarks.bombs import BOMBS
-from crawld.content.cost import (
+from crawld.content.page.cost import (
     CHEAP_ATTRIBUTES,
     CHEAP_BYTES,
     CHEAP_TAGS,
@@ -15,8 +15,8 @@ from crawld.content.cost import (
     is_cheap,
     is_readable,
 )
-from crawld.content.digest import digest, read_body
-from crawld.content.rules import DigestRule
+from crawld.content.page.digest import digest, read_body
+from crawld.content.page.rules import DigestRule
 
 HTML = "text/html"
 PIECES = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots import LONGEST_ROBOTS, read_robots
-from crawld.content.robots_match import RuleMatcher
+from crawld.content.robots.match import RuleMatcher
+from crawld.content.robots.parser import LONGEST_ROBOTS, read_robots
 from crawld.model.robots import RobotsReading
 
 SITE = "https://example.org"

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from crawld.content import robots as robots_module
-from crawld.content.robots import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
-from crawld.content.robots_match import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
-from crawld.content.robots_pack import LARGEST_UNPACKED, MOST_WILDCARDS
+from crawld.content.robots import parser as robots_module
+from crawld.content.robots.match import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
+from crawld.content.robots.pack import LARGEST_UNPACKED, MOST_WILDCARDS
+from crawld.content.robots.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
 from crawld.errors import ParseError
 from crawld.model.url import LONGEST_URL
 

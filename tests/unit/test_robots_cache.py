@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots import read_robots
+from crawld.content.robots.parser import read_robots
 from crawld.fetch import robots_cache
 from crawld.fetch.robots_cache import DAY, FIRST_WAIT, LONGEST_WAIT, SHORTEST_KEPT, STALE_KEPT, RobotsCache
 from crawld.frontier.evidence import Evidence

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
-from crawld.content.sitemap import read_sitemap
-from crawld.content.unpack import MOST_LAYERS, MOST_MEMBERS
+from crawld.content.lists.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.content.lists.sitemap import read_sitemap
+from crawld.content.lists.unpack import MOST_LAYERS, MOST_MEMBERS
 from crawld.model.url import normalise
 
 URL = "https://example.org/sitemap.xml"

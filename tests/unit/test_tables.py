@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawld.cli import explain, host, stats, tables
-from crawld.cli.demo_report import print_report
-from crawld.cli.explain_reasons import explained, last_trouble
+from crawld.cli import tables
+from crawld.cli.reading import explain, stats
+from crawld.cli.reading.explain_reasons import explained, last_trouble
 from crawld.cli.remote import Answer
+from crawld.cli.steering import host
+from crawld.cli.trials.demo_report import print_report
 from crawld.sim.report import print_list, print_tables
 from crawld.sim.trial import Experiment, Outcome, Trial, conclude, run_trials
 
@@ -105,7 +107,7 @@ def test_the_summary_fits_and_shows_trouble_first(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every kind of trouble is a sentence before the first figure, the store before all else."""
-    from crawld.cli.troubles import troubles
+    from crawld.cli.reading.troubles import troubles
 
     monkeypatch.setenv("COLUMNS", str(width))
     facts = overall()
@@ -127,7 +129,7 @@ def test_the_summary_fits_and_shows_trouble_first(
 
 def test_robots_txt_is_never_tried_again_in_the_past() -> None:
     """Where the time is over, it waits for its host."""
-    from crawld.cli.troubles import troubles
+    from crawld.cli.reading.troubles import troubles
 
     facts = overall()
     facts["daemon"]["robots_unavailable"]["worst"][0]["until"] = NOW - 43.0
@@ -137,7 +139,7 @@ def test_robots_txt_is_never_tried_again_in_the_past() -> None:
 
 def test_a_daemon_that_has_crawled_nothing_says_so() -> None:
     """There is no last crawl to tell of, and one is not many."""
-    from crawld.cli.troubles import troubles
+    from crawld.cli.reading.troubles import troubles
 
     facts = overall() | {"last_crawl_at": None}
     facts["daemon"]["store"]["backlog"] = 1
@@ -177,7 +179,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
 
 def test_a_quiet_daemon_is_well() -> None:
     """Slots that nobody needs are no trouble."""
-    from crawld.cli.troubles import troubles
+    from crawld.cli.reading.troubles import troubles
 
     facts = overall()
     none = {"count": 0, "pages": 0, "worst": []}

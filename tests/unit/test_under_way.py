@@ -4,8 +4,8 @@ import asyncio
 
 import numpy as np
 
-from crawld.content.rules import DigestRule
-from crawld.daemon.shares import Share
+from crawld.content.page.rules import DigestRule
+from crawld.daemon.slots.shares import Share
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.page import Page
 from crawld.scheduler import Arrivals

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.url_list import read_url_list
+from crawld.content.lists.url_list import read_url_list
 from crawld.model.url import normalise
 
 

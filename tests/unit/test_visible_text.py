@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.content.digest import digest
-from crawld.content.markup import visible_blocks
-from crawld.content.rules import DigestRule
+from crawld.content.page.digest import digest
+from crawld.content.page.markup import visible_blocks
+from crawld.content.page.rules import DigestRule
 
 HTML = "text/html; charset=utf-8"
 STEADY = "<p>A first paragraph that stays, with enough words for a page.</p>"

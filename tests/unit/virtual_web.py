@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from crawld.content.rules import DigestRule
+from crawld.content.page.rules import DigestRule
 from crawld.daemon.crawler import Crawler, Parts
-from crawld.daemon.pages import Pages
+from crawld.daemon.pages.pages import Pages
 from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals

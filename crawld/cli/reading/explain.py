@@ -1,0 +1,134 @@
+"""`crawld explain`: what is believed of a page, from what evidence, and why it is not crawled just now."""
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crawld.cli.reading.compared import compared_figures, compared_sentence
+from crawld.cli.reading.database import read
+from crawld.cli.reading.explain_reasons import explained, unknown_page
+from crawld.cli.reading.posterior import format_rate_of_change
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
+from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
+from crawld.model.units import format_duration, format_moment, many
+from crawld.model.url import normalise_given
+
+CRAWLS = (
+    moment("at", 90),
+    word("verdict", 100),
+    word("trouble", 95),
+    number("status", 80),
+    duration("tau", 70, "since last"),
+    number("predicted", 60),
+    number("magnitude", 50),
+    number("bytes", 40),
+    duration("duration", 30, "took"),
+)
+SIGNALS = (word("source", 100), moment("seen_at", 90), moment("claimed_at", 80), word("stale", 70))
+
+
+@click.command()
+@click.argument("url")
+@CONFIG
+@DATABASE
+@AS_JSON
+def command(url: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Say what is believed of a page and from what evidence, and why it is not crawled just now.
+
+    Works on a stopped daemon's database too; what only a running one knows is then left out. With --json, `reason` is
+    one word for programs and `why_not_now` the sentence.
+    """
+    wanted = normalise_given(url)
+    page = read(config_file, database, lambda reader: reader.page(wanted))
+    if page is None:
+        raise unknown_page(wanted)
+    answer = look(config_file, database, f"/explain?id={page['id']}", READ_SECONDS)
+    page |= {"now": answer.said} | explained(page, answer, time.time())
+    page["compared"] = compared_figures(read(config_file, database, lambda reader: reader.body(wanted)), config_file)
+    if as_json:
+        click.echo(json.dumps(page, indent=2, default=str))
+    else:
+        _print(page)
+
+
+def _print(page: dict[str, Any]) -> None:
+    print_lines(_lines(page, time.time()))
+    print_rows("Last crawls", page["last_crawls"], CRAWLS)
+    if page["last_signals"]:
+        print_rows("Last signals", page["last_signals"], SIGNALS)
+
+
+def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
+    estimate, held = page["estimate"], page["now"]
+    why, *further = page["reasons"]
+    found = [
+        ("url", page["url"]),
+        ("why not now", why["sentence"]),
+        *(("besides", reason["sentence"]) for reason in further),
+        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}"),
+        ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
+        ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
+        ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
+        ("last crawl", _moment(page["last_crawl_at"], now)),
+        ("last change", _moment(page["last_change_at"], now)),
+    ]
+    if page["gone_since"] is not None:
+        found.append(("gone since", _moment(page["gone_since"], now)))
+    if page["trouble"]:
+        found.append(("last trouble", page["trouble"]))
+    if estimate:
+        found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
+        worth = [source for source, count in estimate["signals"].items() if count]
+        found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
+    memory = page["memory"]
+    if memory and memory["volatile_places"]:
+        found.append(
+            ("noise", f"left out, as they vary from visit to visit: {many(memory['volatile_places'], 'place')}")
+        )
+    if memory and memory["frame_blocks"]:
+        found.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
+    if page["compared"]:
+        found.append(("compared", compared_sentence(page["compared"])))
+    if held is not None:
+        found.append(("crawl value", f"{_value(held['value'])} against a level of {_value(held['level'])}"))
+        if held.get("expected_in_seconds") is not None:
+            found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
+    return found
+
+
+def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
+    """The mean rate with the posterior and its evidence, as far as there is any."""
+    estimate = page["estimate"] or {}
+    return {
+        "change_rate": rate,
+        "shape": estimate.get("shape"),
+        "rate": estimate.get("rate"),
+        "evidence": estimate.get("crawls"),
+    }
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _moment(at: float | None, now: float) -> str:
+    return "–" if at is None else format_moment(at, now)
+
+
+def _by_requests(page: dict[str, Any]) -> str:
+    """What the daemon makes of the list's weight, where that follows requests for copies."""
+    now = page["now"]
+    if now is None or now["importance"] == page["importance"]:
+        return ""
+    return f" on the list, {now['importance']:.3g} by requests for its copy"
+
+
+def _worth(estimate: dict[str, Any], source: str) -> str:
+    kappa, gamma = estimate["kappa"][source], estimate["gamma"][source]
+    precision = -math.expm1(-kappa)
+    often = f"every {format_duration(1 / gamma)}" if gamma > 0 else "never"
+    return f"{estimate['signals'][source]} seen, {often}; true with probability {precision:.2f} (κ {kappa:.3g})"

@@ -1,0 +1,111 @@
+"""`crawld get`: the copy of a page."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from crawld.cli.reading.compared import compared_blocks
+from crawld.cli.reading.database import read
+from crawld.cli.reading.explain_reasons import last_trouble, unknown_page
+from crawld.cli.remote import CONFIG, DATABASE
+from crawld.config import load
+from crawld.errors import CrawldError
+from crawld.interfaces import Gone
+from crawld.learning.freshness import SKEW
+from crawld.model.page import PageState
+from crawld.model.units import format_date, format_moment
+from crawld.model.url import normalise_given
+from crawld.store.reports.reader import Reader, StoredBody
+
+if TYPE_CHECKING:
+    from crawld.content.change.frame import HostFrame
+    from crawld.model.crawl import Memory
+
+NEVER_FETCHED = {
+    PageState.FAILING: "every attempt to fetch it has failed",
+    PageState.DISALLOWED: "robots.txt forbids it",
+    PageState.RETIRED: "it was taken off the list before it was fetched",
+}
+
+
+@click.command()
+@click.argument("url")
+@click.option("--quiet", is_flag=True, help="Only the copy, not its age and freshness (which go to standard error).")
+@click.option(
+    "--text",
+    is_flag=True,
+    help="The text that is compared, block by block, in place of the copy; … stands for what varies by itself.",
+)
+@click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
+@CONFIG
+@DATABASE
+def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:
+    """Print the latest copy of a page to standard output, and its age and freshness to standard error.
+
+    A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
+    """
+    wanted = normalise_given(url)
+    gone, copy = read(config_file, database, lambda reader: _find(reader, wanted))
+    if gone is not None and (copy is None or not even_gone):
+        rest = "no copy is held" if copy is None else "--gone prints the last copy"
+        raise CrawldError(f"{wanted} is {_since(gone)}; {rest}")
+    if copy is None:
+        page = read(config_file, database, lambda reader: reader.page(wanted))
+        if page is None:
+            raise unknown_page(wanted)
+        kept = load(config_file, {"database": database}).keep_bodies != "none"
+        raise CrawldError(f"there is no copy of {wanted}: {_why_none(page, kept=kept)}")
+    if not quiet:
+        click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
+    if not text:
+        sys.stdout.buffer.write(copy.body)
+        return
+    learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
+    sys.stdout.buffer.write(_text(copy, learnt, config_file))
+
+
+def _text(copy: StoredBody, learnt: "tuple[Memory, HostFrame | None] | None", config_file: Path | None) -> bytes:
+    """The text that is compared: one block a line, but where the page itself breaks lines."""
+    blocks = compared_blocks(copy, learnt, config_file)
+    if blocks is None:
+        raise CrawldError(f"{copy.url} is compared by its bytes: without --text they are printed")
+    return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")
+
+
+async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:
+    return await reader.gone(url), await reader.body(url)
+
+
+def _why_none(page: dict[str, Any], *, kept: bool) -> str:
+    """Why a page that is known has no copy: it was never fetched, or its copy was not kept."""
+    state, trouble = PageState(page["state"]), last_trouble(page, time.time())
+    if page["last_crawl_at"] is not None:
+        why = "it was crawled, but its copy is not kept" + ("" if kept else ": keep_bodies is none")
+    else:
+        why = NEVER_FETCHED.get(state, "it has not been fetched yet")
+    return f"{why} (last trouble: {trouble})" if trouble is not None else why
+
+
+def _age(copy: StoredBody) -> str:
+    checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
+    fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
+    return f"fetched {_when(copy.fetched_at)}, last seen unchanged {_when(checked)}{fresh}"
+
+
+def _last_copy(gone: Gone, copy: StoredBody) -> str:
+    return f"{_since(gone)}; this is the last copy, fetched {_when(copy.fetched_at)}"
+
+
+def _since(gone: Gone) -> str:
+    status = f", status {gone.status}" if gone.status else ""
+    return f"gone since {_when(gone.since)}{status}"
+
+
+def _when(at: float) -> str:
+    now = time.time()
+    if at > now + SKEW:
+        return f"{format_date(at)} UTC, in the future (was the clock set back?)"
+    return format_moment(min(at, now), now)

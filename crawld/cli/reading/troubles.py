@@ -1,0 +1,138 @@
+"""What `crawld stats` says first: everything that is wrong, one sentence each, the worst first."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawld.model.units import format_duration, format_moment, format_rate
+from crawld.model.units import many as _many
+from crawld.model.why import IDLE, Why
+
+Facts = Mapping[str, Any]
+
+IDLE_SHARE, SKIPPED_SHARE = 0.1, 0.01
+"""Shares of the slots of the last minutes from which on idle and skipped slots are mentioned."""
+FEWEST_SLOTS = 5
+LONG_AGO = 600.0
+"""Seconds without a crawl that are too many, whatever the rate."""
+NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
+"""Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong: a word for programs, a sentence for people."""
+
+    kind: str
+    sentence: str
+
+
+def troubles(overall: Facts, now: float) -> list[Trouble]:
+    """Everything that is wrong, from what the database and, where it answers, the daemon say."""
+    return [*_daemon(overall, now), *_hosts(overall, now), *_pages(overall, now), *_slots(overall)]
+
+
+def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
+    daemon, state = overall["daemon"], overall["daemon_state"]
+    if state["state"] == "not_running":
+        yield Trouble("not_running", f"crawld is not running; {_last_crawl(overall, now)}")
+    elif state["state"] == "not_answering":
+        process = "" if state["pid"] is None else f" (pid {state['pid']})"
+        text = f"the daemon does not answer{process}; figures are from the database"
+        yield Trouble("not_answering", f"{text}; {_last_crawl(overall, now)}")
+    if daemon is None:
+        return
+    store = daemon["store"]
+    if not store["healthy"]:
+        since = "" if store["since"] is None else f" since {format_moment(store['since'], now)}"
+        why = store["trouble"] or "its queue is full"
+        waiting = f"{_many(store['backlog'], 'record waits', 'records wait')} in memory"
+        yield Trouble("store", f"the store cannot write{since}: {why}; {waiting} and no page is crawled")
+    if store["lost"]:
+        yield Trouble(
+            "lost", f"{_many(store['lost'], 'record was', 'records were')} lost: the database refused them, see the log"
+        )
+    if faults := daemon.get("faults"):
+        yield Trouble("internal_errors", f"{_many(faults, 'crawl')} ended in an internal error; see the log")
+    if refused := daemon.get("reload_refused"):
+        yield Trouble("reload_refused", refused)
+    if daemon["paused"]:
+        yield Trouble("paused", "crawld is paused; `crawld resume` goes on")
+    elif daemon["bandwidth"] == 0:
+        yield Trouble("no_bandwidth", "the bandwidth is 0: nothing is crawled")
+    elif overall["pages"] and _long_ago(overall, daemon, now):
+        late = "" if overall["last_crawl_at"] is None else "no page was crawled of late; "
+        yield Trouble("no_crawls", f"{late}{_last_crawl(overall, now)}")
+
+
+def _last_crawl(overall: Facts, now: float) -> str:
+    at = overall["last_crawl_at"]
+    return "no page has been crawled yet" if at is None else f"the last crawl was {format_moment(at, now)}"
+
+
+def _long_ago(overall: Facts, daemon: Facts, now: float) -> bool:
+    at, patience = overall["last_crawl_at"], max(LONG_AGO, 20 / daemon["bandwidth"], 2 * daemon["min_interval_seconds"])
+    return bool(daemon["uptime_seconds"] > patience and (at is None or now - at > patience))
+
+
+def _hosts(overall: Facts, now: float) -> Iterator[Trouble]:
+    hosts = (overall["daemon"] or {}).get("hosts") or overall["hosts_in_trouble"]
+    if (backoff := hosts["backoff"])["count"]:
+        worst = backoff["worst"][0]
+        until = format_moment(worst["until"], now)
+        named = _named(worst["host"], f"{_many(worst['pages'], 'page')}, until {until}", backoff["count"])
+        yield Trouble("host_backoff", f"{_many(backoff['count'], 'host')} in back-off: {named}")
+    if (asked := hosts["asked_to_wait"])["count"]:
+        worst = asked["worst"][0]
+        until = format_moment(worst["until"], now)
+        named = _named(worst["host"], f"{_many(worst['pages'], 'page')}, until {until}", asked["count"])
+        yield Trouble("host_asked_to_wait", f"{_many(asked['count'], 'host')} asked us to wait (Retry-After): {named}")
+    if (blocked := hosts["blocked"])["count"]:
+        worst = blocked["worst"][0]
+        named = _named(worst["host"], _many(worst["pages"], "page"), blocked["count"])
+        yield Trouble("host_blocked", f"{_many(blocked['count'], 'host')} blocked by the operator: {named}")
+    robots = (overall["daemon"] or {}).get("robots_unavailable")
+    if robots and robots["count"]:
+        worst = robots["worst"][0]
+        until = format_moment(worst["until"], now) if worst["until"] > now else "as soon as its host may be asked"
+        named = _named(worst["origin"], f"{worst['reason']}, tried again {until}", robots["count"])
+        yield Trouble("robots_unavailable", f"robots.txt of {_many(robots['count'], 'site')} unavailable: {named}")
+
+
+def _named(worst: str, facts: str, count: int) -> str:
+    return f"{worst} ({facts})" + (f" and {count - 1} more" if count > 1 else "")
+
+
+def _pages(overall: Facts, now: float) -> Iterator[Trouble]:
+    overdue = overall["overdue"]
+    if overdue["count"]:
+        pages, longest = _many(overdue["count"], "page"), format_duration(overall["max_interval_seconds"])
+        oldest = format_moment(overdue["oldest_crawl_at"], now)
+        yield Trouble("overdue", f"{pages} overdue beyond max_interval {longest}; the oldest copy is of {oldest}")
+    if failing := overall["states"]["failing"]:
+        yield Trouble("failing", f"{_many(failing, 'page')} failing: `crawld stats --pages` names them")
+
+
+def _slots(overall: Facts) -> Iterator[Trouble]:
+    daemon = overall["daemon"]
+    if daemon is None or daemon["slots"]["slots"] < FEWEST_SLOTS:
+        return
+    slots = daemon["slots"]
+    if slots["idle"] >= IDLE_SHARE * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
+        yield Trouble("idle_slots", idle(daemon))
+    if slots["skipped"] > SKIPPED_SHARE * slots["slots"]:
+        text = f"{_many(slots['skipped'], 'slot')} skipped in the last {format_duration(slots['seconds'])}"
+        yield Trouble("skipped_slots", f"{text}: the machine is too busy for {format_rate(daemon['bandwidth'])}")
+
+
+def idle(daemon: Facts) -> str:
+    """The share of slots that were idle of late, and why: the most frequent reason, and what sets the limit."""
+    slots = daemon["slots"]
+    if not slots["slots"]:
+        return "none in the last minutes"
+    share = f"{slots['idle'] / slots['slots']:.0%} of slots idle in the last {format_duration(slots['seconds'])}"
+    if not slots["idle"]:
+        return share
+    why = Why(next(iter(slots["idle_because"])))
+    limits = why in {Why.HOST_BUSY, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.CRAWLING}
+    return f"{share}: {slots['bottleneck'] if limits and slots['bottleneck'] else IDLE[why]}"

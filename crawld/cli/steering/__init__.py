@@ -1,0 +1,1 @@
+"""Commands that change what the daemon does."""

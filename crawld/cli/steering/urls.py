@@ -1,0 +1,168 @@
+"""`crawld urls`: add, remove, list and import pages, with or without a running daemon."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from crawld.cli.reading.database import read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.clock import SystemClock
+from crawld.config import load
+from crawld.content.lists.url_list import BadLine, UrlList
+from crawld.daemon.pages.list_file import read_list
+from crawld.errors import InputError
+from crawld.model.page import BY_HAND, PageState, Wanted
+from crawld.model.url import identity, normalise_given
+from crawld.store import SqlStore
+
+AT_ONCE = 1000
+"""URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at once."""
+MOST_CHARACTERS = 500_000
+
+
+@click.group(name="urls")
+def command() -> None:
+    """Add, remove, list and import pages. A running daemon takes them over at once; else the database is changed."""
+
+
+@command.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option(
+    "--importance", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Their weight."
+)
+@CONFIG
+@DATABASE
+def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
+    """Keep these pages fresh as well. What is said of a page here wins over the list, which no longer retires it."""
+    _add(_named(urls, importance), config_file, database)
+
+
+@command.command(name="import")
+@click.argument("file", metavar="FILE")
+@CONFIG
+@DATABASE
+def import_(file: str, config_file: Path | None, database: str | None) -> None:
+    """Add the pages of a URL list (text or CSV; - reads standard input) to those there are; none is retired."""
+    listed = read_list(file)
+    for bad in listed.bad:
+        click.echo(str(bad), err=True)
+    _add(listed, config_file, database)
+
+
+@command.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@CONFIG
+@DATABASE
+def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
+    """Retire these pages; their history is kept. One on the URL list comes back when that has changed, or on reload."""
+    listed = _named(urls)
+    _check_usable(listed)
+    wanted = [page.url for page in listed.wanted]
+    try:
+        removed: list[str] = []
+        for some in _portions(listed.wanted):
+            urls_of_some = [page.url for page in some]
+            removed += ask(config_file, database, "DELETE", "/urls", {"urls": urls_of_some})["removed"]
+    except NotRunningError:
+        database_url = load(config_file, {"database": database}).database
+        removed = list(asyncio.run(_retire_in_store(database_url, wanted)))
+    for url in removed:
+        click.echo(f"removed {url}")
+    found = {identity(url) for url in removed}
+    unknown = sorted(url for url in wanted if identity(url) not in found)
+    for url in unknown:
+        click.echo(f"not here: {url}", err=True)
+    if unknown:
+        sys.exit(1)
+
+
+@command.command(name="list")
+@CONFIG
+@DATABASE
+@AS_JSON
+def list_(config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Every page that is kept fresh, with its importance, as a URL list that `import` reads."""
+    pages = read(config_file, database, lambda reader: reader.page_stats())
+    for page in sorted(pages, key=lambda row: str(row["url"])):
+        if page["state"] == PageState.RETIRED.value:
+            continue
+        if as_json:
+            click.echo(json.dumps({"url": page["url"], "importance": page["importance"]}))
+        else:
+            click.echo(page["url"] if page["importance"] == 1 else f"{page['url']} {page['importance']:g}")
+
+
+def _named(urls: Sequence[str], importance: float = 1.0) -> UrlList:
+    """The pages named as arguments; each that cannot be used is told with its reason."""
+    wanted: dict[str, Wanted] = {}
+    bad: list[BadLine] = []
+    for number, url in enumerate(urls, start=1):
+        try:
+            target = _one_url(url)
+        except InputError as error:
+            click.echo(str(error), err=True)
+            bad.append(BadLine(number, str(error), url))
+        else:
+            wanted.setdefault(identity(target), Wanted(target, importance))
+    return UrlList(tuple(wanted.values()), tuple(bad), len(urls) - len(wanted) - len(bad))
+
+
+def _one_url(text: str) -> str:
+    if len(text.split()) > 1:
+        raise InputError(f"{text!r}: this is more than a URL; --importance gives its weight")
+    return normalise_given(text)
+
+
+def _check_usable(listed: UrlList) -> None:
+    if not listed.wanted:
+        raise InputError("no usable URL")
+
+
+def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
+    _check_usable(listed)
+    added = 0
+    for some in _portions(listed.wanted):
+        try:
+            body: dict[str, object] = {"urls": [{"url": page.url, "importance": page.importance} for page in some]}
+            added += ask(config_file, database, "POST", "/urls", body)["added"]
+        except NotRunningError:
+            added += asyncio.run(_add_to_store(load(config_file, {"database": database}).database, some))
+    click.echo(f"{added} added, {len(listed.wanted) - added} known already, {len(listed.bad)} not usable")
+    if listed.bad:
+        sys.exit(1)
+
+
+def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:
+    """A list in pieces that one request can hold."""
+    some: list[Wanted] = []
+    characters = 0
+    for page in wanted:
+        if len(some) >= AT_ONCE or (some and characters + len(page.url) > MOST_CHARACTERS):
+            yield some
+            some, characters = [], 0
+        some.append(page)
+        characters += len(page.url)
+    yield some
+
+
+async def _add_to_store(database: str, wanted: Sequence[Wanted]) -> int:
+    store = SqlStore(database)
+    await store.start()
+    try:
+        adoption = await store.adopt(wanted, origin=BY_HAND, now=SystemClock().now(), complete=False)
+    finally:
+        await store.close()
+    return len(adoption.added) + len(adoption.returned)
+
+
+async def _retire_in_store(database: str, urls: Sequence[str]) -> Sequence[str]:
+    store = SqlStore(database)
+    await store.start()
+    try:
+        return [page.url for page in await store.retire(urls, now=SystemClock().now())]
+    finally:
+        await store.close()

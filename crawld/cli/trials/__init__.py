@@ -1,0 +1,1 @@
+"""Commands that try crawld out: demo and simulations."""

@@ -1,0 +1,221 @@
+"""Places of a page that differ from visit to visit, learnt word by word from the history of its versions.
+
+A place lies between two blocks that stay. Of its words is remembered how often each differed, so that what is noise is
+left out and everything else in the place still counts: an edited word, a word more, a block more. What stops varying
+counts again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from crawld.content.change.varying_block import fits, in_range, is_settled, paired_block, revisited_block, widened_gap
+from crawld.content.change.words import (
+    ENOUGH_PAIRS,
+    SLOW,
+    Kind,
+    as_words,
+    differed,
+    differed_in_pair,
+    edited,
+    gap,
+    gap_range,
+    is_edited,
+    is_gap,
+    is_volatile,
+    kind_of,
+    pairs_of,
+    stayed,
+    varied_of,
+    with_pairs,
+)
+from crawld.model.crawl import Place
+
+Words = Sequence[int]
+MOST_PLACES = 256
+MOST_PAGE_WORDS = 2_000
+POOLED = 3  # visits after which a word may be judged by its neighbours' pairs
+FORGET_AFTER, FORGET_SLOW_AFTER = 3, 12  # visits without a difference; times and counters may be slow
+
+
+def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tuple[Place, bool]:
+    """The place after a visit at which these blocks were found in it; `same` tells those that are what they were.
+
+    Also whether the difference is explained: every word that differs is volatile, and nothing was added or lost.
+    """
+    if place.fewest < place.most:
+        return _revisited_loose(place, found)
+    if len(found) != len(place.blocks):
+        words = [word for block in place.blocks for word in block]
+        if any(map(is_volatile, words)) and not any(map(is_edited, words)):
+            return _edited(place, found), False
+        return _loosened(place, found), False
+    results = [
+        (tuple(map(stayed, block)), True) if stays else revisited_block(block, words)
+        for block, words, stays in zip(place.blocks, found, same)
+    ]
+    patterns = _pooled([pattern for pattern, _ in results])
+    settled = [
+        stays or is_settled(before, after, words)
+        for before, after, words, stays in zip(place.blocks, patterns, found, same)
+    ]
+    explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found)
+    common, kept = _in_common(place, found)
+    if common and kept and same.count(False) > 1:  # the same words in another order, whatever stands where
+        explained = any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
+    return replace(place, blocks=patterns, common=common, still=0), explained and kept
+
+
+def rested(place: Place) -> Place:
+    """The place after a visit at which nothing of it differed."""
+    blocks = tuple(tuple(stayed(word) for word in block) for block in place.blocks)
+    return replace(place, blocks=blocks, still=min(place.still + 1, 255))
+
+
+def paired(place: Place, found: Sequence[Words], *, differs: bool) -> Place:
+    """The place after a quick second fetch that found these blocks in it."""
+    if not differs:
+        blocks = tuple(tuple(differed_in_pair(word, differs=False) for word in block) for block in place.blocks)
+        return replace(place, blocks=blocks)
+    if place.fewest < place.most or len(found) != len(place.blocks):
+        loose = place if place.fewest < place.most else _loosened(place, found)
+        count = sum(map(len, found))
+        return replace(
+            loose,
+            blocks=((differed_in_pair(widened_gap(loose.blocks[0][0], count), differs=True),),),
+            fewest=min(loose.fewest, len(found)),
+            most=max(loose.most, len(found)),
+        )
+    return replace(place, blocks=tuple(paired_block(block, words) for block, words in zip(place.blocks, found)))
+
+
+def is_forgotten(place: Place) -> bool:
+    """Whether a place is not worth remembering any more."""
+    words = [word for block in place.blocks for word in block]
+    if any(varied_of(word) or pairs_of(word) for word in words):
+        return False
+    slow = any(kind_of(word) in SLOW for word in words)
+    return place.still >= (FORGET_SLOW_AFTER if slow else FORGET_AFTER)
+
+
+def volatile_words(place: Place) -> int:
+    """How many words of the place are volatile."""
+    words = (word for block in place.blocks for word in block if is_volatile(word))
+    return sum(gap_range(word)[1] if is_gap(word) else 1 for word in words)
+
+
+def awaits_pair(place: Place) -> bool:
+    """Whether a second fetch could tell if the words that varied are noise."""
+    words = (word for block in place.blocks for word in block)
+    return any(varied_of(word) and not is_volatile(word) and kind_of(word) != Kind.MONEY for word in words)
+
+
+def times_varied(place: Place) -> int:
+    """At how many visits the words that vary most did so."""
+    return max((varied_of(word) for block in place.blocks for word in block), default=0)
+
+
+def half_proven(place: Place) -> bool:
+    """Whether one pair of fetches differed in the place, and one more is needed."""
+    return any(pairs_of(word) == 1 and not is_volatile(word) for block in place.blocks for word in block)
+
+
+def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
+    """As many of the places as are remembered, those with volatile words first."""
+    ranked = sorted(places, key=lambda place: not volatile_words(place))
+    kept: list[Place] = []
+    words = 0
+    for place in ranked[:MOST_PLACES]:
+        words += sum(map(len, place.blocks)) + len(place.common)
+        if words > MOST_PAGE_WORDS:
+            break
+        kept.append(place)
+    return tuple(kept)
+
+
+def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
+    """Words that varied often share what pairs of fetches said of any of them: a list varies as a whole."""
+    most = max((pairs_of(word) for block in blocks for word in block), default=0)
+    if most == 0:
+        return tuple(map(tuple, blocks))
+    return tuple(
+        tuple(with_pairs(word, most) if varied_of(word) >= POOLED and pairs_of(word) < most else word for word in block)
+        for block in blocks
+    )
+
+
+def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words]) -> bool:
+    """Whether blocks that vary as a whole are as long as any of them ever was."""
+    whole = [block[0] for block in blocks if len(block) == 1 and is_gap(block[0])]
+    if len(whole) < 2:
+        return True
+    fewest, most = min(gap_range(word)[0] for word in whole), max(gap_range(word)[1] for word in whole)
+    return all(
+        in_range(len(words), fewest, most)
+        for block, words in zip(blocks, found)
+        if len(block) == 1 and is_gap(block[0])
+    )
+
+
+def _hashes(blocks: Sequence[Words]) -> tuple[int, ...]:
+    """What the words are, in no order; times and counters, which vary by themselves, are left out."""
+    return tuple(sorted(word & 0xFFFF_FFFF for block in blocks for word in block if kind_of(word) not in SLOW))
+
+
+def _in_common(place: Place, found: Sequence[Words]) -> tuple[tuple[int, ...], bool]:
+    """The words of a place that is only ever put in another order, and whether it still has just these."""
+    now = _hashes(found)
+    fresh = not any(varied_of(word) or is_gap(word) for block in place.blocks for word in block)
+    known = _hashes(place.blocks) if fresh else place.common
+    if not known or now == known:
+        return known if now == known else (), True
+    if fresh:
+        return (), True
+    missing = set(known) - set(now)
+    return (now, False) if len(missing) <= 0.3 * len(known) else ((), True)
+
+
+def _loosened(place: Place, found: Sequence[Words]) -> Place:
+    """A place whose number of blocks varies: one gap between its two neighbours."""
+    known = [word for block in place.blocks for word in block]
+    most = sum(gap_range(word)[1] if is_gap(word) else 1 for word in known)
+    words = [word for block in found for word in block]
+    whole = differed(gap(min(most, len(words)), max(most, len(words)), known), 0)
+    whole = as_words(whole)
+    fewest, most_blocks = min(place.fewest, len(found)), max(place.most, len(found))
+    return replace(place, blocks=((whole,),), fewest=fewest, most=most_blocks, common=(), still=0)
+
+
+def _revisited_loose(place: Place, found: Sequence[Words]) -> tuple[Place, bool]:
+    count = sum(map(len, found))
+    before = place.blocks[0][0]
+    expected = in_range(count, *gap_range(before)) and in_range(len(found), place.fewest, place.most)
+    after = differed(widened_gap(before, count), 0)
+    grown = replace(
+        place,
+        blocks=((after,),),
+        fewest=min(place.fewest, len(found)),
+        most=max(place.most, len(found)),
+        still=0,
+    )
+    return grown, expected and is_volatile(after)
+
+
+def _edited(place: Place, found: Sequence[Words]) -> Place:
+    """A place of which the volatile words are known, after blocks were added or lost: the rest keeps its patterns."""
+    blocks = place.blocks
+    shorter = min(len(blocks), len(found))
+    start = 0
+    while start < shorter and fits(blocks[start], found[start]):
+        start += 1
+    stop = 0
+    while stop < shorter - start and fits(blocks[-1 - stop], found[-1 - stop]):
+        stop += 1
+    if start + stop == shorter < len(found) and start and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
+        middle: list[tuple[int, ...]] = [blocks[start - 1]] * (len(found) - shorter)  # one more of a varying list
+    else:
+        middle = [tuple(words) for words in found[start : len(found) - stop]]
+    kept = tuple(  # should the number differ again at once, it varies
+        tuple(edited(word) if is_gap(word) else word for word in block)
+        for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
+    )
+    return replace(place, blocks=kept, fewest=len(found), most=len(found), common=(), still=0)

@@ -1,0 +1,94 @@
+"""Rules for what counts as a change, chosen by URL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+from crawld.content.page.patterns import compile_linear
+from crawld.content.page.selectors import Selector
+from crawld.errors import InputError
+
+Mode = Literal["main", "text", "raw"]
+
+
+@dataclass(frozen=True)
+class DigestRule:
+    """What of a page counts: its main text, all of its visible text, or its bytes.
+
+    `pattern` is a URL in which `*` stands for anything; without `://` it fits both schemes.
+    `only` keeps what a CSS selector finds, in place of the main text (where it finds nothing, the rule is as if without
+    it, lest a redesign freeze the page),
+    `ignore` leaves elements out, `ignore_text` leaves out what regular expressions find inside a block of text,
+    and changes smaller than `min_change` (0–1) do not count.
+    """
+
+    pattern: str = "*"
+    mode: Mode = "main"
+    only: str | None = None
+    ignore: Sequence[str] = ()
+    ignore_text: Sequence[str] = ()
+    min_change: float = 0.0
+    _selectors: tuple[Selector, ...] = field(init=False, repr=False, compare=False)
+    _only: Selector | None = field(init=False, repr=False, compare=False)
+    _texts: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_change <= 1.0:
+            raise InputError(f"rule {self.pattern!r}: min_change {self.min_change} is not between 0 and 1")
+        if self.mode == "raw" and (self.only or self.ignore or self.ignore_text):
+            raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode main or text")
+        object.__setattr__(self, "_only", None if self.only is None else self._selector(self.only))
+        object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
+        object.__setattr__(self, "_texts", tuple(compile_linear(text) for text in self.ignore_text))
+
+    def _selector(self, text: str) -> Selector:
+        try:
+            return Selector(text)
+        except InputError as error:
+            raise InputError(f"rule {self.pattern!r}: {error}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A rule travels to other processes by what was written, and is compiled there once."""
+        fields = (self.pattern, self.mode, self.only, tuple(self.ignore), tuple(self.ignore_text), self.min_change)
+        return _rule, fields
+
+    @cached_property
+    def selectors(self) -> tuple[Selector, ...]:
+        """All selectors of the rule."""
+        return self._selectors if self._only is None else (*self._selectors, self._only)
+
+    @cached_property
+    def _parts(self) -> list[str]:
+        return self.pattern.split("*")
+
+    def fits(self, url: str) -> bool:
+        """Whether the rule is for that URL."""
+        if "://" not in self.pattern and not self.pattern.startswith("*"):
+            url = url.partition("://")[2]
+        first, *rest = self._parts
+        if not rest:
+            return url == first
+        *middle, last = rest
+        if not url.startswith(first) or not url.endswith(last) or len(url) < len(first) + len(last):
+            return False
+        at, end = len(first), len(url) - len(last)
+        for part in middle:
+            at = url.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+
+@lru_cache(256)
+def _rule(*fields: Any) -> DigestRule:
+    return DigestRule(*fields)
+
+
+DEFAULT_RULE = DigestRule()
+
+
+def rule_for(rules: Sequence[DigestRule], url: str) -> DigestRule:
+    """The first rule that fits a URL; the main text counts where none does."""
+    return next((rule for rule in rules if rule.fits(url)), DEFAULT_RULE)

@@ -1,0 +1,1 @@
+"""robots.txt: parsed, packed, and matched against URLs. Front door: `parser.py`."""

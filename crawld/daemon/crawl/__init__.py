@@ -1,0 +1,1 @@
+"""One crawl of a page: send the request, judge the answer, record it. Front door: `page_crawl.py`."""

@@ -1,0 +1,292 @@
+"""Sends requests: each one has a slot, passes its host's gate, and tells the gate how it went."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from crawld.content.cookies import ChainCookies
+from crawld.content.robots.parser import read_robots
+from crawld.daemon.listener import Polls
+from crawld.daemon.slots.further_requests import LONGEST_WAIT, MOST_WAITING, MOST_WAITING_PER_HOST, Permits
+from crawld.daemon.slots.outages import Outages
+from crawld.daemon.slots.request_chain import Cause, Refusal, Trip
+from crawld.daemon.slots.reservations import Turn
+from crawld.daemon.slots.slow_requests import Place, Places
+from crawld.daemon.slots.unproven_hosts import Newcomers
+from crawld.daemon.status import Status
+from crawld.errors import TooCostlyError
+from crawld.frontier.evidence import ENOUGH, Evidence
+from crawld.frontier.politeness import HostGate
+from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
+from crawld.model.robots import RobotsReading
+from crawld.model.url import host_of
+from crawld.pacer import Departures
+
+log = logging.getLogger("crawld.crawl")
+
+MOST_REDIRECTS = 5
+SMALL_ROBOTS = 4096
+"""Bytes of a robots.txt that is read in place: whatever is in it, that takes some two milliseconds at most."""
+
+
+class _UnderWay(asyncio.Event):
+    """A robots.txt that is being fetched; set when that has ended."""
+
+    waiting = 0  # visits that wait for it
+
+
+@dataclass(slots=True)
+class Sender:
+    """One request at a time with its redirects; the caller's first request has its slot and gate already."""
+
+    fetcher: Fetcher
+    gate: HostGate
+    permits: Permits
+    departures: Departures
+    robots: Robots
+    store: Store
+    clock: Clock
+    status: Status
+    places: Places
+    newcomers: Newcomers
+    outages: Outages
+    asked_on_host: Callable[[str], int]  # how many pages of a host are being asked,
+    pages_on_host: Callable[[str], int]  # and how many it has
+    workers: Workers
+    polls: Polls | None = None
+    robots_under_way: dict[str, _UnderWay] = field(default_factory=dict)  # by the URL of the file
+    waiting_for_robots: int = 0  # requests that wait for a robots.txt under way
+    waiting_in_slots: int = 0  # tasks of the crawler that wait for a permit or a robots.txt
+
+    async def send(self, request: Request) -> Outcome:
+        """Send one request whose gate is acquired."""
+        self.status.requests += 1
+        self.status.by_purpose[request.purpose.value] += 1
+        host = self.gate.host(request.host)
+        place = None
+        try:
+            monotonic = self.clock.monotonic()
+            if (early := self.departures.delay(monotonic)) > 0:
+                await asyncio.sleep(early)
+                monotonic += early
+            if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
+                place = self.places.take(host, monotonic)
+            outcome = await self.fetcher.fetch(request)
+        except BaseException:
+            self.newcomers.end(host)
+            self.gate.finish(host, self.clock.now(), late=_end(place))
+            raise
+        now, before = self.clock.now(), self.gate.export(host)
+        evidence = self._evidence(request, outcome, now - outcome.duration)
+        self.newcomers.end(host)
+        self.gate.finish(host, now, evidence, late=_end(place))
+        if evidence.well is not True or not self.newcomers.unproven(host):  # else a page of it has yet to answer
+            self.newcomers.judge(host, good=evidence.well is True)
+        if evidence.well:
+            self.outages.end(request.host)
+        if (after := self.gate.export(host)) is not before and after != before:
+            self.store.record_host(after)
+        return outcome
+
+    def _evidence(self, request: Request, outcome: Outcome, began: float) -> Evidence:
+        """What the outcome says about the host."""
+        if not isinstance(outcome, FetchFailed):
+            return Evidence(request.url, began, well=True, seconds=outcome.duration)
+        if outcome.scope is Scope.HOST:
+            return Evidence(
+                request.url, began, well=False, retry_after=outcome.retry_after, enough=self._enough(request)
+            )
+        # A complete answer shows a host that works, also if it is not the one we wanted.
+        well = None if outcome.status is None else True
+        return Evidence(request.url, began, well, outcome.duration, outcome.retry_after)
+
+    def _enough(self, request: Request) -> int:
+        """How many URLs of the host must fail before the host is blamed: all its pages, where it has but one or two."""
+        if request.purpose is Purpose.ROBOTS and not self.robots.has_copy(request.url, self.clock.now()):
+            return 1  # without it nothing else may be asked
+        pages = self.asked_on_host(request.host)
+        if pages and request.purpose is not Purpose.PAGE:
+            pages += 1
+        return min(pages or ENOUGH, ENOUGH)
+
+    def send_nothing(self, host: str) -> None:
+        """Give the gate back that was acquired for a request which is not sent after all."""
+        index = self.gate.host(host)
+        self.newcomers.end(index)
+        self.gate.finish(index, self.clock.now())
+
+    async def send_again(self, request: Request, trip: Trip) -> Outcome:
+        """Wait for a slot and the gate, then send; trouble where they cannot be waited for."""
+        if not await self._permit(request.host, trip):
+            return self._refused(request.url, trip)
+        trip.requests += 1
+        return await self.send(request)
+
+    async def send_alone(self, request: Request, trip: Trip) -> Outcome:
+        """Send a request that nobody has a slot for yet, where robots.txt allows it; redirects are not followed."""
+        verdict = await self.permission(request, trip)
+        if isinstance(verdict, NeedsFetch):
+            return self._refused(request.url, trip)
+        if isinstance(verdict, Disallowed):
+            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
+        return await self.send_again(request, trip)
+
+    async def _permit(self, host: str, trip: Trip) -> bool:
+        """Wait for a slot and the host's gate; whether they are ours now."""
+        self.waiting_in_slots += trip.in_slot
+        try:
+            trip.refusal = await self.permits.wait(self.gate.host(host), trip)
+        finally:
+            self.waiting_in_slots -= trip.in_slot
+        return trip.refusal is None
+
+    def _refused(self, url: str, trip: Trip) -> FetchFailed:
+        """The outcome of a request that may not be sent, with the time of its next try where there is one."""
+        refusal = trip.refusal or Refusal(Cause.HOST, math.inf)
+        if refusal.cause is Cause.SHARE:
+            return FetchFailed(url, Trouble.OVER_SHARE, Scope.PAGE, refusal.cause.value)
+        after = refusal.at - self.clock.now() if math.isfinite(refusal.at) else None
+        return FetchFailed(url, Trouble.HOST_NOT_READY, Scope.PAGE, refusal.cause.value, retry_after=after)
+
+    async def follow(self, request: Request, trip: Trip | None = None) -> Outcome:
+        """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt."""
+        trip = trip or Trip(request.host)
+        trip.requests += 1
+        if not trip.further:
+            self.permits.credits.earn(trip.origin)
+        outcome = await self.send(request)
+        turn = self.permits.reservations.take(request.url)
+        if not isinstance(outcome, Redirected):
+            return outcome
+        trip.reserved = None if turn is None else turn.target
+        cookies = ChainCookies()
+        for _ in range(MOST_REDIRECTS):
+            if not isinstance(outcome, Redirected):
+                return outcome
+            url = outcome.location
+            cookies.take(outcome.url, outcome.set_cookies, self.clock.now())
+            hop = Request(url, host_of(url), request.purpose, max_bytes=request.max_bytes, cookie=cookies.header(url))
+            if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, trip)) is not None:
+                outcome = forbidden
+            else:
+                outcome = await self.send_again(hop, trip)
+            if isinstance(outcome, FetchFailed) and trip.refusal is not None:
+                if outcome.retry_after is not None:
+                    self.permits.reservations.note(request.url, Turn(trip.refusal.at, hop.host))
+                return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
+        if isinstance(outcome, Redirected):
+            detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
+            return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
+        return outcome
+
+    async def _forbidden(self, hop: Request, trip: Trip) -> FetchFailed | None:
+        """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
+        verdict = await self.permission(hop, trip)
+        if isinstance(verdict, Allowed):
+            return None
+        if isinstance(verdict, NeedsFetch):
+            return self._refused(hop.url, trip)
+        return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {verdict.reason}")
+
+    async def permission(self, request: Request, trip: Trip) -> Allowed | Disallowed | NeedsFetch:
+        """What robots.txt says of a request, fetched first where it is not known: once, however many ask.
+
+        It stays unknown where that cannot be waited for; the trip then says why.
+        """
+        verdict = self.robots.verdict(request.url, self.clock.now())
+        if not isinstance(verdict, NeedsFetch):
+            return verdict
+        if (under_way := self.robots_under_way.get(verdict.url)) is not None:
+            await self._wait_for_robots(under_way, trip)
+        else:
+            await self.fetch_robots(verdict.url, trip)
+        verdict = self.robots.verdict(request.url, self.clock.now())
+        if not isinstance(verdict, NeedsFetch):
+            trip.refusal = None
+        elif trip.refusal is None:
+            trip.refusal = self.permits.refuse(self.gate.host(request.host), trip)
+        return verdict
+
+    async def _wait_for_robots(self, under_way: _UnderWay, trip: Trip) -> None:
+        """Wait a little until a robots.txt that somebody fetches has come, where not too many do already."""
+        if under_way.waiting >= MOST_WAITING_PER_HOST or self.waiting_for_robots >= MOST_WAITING:
+            return
+        under_way.waiting += 1
+        self.waiting_for_robots += 1
+        self.waiting_in_slots += trip.in_slot
+        try:
+            async with asyncio.timeout(LONGEST_WAIT):
+                await under_way.wait()
+        except TimeoutError:
+            log.debug("robots.txt took too long to wait for", extra={"origin": trip.origin})
+        finally:
+            under_way.waiting -= 1
+            self.waiting_for_robots -= 1
+            self.waiting_in_slots -= trip.in_slot
+
+    def fetch_robots(self, url: str, trip: Trip | None = None) -> Coroutine[Any, Any, None]:
+        """Fetch a robots.txt, under way from this call on: for a trip, or else with a slot and gate of its own."""
+        self.robots_under_way[url] = _UnderWay()
+        return self._fetch_robots(url, trip)
+
+    async def _fetch_robots(self, url: str, trip: Trip | None) -> None:
+        request = Request(url, host_of(url), Purpose.ROBOTS)
+        try:
+            if trip is None:
+                await self._learn_robots(request, await self.follow(request))
+            elif await self._permit(request.host, trip):
+                # Its own redirects are charged to the trip as well, whatever turn that has elsewhere.
+                errand = Trip(trip.origin, in_slot=trip.in_slot, further=True)
+                await self._learn_robots(request, await self.follow(request, errand))
+                trip.requests += errand.requests
+        finally:
+            self.robots_under_way.pop(url).set()
+
+    async def _read_robots(self, request: Request, body: bytes) -> RobotsReading:
+        """Read a robots.txt, in a worker unless it is small; TooCostlyError where that exceeds a limit."""
+        given = (body, request.url, self.robots.token)
+        if len(body) <= SMALL_ROBOTS:
+            return read_robots(*given)
+        return await self.workers.run(request.host, read_robots, *given)
+
+    async def _learn_robots(self, request: Request, outcome: Outcome) -> None:
+        """Take over what a robots.txt says; one that costs too much to read is unavailable."""
+        url, reading = request.url, None
+        if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
+            try:
+                reading = await self._read_robots(request, outcome.body)
+            except TooCostlyError as error:
+                outcome = FetchFailed(url, Trouble.TOO_COSTLY, Scope.PAGE, str(error), outcome.status)
+        now = self.clock.now()
+        host = self.gate.host(request.host)
+        state = self.robots.learn(url, outcome, now, reading=reading, host_down=self.gate.backs_off(host))
+        if self.pages_on_host(request.host):
+            self.store.record_robots(state)
+        if state.crawl_delay != self.gate.export(host).crawl_delay:
+            self.gate.set_crawl_delay(host, state.crawl_delay)
+            self.store.record_host(self.gate.export(host))
+        if self.polls is not None and (reading is not None or not self.robots.has_copy(url, now)):
+            answered = outcome.url if isinstance(outcome, Fetched) else url
+            self.polls.found(url, reading.sitemaps if reading is not None else (), now, answered)
+        failed = outcome if isinstance(outcome, FetchFailed) else None
+        log.info(
+            "robots",
+            extra={
+                "url": url,
+                "status": outcome.status if isinstance(outcome, Fetched | FetchFailed) else None,
+                "trouble": failed and failed.trouble.value,
+                "detail": failed and failed.detail,
+            },
+        )
+
+
+def _end(place: Place | None) -> bool:
+    """Watch a request no longer; whether it had given up its place."""
+    if place is None:
+        return False
+    place.over = True
+    return place.late

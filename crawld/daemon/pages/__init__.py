@@ -1,0 +1,1 @@
+"""Which pages are kept fresh: the URL list, discovery, demand, and the pages in memory."""

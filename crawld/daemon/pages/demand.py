@@ -1,0 +1,107 @@
+"""Importance that follows demand: counts the copies asked for and weighs pages by how often they are.
+
+Requests are counted in memory and kept once a round, so that a kill loses those of the last round at most. What is
+kept of a page is written again when it was asked for, when its importance moved, and once a day otherwise: a restart
+takes the time since then for time in which nobody watched.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from crawld.daemon.pages.pages import Pages
+from crawld.interfaces import Clock, Copies, Floats, Gone, Ints, Store, StoredDemand
+from crawld.learning.importance import DAY, Evidence, fade, moved, posterior_mean, watch
+from crawld.model.page import Page
+from crawld.model.url import identity
+from crawld.scheduler import Scheduler
+
+AT_ONCE = 2_000  # pages between two chances for a slot to be served
+
+
+class Demand:
+    """Passes copies on and lets the importance of their pages follow. Columns are by page id, which are dense."""
+
+    def __init__(
+        self, copies: Copies, pages: Pages, scheduler: Scheduler, store: Store, clock: Clock, interval: float = 60.0
+    ) -> None:
+        self._copies, self._pages, self._scheduler = copies, pages, scheduler
+        self._store, self._clock, self._interval = store, clock, interval
+        self._counts: Counter[str] = Counter()
+        self._requests: Floats = np.zeros(0)
+        self._days: Floats = np.zeros(0)
+        self._at: Floats = np.zeros(0)  # as of when; nan: never looked at
+        self._kept_at: Floats = np.zeros(0)  # as of when the store has it; nan: not at all
+
+    async def copy(self, url: str, *, even_gone: bool = False) -> tuple[bytes, Mapping[str, str]] | Gone | None:
+        """The latest copy of a page; one that is found counts as a request for the page."""
+        found = await self._copies.copy(url, even_gone=even_gone)
+        if isinstance(found, tuple):
+            self._counts[identity(url)] += 1
+        return found
+
+    async def restore(self) -> None:
+        """Take over what was counted before a restart and weigh every page by it."""
+        stored, now = await self._store.demand(), self._clock.now()
+        if len(stored.page_ids):
+            ids = stored.page_ids
+            self._fit(int(ids.max()) + 1)
+            old = fade(Evidence(stored.requests, stored.days), np.maximum(now - stored.at, 0.0))
+            self._requests[ids], self._days[ids], self._at[ids] = old.requests, old.days, now
+            self._kept_at[ids] = np.minimum(stored.at, now)
+        await self.follow()
+
+    async def run(self) -> None:
+        """Follow until cancelled; what was counted till then is kept."""
+        try:
+            while True:
+                await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+                await self.follow()
+        finally:
+            asked = [page for page in self._pages if identity(page.url) in self._counts]
+            await self._follow(asked)
+
+    async def follow(self) -> None:
+        """One round over all pages."""
+        await self._follow(list(self._pages))
+
+    async def _follow(self, pages: Sequence[Page]) -> None:
+        counts, self._counts = self._counts, Counter()
+        try:
+            for start in range(0, len(pages), AT_ONCE):
+                some = [page for page in pages[start : start + AT_ONCE] if page.id in self._scheduler]
+                if some:
+                    news = self._weigh(some, counts, self._clock.now())
+                    if len(news.page_ids):
+                        await self._store.save_demand(news)
+                await asyncio.sleep(0)
+            counts.clear()  # what is left are copies of pages that were retired
+        finally:
+            self._counts.update(counts)
+
+    def _weigh(self, pages: Sequence[Page], counts: Counter[str], now: float) -> StoredDemand:
+        """Bring some pages up to date; what of it the store is to keep."""
+        ids: Ints = np.array([page.id for page in pages], dtype=np.int64)
+        self._fit(int(ids.max()) + 1)
+        weight = np.array([page.importance for page in pages])
+        requests = np.array([counts.pop(identity(page.url), 0) if counts else 0 for page in pages], dtype=np.float64)
+        before = np.where(np.isnan(self._at[ids]), now, self._at[ids])
+        seen = watch(Evidence(self._requests[ids], self._days[ids]), np.maximum(now - before, 0.0), requests)
+        self._requests[ids], self._days[ids], self._at[ids] = seen.requests, seen.days, now
+        importance = posterior_mean(weight, seen)
+        news = moved(self._scheduler.importance_of(ids.tolist()), importance)
+        self._scheduler.reweight(ids[news].tolist(), importance[news])
+        kept = news | (requests > 0) | (self._kept_at[ids] < now - DAY)
+        self._kept_at[ids[kept]] = now
+        weight = self._scheduler.importance_of(ids[kept].tolist())
+        return StoredDemand(ids[kept], seen.requests[kept], seen.days[kept], np.full(int(kept.sum()), now), weight)
+
+    def _fit(self, size: int) -> None:
+        more = size - len(self._at)
+        if more <= 0:
+            return
+        more = max(more, len(self._at) // 4)
+        for name, empty in (("_requests", 0.0), ("_days", 0.0), ("_at", np.nan), ("_kept_at", np.nan)):
+            setattr(self, name, np.concatenate([getattr(self, name), np.full(more, empty)]))

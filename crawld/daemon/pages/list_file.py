@@ -1,0 +1,194 @@
+"""The URL list: read beside the loop, and taken over piece by piece while slots are served where it is long."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from crawld import __version__
+from crawld.content.lists.url_list import UrlList, read_url_list
+from crawld.daemon.pages.page_set import Roster
+from crawld.errors import InputError
+from crawld.interfaces import Adoption, Clock, Store
+from crawld.model.page import FROM_LIST
+
+log = logging.getLogger("crawld")
+
+STANDARD_INPUT = "-"
+TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list, and how many lines were good and bad
+PATIENCE = 10.0  # seconds for which the first slot waits for the list
+PROGRESS_SECONDS = 10.0
+
+
+def read_list(source: str) -> UrlList:
+    """The URL list from a file, or from standard input for `-`."""
+    return read_url_list(_body(source))
+
+
+def no_usable_line(source: str, listed: UrlList) -> InputError:
+    """What is wrong with a list that gives no page."""
+    bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
+    return InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
+
+
+def read_once(source: str) -> bool:
+    """Whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
+    if source == STANDARD_INPUT:
+        return True
+    try:
+        mode = os.stat(source).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+async def _body_beside(source: str) -> bytes:
+    """Read beside the loop; what may never end is read in a thread that nobody waits for when the daemon stops."""
+    if not read_once(source):
+        return await asyncio.to_thread(_body, source)
+    result: Future[bytes] = Future()
+    result.set_running_or_notify_cancel()
+
+    def read() -> None:
+        try:
+            result.set_result(_standard_input() if source == STANDARD_INPUT else _body(source))
+        except InputError as error:
+            result.set_exception(error)
+
+    threading.Thread(target=read, name="URL list", daemon=True).start()
+    return await asyncio.wrap_future(result)
+
+
+def _standard_input() -> bytes:
+    """Read descriptor 0 itself: sys.stdin has a lock, and Python cannot exit while a thread holds it."""
+    try:
+        with open(0, "rb", buffering=0, closefd=False) as stream:
+            return stream.read() or b""
+    except OSError as error:
+        raise InputError(f"URL list from standard input: cannot be read: {error.strerror}") from None
+
+
+def _body(source: str) -> bytes:
+    if source == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
+
+
+class ListFile:
+    """Takes over the URL list that `source` names, one time after another.
+
+    The store keeps a mark of the list it holds whole, so that a restart with the same list has nothing to do.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], str | None],
+        reading: Callable[[], None],
+        roster: Roster,
+        store: Store,
+        clock: Clock,
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._source, self._reading = source, reading
+        self._roster, self._store, self._clock = roster, store, clock
+        self._patience = patience
+        self._one_at_a_time = asyncio.Lock()
+        self._first: asyncio.Task[None] | None = None
+        self._used_up: str | None = None  # a source that gives nothing more
+
+    async def begin(self) -> None:
+        """Take the list over at a start; what is left of it after a while is for `run`."""
+        self._first = asyncio.create_task(self._take_over(unless_same=True))
+        try:
+            await asyncio.wait([self._first], timeout=self._patience)
+        except asyncio.CancelledError:
+            self._first.cancel()
+            await asyncio.wait([self._first])
+            raise
+        if self._first.done():
+            await self._first
+
+    async def run(self) -> None:
+        """Go on with what `begin` began; raises what went wrong with it."""
+        if self._first is not None:
+            await self._first
+        await asyncio.Event().wait()  # a service that ends would end the daemon
+
+    async def begun(self) -> None:
+        """Return once the first list is taken over or has failed."""
+        if self._first is not None:
+            await asyncio.wait([self._first])
+
+    async def load_changed(self) -> None:
+        """Take the list over where it says something else than before."""
+        await self._take_over(unless_same=True)
+
+    async def load(self) -> None:
+        """Take the list over as it is now: pages removed by hand come back. A pipe that was read is left alone."""
+        source = self._source()
+        if source is None or source != self._used_up:
+            await self._take_over(unless_same=False)
+
+    async def _take_over(self, *, unless_same: bool) -> None:
+        """Each bad line is named, nothing usable is an error."""
+        async with self._one_at_a_time:
+            source = self._source()
+            if source is None:
+                return
+            self._reading()
+            body = await _body_beside(source)
+            self._used_up = source if read_once(source) else None
+            mark = hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
+            before, pages, bad_before = (await self._store.setting(TAKEN_OVER) or "- 0 0").split()
+            if unless_same and before == mark:
+                told = {"list": source, "pages": int(pages), "bad": int(bad_before), "unchanged": True}
+                log.info("list", extra=told)
+                return
+            listed = await asyncio.to_thread(read_url_list, body)
+            del body
+            for bad in listed.bad:
+                log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})
+            if not listed.wanted:
+                raise no_usable_line(source, listed)
+            await self._store.change_setting(TAKEN_OVER, None, now=self._clock.now())
+            taken = await self._adopt(source, listed)
+            whole = f"{mark} {len(listed.wanted)} {len(listed.bad)}"
+            await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
+            _report(source, listed, taken)
+
+    async def _adopt(self, source: str, listed: UrlList) -> Adoption:
+        told = self._clock.monotonic()
+
+        def progress(lines: int) -> None:
+            nonlocal told
+            if (now := self._clock.monotonic()) - told >= PROGRESS_SECONDS:
+                told = now
+                log.info("taking over the list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
+
+        return await self._roster.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)
+
+
+def _report(source: str, listed: UrlList, taken: Adoption) -> None:
+    log.info(
+        "list",
+        extra={
+            "list": source,
+            "pages": len(listed.wanted),
+            "added": len(taken.added) + len(taken.returned),
+            "reweighted": len(taken.reweighted),
+            "respelt": len(taken.respelt),
+            "retired": len(taken.retired),
+            "bad": len(listed.bad),
+            "duplicates": listed.duplicates,
+        },
+    )

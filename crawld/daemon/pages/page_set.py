@@ -1,0 +1,214 @@
+"""Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
+
+import asyncio
+import gc
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from crawld.daemon.pages.pages import Pages
+from crawld.frontier.politeness import HostGate
+from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.learning.freshness import SKEW
+from crawld.model.page import Page, Wanted
+from crawld.model.units import format_duration
+from crawld.scheduler import Arrivals, Scheduler
+
+log = logging.getLogger("crawld")
+
+INDEXED_AT_ONCE = 1000
+INDEX_PAUSE = 0.01
+MANY_LINES = 10_000
+YOUNG_OBJECTS = 10_000
+"""New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy daemon."""
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Millions of objects that stay are being made: looking through them for garbage again and again costs seconds.
+
+    Afterwards they are left out of later collections too, which would otherwise stop the loop for as long; and what is
+    made from then on is looked through less often, since next to nothing of it needs the collector to be freed.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS)
+
+
+class Index(Protocol):
+    """Who else wants to know which pages there are."""
+
+    def put(self, pages: Sequence[Page]) -> None:
+        """Take pages in that are not in yet."""
+
+    def drop(self, page_ids: Iterable[int]) -> None:
+        """Forget pages that are in."""
+
+
+class Roster:
+    """Takes pages in and out; the store first, memory after, so that a crash in between loses nothing."""
+
+    def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:
+        self._index = index
+        self._unindexed: list[Page] = []
+        self._store = store
+        self._pages = pages
+        self._scheduler = scheduler
+        self._gate = gate
+
+    def pages(self) -> Sequence[Page]:
+        """Every page that is kept fresh."""
+        return list(self._pages)
+
+    async def restore(self, now: float) -> int:
+        """Take in everything the store knows; how many pages that are.
+
+        Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
+        age of their copies is unknown.
+        """
+        with _collector_at_rest():
+            return await self._restore(now)
+
+    async def _restore(self, now: float) -> int:
+        stored = await self._store.restore()
+        for name in dict.fromkeys(stored.hosts):
+            self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
+        for state in await self._store.hosts():
+            self._gate.restore(state)
+        self._put_back(stored, now)
+        for host, curve in (await self._store.age_curves()).items():
+            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+        self._unindexed = list(self._pages)
+        _check_clock(stored, now)
+        return len(stored.ids)
+
+    def _put_back(self, stored: StoredPages, now: float) -> None:
+        """Take pages in as the store knows them."""
+        hosts = {name: self._gate.host_of_pages(name) for name in set(stored.hosts)}
+        for i, page_id in enumerate(stored.ids.tolist()):
+            page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
+            self._pages.put(page, stored.states[i], int(stored.failures[i]))
+        indices = np.array([hosts[name] for name in stored.hosts], dtype=np.int64)
+        self._gate.remember_answers(np.unique(indices[~np.isnan(stored.last_success)]))
+        with np.errstate(invalid="ignore"):
+            alpha = stored.shape / stored.rate
+        self._scheduler.add(
+            Arrivals(
+                ids=stored.ids,
+                hosts=indices,
+                importance=stored.importance,
+                last=np.minimum(stored.last_success, now),
+                signals=stored.signals,
+                alpha=alpha,
+                shape=stored.shape,
+                kappa=stored.kappa,
+                gamma=stored.gamma,
+                not_before=self._waits(stored, now),
+                gone=stored.gone,
+                copied=stored.last_success,
+            )
+        )
+
+    def _waits(self, stored: StoredPages, now: float) -> Floats:
+        """When each page may be asked again: a restart forgives no failing page its back-off."""
+        attempts = np.minimum(stored.last_attempt, now).tolist()
+        return np.array(
+            [
+                -math.inf if math.isnan(at) else self._pages.wait_after(page_id, state, at)
+                for page_id, state, at in zip(stored.ids.tolist(), stored.states, attempts, strict=True)
+            ]
+        )
+
+    @property
+    def indexed(self) -> bool:
+        """Whether signals can find every page that was restored."""
+        return not self._unindexed
+
+    async def index(self) -> None:
+        """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
+        while self._unindexed:
+            some = self._unindexed[-INDEXED_AT_ONCE:]
+            self._index.put([page for page in some if page.id in self._scheduler])
+            del self._unindexed[-INDEXED_AT_ONCE:]
+            await asyncio.sleep(INDEX_PAUSE)
+
+    async def adopt(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = True,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Adoption:
+        """Take over a URL list while running; `progress` is told after how many lines."""
+        parts: list[Adoption] = []
+        lines = 0
+        async with aclosing(self._store.adopting(wanted, origin=origin, now=now, complete=complete)) as adopting:
+            async for part in adopting:
+                await self._follow(part, now)
+                parts.append(part)
+                lines += part.lines
+                progress(lines)
+        if lines >= MANY_LINES:
+            gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
+        return Adoption.of(parts)
+
+    async def _follow(self, adoption: Adoption, now: float) -> None:
+        """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
+        returned = [page for page in adoption.returned if page.id not in self._scheduler]
+        if returned:
+            self._put_back(await self._store.restore([page.id for page in returned]), now)
+            self._index.put(returned)
+        self._take_in(adoption.added)
+        for page in (*adoption.reweighted, *adoption.respelt):
+            self._pages.put(page)
+        self._scheduler.reweight(
+            [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])
+        )
+        self._drop([page.id for page in adoption.retired])
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
+        """Retire these pages, whoever listed them; the URLs of those that were here."""
+        gone = await self._store.retire(urls, now=now)
+        self._drop([page.id for page in gone])
+        return [page.url for page in gone]
+
+    def _drop(self, page_ids: Sequence[int]) -> None:
+        here = [page_id for page_id in page_ids if page_id in self._scheduler]
+        self._scheduler.retire(here)
+        self._pages.drop(here)
+        self._index.drop(here)
+
+    def _take_in(self, pages: Sequence[Page]) -> None:
+        new = [page for page in pages if page.id not in self._scheduler]
+        for page in new:
+            self._pages.put(page)
+        self._index.put(new)
+        self._scheduler.add(
+            Arrivals(
+                ids=np.array([page.id for page in new], dtype=np.int64),
+                hosts=np.array([self._gate.host_of_pages(page.host) for page in new], dtype=np.int64),
+                importance=np.array([page.importance for page in new]),
+                last=np.full(len(new), np.nan),
+            )
+        )
+
+
+def _check_clock(stored: StoredPages, now: float) -> None:
+    """Warn where the newest crawl is from the future: the clock was set back."""
+    newest = float(np.fmax.reduce(stored.last_attempt, initial=-math.inf))
+    if newest > now + SKEW:
+        log.warning(
+            "the clock was set back: the newest crawl in the database is from the future; "
+            "the age of such copies is unknown until their pages are crawled again",
+            extra={"ahead": format_duration(newest - now)},
+        )

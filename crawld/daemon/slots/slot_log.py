@@ -1,0 +1,138 @@
+"""What became of the slots of the last minutes, and why those that were idle were idle.
+
+Slots come faster than reasons change: they are counted one by one, and at most once a second somebody looks for the
+reason, which is then taken for all idle slots since the last look.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from crawld.daemon.pages.pages import Pages
+from crawld.daemon.reasons import Reasons, delay_of
+from crawld.frontier.politeness import HostGate
+from crawld.model.page import Page
+from crawld.model.units import format_duration, format_rate
+from crawld.model.why import Why, most_decisive_first
+from crawld.scheduler import Scheduler
+
+SPAN_SECONDS, SPANS = 10.0, 12
+LOOK_SECONDS = 1.0
+MANY_HOSTS = 1000
+PAGES_ASKED = 20
+"""Pages whose reason is looked for: the most frequent one speaks for all."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """The slots of a few seconds."""
+
+    begin: float
+    slots: int = 0
+    skipped: int = 0
+    idle: Counter[Why] = field(default_factory=Counter)
+
+
+class SlotLog:
+    """Counts slots as they are served; `look` finds out why none could be used."""
+
+    def __init__(self, look: Callable[[float], Why]) -> None:
+        self._look = look
+        self._spans: deque[_Span] = deque(maxlen=SPANS)
+        self._why = Why.NOT_WORTH_IT
+        self._looked_at = -LOOK_SECONDS
+        self._skipped = 0
+
+    def count(self, monotonic: float, slots: int, skipped: int) -> None:
+        """Note slots that came and how many were skipped since the start."""
+        span = self._span(monotonic)
+        span.slots += slots
+        span.skipped += skipped - self._skipped
+        self._skipped = skipped
+
+    def idle(self, monotonic: float, now: float, why: Why | None = None) -> None:
+        """Note that the slot of this moment was idle, with its reason where that is known."""
+        if why is None:
+            if monotonic - self._looked_at >= LOOK_SECONDS:
+                self._why, self._looked_at = self._look(now), monotonic
+            why = self._why
+        self._span(monotonic).idle[why] += 1
+
+    def report(self, monotonic: float) -> dict[str, object]:
+        """The slots of the last minutes as JSON: how many came, were idle and why, and were skipped."""
+        spans = [span for span in self._spans if span.begin > monotonic - SPAN_SECONDS * (SPANS + 1)]
+        idle: Counter[Why] = Counter()
+        for span in spans:
+            idle.update(span.idle)
+        return {
+            "seconds": monotonic - spans[0].begin if spans else 0.0,
+            "slots": sum(span.slots for span in spans),
+            "skipped": sum(span.skipped for span in spans),
+            "idle": idle.total(),
+            "idle_because": {why.value: count for why, count in idle.most_common()},
+        }
+
+    def _span(self, monotonic: float) -> _Span:
+        if not self._spans or monotonic >= self._spans[-1].begin + SPAN_SECONDS:
+            self._spans.append(_Span(monotonic))
+        return self._spans[-1]
+
+
+def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -> Why:
+    """The reason of most pages that could have had the slot."""
+    found: Counter[Why] = Counter()
+    for page_id in scheduler.some_waiting(now, PAGES_ASKED):
+        page = pages.get(page_id)
+        if page is not None:
+            why = [reason.why for reason in most_decisive_first(reasons.of(page, now))]
+            found[why[0] if why else Why.NOT_WORTH_IT] += 1
+    if not found:
+        return Why.CRAWLING if len(scheduler) else Why.NO_PAGES
+    return found.most_common(1)[0][0]
+
+
+def page_to_ask(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -> Page | None:
+    """A page that nothing keeps from being crawled now, of some that are looked at."""
+    for page_id in scheduler.some_waiting(now, PAGES_ASKED):
+        page = pages.get(page_id)
+        if page is not None and not reasons.of(page, now) and scheduler.value_of(page_id, now) > 0:
+            return page
+    return None
+
+
+def bottleneck(scheduler: Scheduler, gate: HostGate, pages: Pages, bandwidth: float) -> str | None:
+    """What allows fewer requests than the bandwidth by itself: the hosts' delays, or min_interval; None if neither."""
+    shortest = scheduler.chooser.pages.intervals.shortest
+    return _by_delays(gate, pages.hosts(), bandwidth) or _by_interval(len(scheduler), shortest, bandwidth)
+
+
+def _by_delays(gate: HostGate, names: Sequence[str], bandwidth: float) -> str | None:
+    longest = float(gate.delay[: gate.size].max(initial=0.0))
+    if len(names) > MANY_HOSTS and len(names) >= 2 * longest * bandwidth:
+        return None  # enough hosts, even if half of them were blocked: no need to look at each
+    hosts = [gate.host(name) for name in names]
+    free = [host for host in hosts if not gate.export(host).blocked]
+    delays = [float(gate.delay[host]) for host in free]
+    if not free or min(delays) <= 0:
+        return None
+    allowed = sum(1 / delay for delay in delays)
+    if allowed >= bandwidth * 0.999:
+        return None
+    rates = f"{format_rate(allowed)} of {format_rate(bandwidth)}"
+    many = "one host" if len(free) == 1 else f"{len(free)} hosts"
+    if max(delays) == min(delays):
+        return f"{many}, {delay_of(gate, free[0])} allows {rates}"
+    return f"{many}, delays of {_compact(min(delays))} to {_compact(max(delays))} allow {rates}"
+
+
+def _by_interval(pages: int, shortest: float, bandwidth: float) -> str | None:
+    if shortest <= 0 or pages == 0 or pages / shortest >= bandwidth * 0.999:
+        return None
+    many = "one page" if pages == 1 else f"{pages} pages"
+    allowed = format_rate(pages / shortest)
+    return f"{many}, min_interval {_compact(shortest)} allows {allowed} of {format_rate(bandwidth)}"
+
+
+def _compact(seconds: float) -> str:
+    """A duration as the settings have it: `1s`."""
+    return format_duration(seconds).replace(" ", "")

@@ -1,0 +1,1 @@
+"""What the daemon reads back and keeps: pages, hosts, versions, histories, estimates, settings."""

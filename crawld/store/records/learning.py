@@ -1,0 +1,222 @@
+"""What the learner reads and writes: pages with news, their histories, their estimates."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from sqlalchemy import (
+    BigInteger,
+    Double,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.interfaces import Histories, Ints
+from crawld.model.age_curve import AgeCurve
+from crawld.model.crawl import Verdict
+from crawld.model.estimate import Estimate
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES
+from crawld.store import tables
+from crawld.store.in_values import choice, chosen
+from crawld.store.tables import by_source
+from crawld.store.writing.batch import CHANGES, known
+from crawld.store.writing.bulk import fetch, run
+from crawld.store.writing.upserts import put_age_curve, replacing
+
+ROWS_AT_ONCE = (
+    4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
+)
+
+LOOKED_BACK = 2  # crawls for each observation wanted: failures are none
+
+_page, _crawl = tables.pages.c, tables.crawls.c
+
+
+async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
+    """Pages with a successful crawl newer than their estimate, longest waiting first."""
+    query = (
+        select(_page.id).where(_page.dirty_since.is_not(None), _page.state != PageState.RETIRED.value)
+        .order_by(_page.dirty_since).limit(limit)
+    )  # fmt: skip
+    async with reading.connect() as connection:
+        return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
+
+
+async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
+    """Whether each of the latest audits found our copy fresh, oldest first."""
+    query = select(_crawl.verdict).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
+    async with reading.connect() as connection:
+        rows = await fetch(connection, query.order_by(_crawl.at.desc()).limit(limit))
+    return [verdict == Verdict.UNCHANGED.value for (verdict,) in reversed(rows)]
+
+
+async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: int, most: int) -> Histories:
+    """The latest observations of the first pages, in the order of `page_ids`; unknown pages have none."""
+    ids = np.asarray(page_ids, dtype=np.int64)
+    async with reading.connect() as connection:
+        pages = await _read_pages(connection, ids.tolist())
+        crawls = np.array(
+            [min(pages[page][0], most_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
+        )
+        before = np.cumsum(crawls) - crawls
+        ids = ids[before < most]
+        tables_read = [
+            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LOOKED_BACK * most_per_page)
+            for first, last in pairwise(
+                [*np.unique(before[: len(ids)] // ROWS_AT_ONCE, return_index=True)[1], len(ids)]
+            )
+        ]
+    rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))
+    rows, offsets = _in_order(rows, ids, most_per_page)
+    unknown = (0, "", None, *(0,) * len(SOURCES))
+    found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
+    return Histories(
+        page_ids=ids,
+        offsets=offsets,
+        at=rows[:, 1].copy(),
+        tau=rows[:, 2].copy(),
+        changed=rows[:, 3] != 0,
+        signals=rows[:, 4:].astype(np.int64),
+        hosts=[page[1] for page in found],
+        first_success=np.array([page[2] for page in found], dtype=np.float64),
+        signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
+    )
+
+
+_WIDTH = 4 + len(SOURCES)
+
+
+async def _read_pages(connection: AsyncConnection, page_ids: list[int]) -> dict[int, tuple[Any, ...]]:
+    """By page: how often it was crawled, its host, when watching began, and its signals by source."""
+    dialect = connection.dialect.name
+    return {row[0]: tuple(row[1:]) for row in await fetch(connection, _pages(dialect), choice(dialect, page_ids))}
+
+
+@cache
+def _pages(dialect: str) -> Select[Any]:
+    host = tables.hosts.c
+    return (
+        select(_page.id, _page.crawls, host.name, _page.first_success, *(_page[name] for name in by_source("counted")))
+        .join_from(tables.pages, tables.hosts, host.id == _page.host_id)
+        .where(chosen(dialect, _page.id))
+    )
+
+
+async def _read_observations(connection: AsyncConnection, page_ids: list[int], most: int) -> np.ndarray[Any, Any]:
+    """Rows (page, at, tau, changed, signals…) of each page's latest crawls, by page and oldest first."""
+    dialect = connection.dialect.name
+    rows = await fetch(connection, _observations(dialect), choice(dialect, page_ids) | {"skipped": most})
+    return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * _WIDTH).reshape(-1, _WIDTH)
+
+
+@cache
+def _observations(dialect: str) -> Select[Any]:
+    changed = case((or_(*(_crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
+    # More may be kept of a page than is ever read: look no further back than that many crawls, by the index alone.
+    other = tables.crawls.alias()
+    before = (
+        select(other.c.id).where(other.c.page_id == _page.id)
+        .order_by(other.c.id.desc()).offset(bindparam("skipped", type_=BigInteger)).limit(1).scalar_subquery()
+    )  # fmt: skip
+    return (
+        select(_page.id, _crawl.at, _crawl.tau, changed, *(_crawl[name] for name in by_source("signals")))
+        .join_from(tables.pages, tables.crawls, and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0)))
+        .where(chosen(dialect, _page.id), _crawl.tau.is_not(None), _crawl.verdict != Verdict.FAILED.value)
+        .order_by(_page.id, _crawl.id)
+    )
+
+
+def _in_order(rows: np.ndarray[Any, Any], ids: Ints, most: int) -> tuple[np.ndarray[Any, Any], Ints]:
+    """The last `most` rows of each page, in the order of `ids`, with their offsets. Slices are sorted by page."""
+    owners = rows[:, 0].astype(np.int64)
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    starts, ends = np.searchsorted(owners, ids, "left"), np.searchsorted(owners, ids, "right")
+    starts = np.maximum(starts, ends - most)
+    counts = ends - starts
+    offsets = np.zeros(len(ids) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    picked = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
+    return rows[order[picked]], offsets
+
+
+_KEEP_DIRTY = (
+    update(tables.pages)
+    .where(_page.id == bindparam("b_id", type_=BigInteger))
+    .values(
+        dirty_since=case(
+            # A time in the future was written before the clock stepped back: it must not keep a page dirty till then.
+            (
+                (_page.last_success > bindparam("b_at", type_=Double))
+                & (_page.last_success <= bindparam("b_now", type_=Double)),
+                _page.last_success,
+            ),
+            else_=None,
+        )
+    )
+)
+
+
+def estimate_row(estimate: Estimate) -> dict[str, Any]:
+    """The row of `estimates`; an unknown standard error is NULL."""
+    row: dict[str, Any] = {
+        "page_id": estimate.page_id,
+        "at": estimate.at,
+        "shape": estimate.shape,
+        "rate": estimate.rate,
+        "alpha_se": known(estimate.alpha_se),
+        "crawls": estimate.crawls,
+        "changes": estimate.changes,
+    }
+    row |= zip(by_source("kappa"), estimate.kappa, strict=True)
+    row |= zip(by_source("gamma"), estimate.gamma, strict=True)
+    row |= zip(by_source("kappa_se"), map(known, estimate.kappa_se), strict=True)
+    row |= zip(by_source("signals"), estimate.signals, strict=True)
+    return row
+
+
+async def write_estimates(connection: AsyncConnection, estimates: Sequence[Estimate], now: float) -> None:
+    """Write estimates over the old ones; a page crawled since its estimate was made stays dirty."""
+    await run(connection, replacing(connection.dialect.name, tables.estimates), [*map(estimate_row, estimates)])
+    await run(connection, _KEEP_DIRTY, [{"b_id": e.page_id, "b_at": e.at, "b_now": now} for e in estimates])
+
+
+_FORGET_AGE_CURVE = delete(tables.age_curves).where(
+    tables.age_curves.c.host_id
+    == select(tables.hosts.c.id).where(tables.hosts.c.name == bindparam("b_host", type_=Text)).scalar_subquery()
+)
+
+
+async def read_age_curves(reading: AsyncEngine) -> dict[str, AgeCurve]:
+    """By host, how its copies age."""
+    host, curve = tables.hosts.c, tables.age_curves.c
+    query = select(host.name, curve.first, curve.step, curve.extra).join_from(
+        tables.age_curves, tables.hosts, host.id == curve.host_id
+    )
+    async with reading.connect() as connection:
+        rows = await fetch(connection, query)
+    return {name: AgeCurve(first, step, extra) for name, first, step, extra in rows}
+
+
+async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, AgeCurve | None]) -> None:
+    """Write age curves over the old ones; a host without one goes by plain time."""
+    rows = [
+        {"b_host": host, "b_first": curve.first, "b_step": curve.step, "b_extra": curve.packed}
+        for host, curve in curves.items()
+        if curve is not None
+    ]
+    await run(connection, put_age_curve(connection.dialect.name), rows)
+    await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])

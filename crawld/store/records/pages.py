@@ -1,0 +1,246 @@
+"""Pages: taking over a URL list."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.interfaces import Adoption
+from crawld.model.page import Page, PageState, Wanted, authority
+from crawld.model.url import host_of, identity
+from crawld.store import tables
+from crawld.store.in_values import among
+from crawld.store.retry import keep_trying
+from crawld.store.writing.bulk import run
+from crawld.store.writing.connection import WriteConnection
+from crawld.store.writing.upserts import plain
+
+T = TypeVar("T")
+ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
+RETIRED = PageState.RETIRED.value
+
+_page = tables.pages.c
+_TAKE_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    importance=bindparam("b_importance", type_=Double), origin=bindparam("b_origin", type_=Text), weight=None
+)  # fmt: skip
+_BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    importance=bindparam("b_importance", type_=Double),
+    state=bindparam("b_state", type_=Text),
+    origin=bindparam("b_origin", type_=Text),
+    retired_at=None,
+    failures=0,
+    weight=None,
+)  # fmt: skip
+_RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
+)  # fmt: skip
+_RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
+    state=RETIRED, retired_at=bindparam("b_now", type_=Double)
+)  # fmt: skip
+
+
+class PageList:
+    """Takes over URL lists, a few thousand lines a transaction, each tried again while the database is in trouble.
+
+    A page belongs to the origin of most authority that listed it, or the first of equals; others leave it as it is.
+    """
+
+    def __init__(self, connection: WriteConnection, reading: AsyncEngine, shown: str) -> None:
+        self._connection = connection
+        self._reading = reading
+        self._shown = shown
+
+    async def adopt(
+        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool
+    ) -> AsyncGenerator[Adoption, None]:
+        """Add, re-weight, respell, bring back; with `complete`, retire what the origin no longer lists."""
+        lines = {identity(line.url): line for line in wanted}  # the last of equal lines counts
+        hosts_of_origins: dict[str, str] = {}
+
+        async def take(connection: AsyncConnection) -> _Chunk:
+            return await _Chunk(origin, now, hosts_of_origins).take(connection, chunk)
+
+        kept: set[int] = set()
+        rest = iter(lines.items())
+        while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
+            part = await self._write(take)
+            kept |= part.kept
+            yield Adoption(part.added, part.returned, part.reweighted, lines=len(chunk), respelt=part.respelt)
+        if complete:
+            async for retired in self._retire_others(origin, kept, now):
+                yield Adoption(retired=retired)
+
+    async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
+        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over."""
+
+        async def take(connection: AsyncConnection) -> list[Page]:
+            rows = await _identified(connection, chunk, _page.state)
+            found = [_page_of(row) for row in rows if row.state != RETIRED]
+            await _retire(connection, found, now)
+            return found
+
+        retired: list[Page] = []
+        rest = iter(dict.fromkeys(map(identity, urls)))
+        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+            retired += await self._write(take)
+        return retired
+
+    async def _retire_others(self, origin: str, kept: set[int], now: float) -> AsyncGenerator[list[Page], None]:
+        query = (
+            _select_pages().where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
+            .order_by(_page.id).limit(ADOPTED_AT_ONCE)
+        )  # fmt: skip
+
+        async def read() -> Sequence[Any]:
+            async with self._reading.connect() as connection:
+                return (await connection.execute(query, {"last": last})).all()
+
+        last = 0
+        while rows := await keep_trying(read, self._shown):
+            last = rows[-1].id
+            unlisted = [_page_of(row) for row in rows if row.id not in kept]
+            if unlisted:
+                await self._write(partial(_retire, pages=unlisted, now=now))
+                yield unlisted
+
+    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            async with self._connection.transaction() as connection:
+                return await work(connection)
+
+        return await keep_trying(attempt, self._shown)
+
+
+class _Chunk:
+    """Some lines of a list being taken over in one transaction."""
+
+    def __init__(self, origin: str, now: float, hosts_of_origins: dict[str, str]) -> None:
+        self._origin, self._now = origin, now
+        self.added: list[Page] = []
+        self.returned: list[Page] = []
+        self.reweighted: list[Page] = []
+        self.respelt: list[Page] = []
+        self.kept: set[int] = set()
+        self._hosts: dict[str, int] = {}
+        self._hosts_of_origins = hosts_of_origins
+
+    async def take(self, connection: AsyncConnection, lines: dict[str, Wanted]) -> Self:
+        """Take over the lines, by their identities, in the connection's transaction."""
+        columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
+        known = {row.identity or row.url: row for row in await _identified(connection, list(lines), *columns)}
+        new: list[Page] = []
+        returned: list[dict[str, Any]] = []
+        taken_over: list[dict[str, Any]] = []
+        spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
+        hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
+        await self._know_hosts(connection, hosts.values())
+        next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
+        for name, line in lines.items():
+            url, importance = line.url, line.importance
+            row = known.get(name)
+            if row is None:
+                new.append(Page(next_id + len(new), url, hosts[name], importance))
+            elif row.state == RETIRED:
+                state = _state_of_copy(row)
+                self.returned.append(Page(row.id, url, row.host, importance))
+                if row.url != url:
+                    spellings.append(_spelling(row.id, url))
+                returned.append(
+                    {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
+                )
+            elif row.origin == self._origin or authority(self._origin) > authority(row.origin):
+                if row.importance != importance:
+                    self.reweighted.append(Page(row.id, url, row.host, importance))
+                if row.url != url:
+                    self.respelt.append(Page(row.id, url, row.host, importance))
+                    spellings.append(_spelling(row.id, url))
+                if (row.importance, row.origin) != (importance, self._origin):
+                    taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
+        await self._insert(connection, new)
+        await run(connection, _BRING_BACK, returned)
+        await run(connection, _TAKE_OVER, taken_over)
+        await run(connection, _RESPELL, spellings)
+        self.kept.update(row.id for row in known.values())
+        self.kept.update(page.id for page in new)
+        return self
+
+    def _host_of(self, url: str) -> str:
+        origin = url[: url.index("/", len("https://"))]  # a target has a path
+        host = self._hosts_of_origins.get(origin)
+        if host is None:
+            host = self._hosts_of_origins[origin] = host_of(url)
+        return host
+
+    async def _insert(self, connection: AsyncConnection, new: list[Page]) -> None:
+        rows = [
+            {
+                "id": page.id,
+                "url": page.url,
+                "host_id": self._hosts[page.host],
+                "importance": page.importance,
+                "state": PageState.WAITING.value,
+                "origin": self._origin,
+                "added_at": self._now,
+                "identity": _other_identity(page.url),
+            }
+            for page in new
+        ]
+        await run(connection, plain(tables.pages), rows)
+        self.added += new
+
+    async def _know_hosts(self, connection: AsyncConnection, names: Iterable[str]) -> None:
+        unknown = [name for name in dict.fromkeys(names) if name not in self._hosts]
+        if not unknown:
+            return
+        host = tables.hosts.c
+        among_names, parameters = among(connection.dialect.name, host.name, unknown)
+        found = await connection.execute(select(host.name, host.id).where(among_names), parameters)
+        self._hosts.update({row.name: row.id for row in found})
+        next_id = 1 + (await connection.scalar(select(host.id).order_by(host.id.desc()).limit(1)) or 0)
+        new = [name for name in unknown if name not in self._hosts]
+        given = {name: next_id + i for i, name in enumerate(new)}
+        await run(connection, plain(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
+        self._hosts.update(given)
+
+
+async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:
+    """The rows of the pages with these identities. Two queries: one with OR would read the identities four times."""
+    rows: list[Any] = []
+    for column in (_page.url, _page.identity):
+        condition, parameters = among(connection.dialect.name, column, identities)
+        rows += await connection.execute(_select_pages(*columns).where(condition), parameters)
+    return rows
+
+
+def _spelling(page_id: int, url: str) -> dict[str, Any]:
+    return {"b_id": page_id, "b_url": url, "b_identity": _other_identity(url)}
+
+
+def _other_identity(url: str) -> str | None:
+    """As it is stored: None where a page's URL is its own identity, which nearly all are."""
+    name = identity(url)
+    return None if name == url else name
+
+
+def _select_pages(*more: Any) -> Any:
+    host = tables.hosts
+    columns = (_page.id, _page.url, host.c.name.label("host"), _page.importance, *more)
+    return select(*columns).join_from(tables.pages, host, host.c.id == _page.host_id)
+
+
+def _state_of_copy(row: Any) -> PageState:
+    """Where a page stands by what its last successful crawl found."""
+    if row.last_success is None:
+        return PageState.WAITING
+    return PageState.LIVE if row.gone_since is None else PageState.GONE
+
+
+def _page_of(row: Any) -> Page:
+    return Page(row.id, row.url, row.host, row.importance)
+
+
+async def _retire(connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
+    await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])

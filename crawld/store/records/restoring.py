@@ -1,0 +1,119 @@
+"""Bringing all pages back at a start: three plain scans in slices, joined as arrays."""
+
+from collections.abc import AsyncIterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Column, bindparam, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.interfaces import Floats, Ints, StoredPages
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES
+from crawld.store import tables
+from crawld.store.in_values import choice, chosen
+from crawld.store.tables import by_source
+from crawld.store.writing.bulk import fetch
+
+ROWS_AT_ONCE = 10_000  # the event loop breathes in between
+_STATES = {state.value: state for state in PageState}
+_page, _estimate = tables.pages.c, tables.estimates.c
+
+
+async def restore_pages(reading: AsyncEngine, page_ids: Sequence[int] | None = None) -> StoredPages:
+    """Every page that is not retired, or these, with its estimate and the signals since its last successful crawl."""
+    ids: list[int] = []
+    urls: list[str] = []
+    hosts: list[str] = []
+    states: list[PageState] = []
+    numbers: list[Floats] = []
+    async with reading.connect() as connection:
+        host = tables.hosts.c
+        names = {row[0]: row[1] for row in await fetch(connection, select(host.id, host.name))}
+        columns = (_page.id, _page.url, _page.host_id, _page.state, _page.importance, _page.last_success,
+                   _page.last_attempt, _page.failures, _page.gone_since)  # fmt: skip
+        only = _only(connection, page_ids)
+        async for rows in _slices(connection, columns, _page.state != PageState.RETIRED.value, only):
+            fields = list(zip(*rows, strict=True))
+            ids.extend(fields[0])
+            urls.extend(fields[1])
+            hosts.extend(map(names.__getitem__, fields[2]))
+            states.extend(map(_STATES.__getitem__, fields[3]))
+            numbers.append(np.array(fields[4:], dtype=np.float64))  # None becomes nan
+        order = np.array(ids, dtype=np.int64)
+        signals = await _read_pending(connection, order, only)
+        beliefs = await _read_beliefs(connection, order, only)
+    importance, last_success, last_attempt, failures, gone_since = (
+        np.concatenate(numbers, axis=1) if numbers else np.empty((5, 0))
+    )  # fmt: skip
+    return StoredPages(
+        ids=order,
+        urls=urls,
+        hosts=hosts,
+        states=states,
+        importance=importance,
+        last_success=last_success,
+        last_attempt=last_attempt,
+        failures=failures.astype(np.int64),
+        signals=signals,
+        shape=beliefs[:, 0].copy(),
+        rate=beliefs[:, 1].copy(),
+        kappa=beliefs[:, 2 : 2 + len(SOURCES)].copy(),
+        gamma=beliefs[:, 2 + len(SOURCES) :].copy(),
+        gone=~np.isnan(gone_since),
+    )
+
+
+def _only(connection: AsyncConnection, page_ids: Sequence[int] | None) -> dict[str, Any] | None:
+    return None if page_ids is None else choice(connection.dialect.name, [int(page) for page in page_ids])
+
+
+async def _slices(
+    connection: AsyncConnection, columns: Sequence[Column[Any]], condition: Any, only: dict[str, Any] | None
+) -> AsyncIterator[Sequence[Sequence[Any]]]:
+    """The columns of a table in the order of the first, a page's id, a slice at a time; `only` of some pages."""
+    key, given = columns[0], only or {}
+    query = select(*columns).where(key > bindparam("last", type_=key.type), condition)
+    if only is not None:
+        query = query.where(chosen(connection.dialect.name, key))
+    query = query.order_by(key).limit(ROWS_AT_ONCE)
+    rows = await fetch(connection, query, given | {"last": 0})
+    while rows:
+        yield rows
+        rows = await fetch(connection, query, given | {"last": rows[-1][0]}) if len(rows) == ROWS_AT_ONCE else ()
+
+
+async def _read_pending(connection: AsyncConnection, order: Ints, only: dict[str, Any] | None) -> Ints:
+    """Signals since the last successful crawl, by page and source; most pages have none and are not read."""
+    pending = [_page[name] for name in by_source("pending")]
+    signals = np.zeros((len(order), len(SOURCES)), dtype=np.int64)
+    async for rows in _slices(connection, (_page.id, *pending), or_(*(count > 0 for count in pending)), only):
+        read = _matrix(rows).astype(np.int64)
+        places, known = _places(order, read[:, 0])
+        signals[places] = read[known, 1:]
+    return signals
+
+
+async def _read_beliefs(connection: AsyncConnection, order: Ints, only: dict[str, Any] | None) -> Floats:
+    """Shape, rate, and κ and γ by source; nan for a page without an estimate."""
+    columns = [_estimate[name] for name in ("page_id", "shape", "rate", *by_source("kappa"), *by_source("gamma"))]
+    beliefs = np.full((len(order), len(columns) - 1), np.nan)
+    async for rows in _slices(connection, columns, true(), only):
+        read = _matrix(rows)
+        places, known = _places(order, read[:, 0].astype(np.int64))
+        beliefs[places] = read[known, 1:]
+    return beliefs
+
+
+def _matrix(rows: Sequence[Sequence[Any]]) -> Floats:
+    width = len(rows[0])
+    return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * width).reshape(-1, width)
+
+
+def _places(order: Ints, ids: Ints) -> tuple[Ints, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Where in `order` the ids are, and which of them are there at all: retired pages keep their estimates."""
+    places = np.searchsorted(order, ids)
+    known = places < len(order)
+    known[known] = order[places[known]] == ids[known]
+    return places[known], known

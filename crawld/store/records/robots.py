@@ -1,0 +1,46 @@
+"""What is known of robots.txt over a restart."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.model.page import PageState
+from crawld.model.robots import RobotsState
+from crawld.store import tables
+from crawld.store.writing.batch import storable
+
+MOST_RESTORED = 500_000
+"""Rows read at a start, the latest first: more hosts than any list has had."""
+FORGOTTEN_AFTER = 30 * 86_400.0
+"""Seconds after which nothing of a robots.txt that was not asked for again may be obeyed."""
+
+
+def robots_row(state: RobotsState) -> dict[str, Any]:
+    """The row of `robots`."""
+    return asdict(state) | {"host": state.origin.partition("//")[2], "reason": storable(state.reason)}
+
+
+async def read_robots(connection: AsyncConnection) -> Sequence[RobotsState]:
+    """What is known of the robots.txt of hosts that have pages, the latest last."""
+    robots, host, page = tables.robots.c, tables.hosts.c, tables.pages.c
+    fields = [column for column in tables.robots.columns if column.name != "host"]
+    has_pages = exists().where(page.host_id == host.id, page.state != PageState.RETIRED.value)
+    query = (
+        select(*fields)
+        .join_from(tables.robots, tables.hosts, host.name == robots.host)
+        .where(has_pages)
+        .order_by(robots.fresh_until.desc())
+        .limit(MOST_RESTORED)
+    )
+    rows = (await connection.execute(query)).all()
+    return [RobotsState(**row._mapping) for row in reversed(rows)]
+
+
+async def forget_old_robots(connection: AsyncConnection, now: float, limit: int) -> int:
+    """Delete some of what is long past; how many rows went."""
+    robots = tables.robots.c
+    old = select(robots.origin).where(robots.fresh_until < now - FORGOTTEN_AFTER).limit(limit)
+    return int((await connection.execute(delete(tables.robots).where(robots.origin.in_(old)))).rowcount)

@@ -1,0 +1,230 @@
+"""What is remembered of pages' copies: packed for its table, kept at hand, and read many at once."""
+
+import asyncio
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from crawld.model.crawl import Digest, Memory, Place
+from crawld.store import tables
+from crawld.store.in_values import among
+from crawld.store.writing.batch import storable
+
+HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
+
+
+def pack_hashes(hashes: tuple[int, ...]) -> bytes:
+    """Unsigned 64-bit numbers, little endian."""
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
+
+
+def unpack_hashes(packed: bytes) -> tuple[int, ...]:
+    """The inverse of `pack_hashes`."""
+    return struct.unpack(f"<{len(packed) // 8}Q", packed)
+
+
+def pack_digests(digests: tuple[bytes, ...]) -> bytes:
+    """Digests of up to 255 bytes, each behind its length."""
+    return b"".join(bytes([len(digest)]) + digest for digest in digests)
+
+
+def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
+    """The inverse of `pack_digests`."""
+    digests = []
+    at = 0
+    while at < len(packed):
+        end = at + 1 + packed[at]
+        digests.append(packed[at + 1 : end])
+        at = end
+    return tuple(digests)
+
+
+def pack_times(times: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bytes | None:
+    """Blocks that name times, as numbers one after the other."""
+    numbers = [number for index, block, moments in times for number in (index, block, len(moments), *moments)]
+    return pack_hashes(tuple(numbers)) if numbers else None
+
+
+def unpack_times(packed: bytes | None) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """The inverse of `pack_times`."""
+    numbers = iter(unpack_hashes(packed or b""))
+    return tuple((index, next(numbers), _take(numbers, next(numbers))) for index in numbers)
+
+
+def pack_places(places: tuple[Place, ...]) -> bytes | None:
+    """Places, as numbers one after the other."""
+    numbers: list[int] = []
+    for place in places:
+        counts = place.fewest | place.most << 16 | place.still << 32 | place.adrift[0] << 40 | place.adrift[1] << 42
+        numbers += [place.left, place.right, counts, len(place.blocks), len(place.common), *place.common]
+        for block in place.blocks:
+            numbers += [len(block), *block]
+    return pack_hashes(tuple(numbers)) if numbers else None
+
+
+def unpack_places(packed: bytes | None) -> tuple[Place, ...]:
+    """The inverse of `pack_places`."""
+    numbers = iter(unpack_hashes(packed or b""))
+    places = []
+    for left in numbers:
+        right, counts, blocks, commons = _take(numbers, 4)
+        common = _take(numbers, commons)
+        words = tuple(_take(numbers, next(numbers)) for _ in range(blocks))
+        adrift = counts >> 40 & 3, counts >> 42 & 3
+        bounds = counts & 0xFFFF, counts >> 16 & 0xFFFF
+        places.append(Place(left, right, words, *bounds, common, counts >> 32 & 0xFF, adrift))
+    return tuple(places)
+
+
+def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
+    return tuple(islice(numbers, count))
+
+
+def version_row(memory: Memory) -> dict[str, Any]:
+    """The row of `versions`."""
+    return {
+        "page_id": memory.page_id,
+        "fetched_at": memory.fetched_at,
+        "raw": memory.digest.raw,
+        "text": memory.digest.text,
+        "blocks": pack_hashes(memory.digest.blocks),
+        "etag": _header_bytes(memory.etag),
+        "last_modified": _header_bytes(memory.last_modified),
+        "content_type": storable(memory.content_type),
+        "streak": memory.streak,
+        "seen": pack_digests(memory.seen),
+        "scheme": memory.digest.scheme,
+        "times": pack_times(memory.digest.times),
+        "places": pack_places(memory.places),
+    }
+
+
+def memory_of(row: Row[Any]) -> Memory:
+    """What a row of `versions` says."""
+    return Memory(
+        page_id=row.page_id,
+        fetched_at=row.fetched_at,
+        digest=Digest(row.raw, row.text, unpack_hashes(row.blocks), unpack_times(row.times), row.scheme),
+        etag=_header_text(row.etag),
+        last_modified=_header_text(row.last_modified),
+        content_type=row.content_type,
+        places=unpack_places(row.places),
+        streak=row.streak,
+        seen=unpack_digests(row.seen),
+    )
+
+
+def _header_bytes(header: str | None) -> bytes | None:
+    return None if header is None else header.encode("utf-8", "surrogateescape")
+
+
+def _header_text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("utf-8", "surrogateescape")
+
+
+class RecentMemories:
+    """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
+
+    def __init__(self, heaviest: int = HEAVIEST_CACHE) -> None:
+        self._heaviest = heaviest
+        self._weight = 0
+        self._recent: OrderedDict[int, Memory] = OrderedDict()
+        self._queued: dict[int, Memory] = {}
+        self._being_read: set[int] = set()
+
+    def get(self, page_id: int) -> Memory | None:
+        """The memory, where it is at hand."""
+        memory = self._queued.get(page_id)
+        if memory is not None:
+            return memory
+        memory = self._recent.get(page_id)
+        if memory is not None:
+            self._recent.move_to_end(page_id)
+        return memory
+
+    def queue(self, memory: Memory) -> None:
+        """A memory is about to be written: from now on it is what is remembered."""
+        self._being_read.discard(memory.page_id)
+        self._queued[memory.page_id] = memory
+
+    def committed(self, memory: Memory) -> None:
+        """A memory was written; a later one of the same page may be queued already."""
+        if self._queued.get(memory.page_id) is memory:
+            del self._queued[memory.page_id]
+            self._keep(memory)
+
+    def reading(self, page_id: int) -> None:
+        """The database is about to be asked for this page."""
+        self._being_read.add(page_id)
+
+    def read(self, page_id: int, memory: Memory | None) -> Memory | None:
+        """What the database answered, unless something newer was queued meanwhile."""
+        if page_id not in self._being_read:
+            return self.get(page_id) or memory
+        self._being_read.discard(page_id)
+        if memory is not None:
+            self._keep(memory)
+        return memory
+
+    def _keep(self, memory: Memory) -> None:
+        before = self._recent.pop(memory.page_id, None)
+        self._weight += _weight(memory) - (_weight(before) if before else 0)
+        self._recent[memory.page_id] = memory
+        while self._weight > self._heaviest and self._recent:
+            _, oldest = self._recent.popitem(last=False)
+            self._weight -= _weight(oldest)
+
+
+def _weight(memory: Memory) -> int:
+    words = sum(10 + len(place.common) + sum(map(len, place.blocks)) for place in memory.places)
+    return 25 + len(memory.digest.blocks) + 4 * len(memory.digest.times) + words + 2 * len(memory.seen)
+
+
+class MemoryReader:
+    """Reads memories from the database: whatever is asked while one query runs is answered by the next."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, asyncio.Future[Memory | None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def read(self, reading: AsyncEngine, page_id: int) -> Memory | None:
+        """What the database remembers of a page."""
+        answer = self._asked.get(page_id)
+        if answer is None:
+            answer = self._asked[page_id] = asyncio.get_running_loop().create_future()
+            if self._task is None:
+                self._task = asyncio.create_task(self._answer(reading), name="store recall")
+        return await asyncio.shield(answer)  # whoever stops waiting must not take the answer from others
+
+    async def finish(self) -> None:
+        """Return once no query runs."""
+        if self._task is not None:
+            await self._task
+
+    async def _answer(self, reading: AsyncEngine) -> None:
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, {}
+                try:
+                    found = await _read_memories(reading, list(asked))
+                except Exception as error:  # noqa: BLE001  whoever asked raises it
+                    for answer in asked.values():
+                        answer.set_exception(error)
+                        answer.exception()  # seen, even where nobody waits any longer
+                else:
+                    for page_id, answer in asked.items():
+                        answer.set_result(found.get(page_id))
+        finally:
+            self._task = None
+
+
+async def _read_memories(reading: AsyncEngine, page_ids: list[int]) -> dict[int, Memory]:
+    async with reading.connect() as connection:
+        chosen, parameters = among(connection.dialect.name, tables.versions.c.page_id, page_ids)
+        rows = (await connection.execute(select(tables.versions).where(chosen), parameters)).all()
+    return {row.page_id: memory_of(row) for row in rows}

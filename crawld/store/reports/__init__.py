@@ -1,0 +1,1 @@
+"""Reading a database beside its daemon: reports, troubles and copies. Front door: `reader.py`."""

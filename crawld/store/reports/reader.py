@@ -1,0 +1,364 @@
+"""Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import ColumnElement, Select, Table, column, func, or_, select, table
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.errors import StoreError
+from crawld.interfaces import Gone
+from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fetched import GONE_STATUSES
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES
+from crawld.model.url import identity
+from crawld.store import tables
+from crawld.store.address import parse_address
+from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.records.bodies import decompress_to
+from crawld.store.reports import troubles
+from crawld.store.schema import check_readable
+
+if TYPE_CHECKING:
+    from crawld.content.change.frame import HostFrame
+    from crawld.model.crawl import Memory
+    from crawld.store.damage import Damage
+
+Row = dict[str, Any]
+ASKED_AT_ONCE = 500
+PAGE_COLUMNS = (
+    "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
+    "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
+    "staleness", "freshness", "weight", "gone_since",
+)  # fmt: skip
+HOST_COLUMNS = (
+    "host", "pages", "copies", "crawls", "changes", "failures", "signals", "last_crawl_at", "last_change_at",
+    "change_rate", "freshness", "blocked", "blocked_until", "successive_failures", "delay_seconds",
+    "crawl_delay_seconds",
+)  # fmt: skip
+SIGNAL_COLUMNS = ("host", "source", "polls", "signals", "stale", "site_events", "precision", "recall")
+CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
+
+page_stats = table("page_stats", *map(column, PAGE_COLUMNS))
+host_stats = table("host_stats", *map(column, HOST_COLUMNS))
+signal_stats = table("signal_stats", *map(column, SIGNAL_COLUMNS))
+calibration = table("calibration", *map(column, CALIBRATION_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """The latest copy of a page: fetched at `fetched_at`, known to be what the page was at `checked_at`."""
+
+    url: str
+    body: bytes
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """The same still compressed: whoever wants it chooses where it is unpacked."""
+
+    url: str
+    packed: bytes
+    size: int
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+
+    def unpack(self) -> StoredBody:
+        """The copy itself; StoreError where it is not what was stored."""
+        body = decompress_to(self.packed, self.size)
+        return StoredBody(self.url, body, self.content_type, self.fetched_at, self.checked_at, self.freshness)
+
+
+class Reader:
+    """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
+
+    def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
+        """With `damage`, inside the daemon: whoever watches it is told of damage that is met here."""
+        self._address = parse_address(url)
+        self._damage = damage
+        self._engine: AsyncEngine | None = None
+
+    async def __aenter__(self) -> Self:
+        self._engine = reading_engine(self._address, beside_writer=self._damage is not None)
+        try:
+            async with self._engine.connect() as connection:
+                await connection.run_sync(check_readable, self._address.shown)
+        except BaseException as error:
+            await self._engine.dispose()
+            if isinstance(error, SQLAlchemyError | OSError):
+                raise in_a_sentence(error, self._address.shown) from error
+            raise
+        if self._damage is not None:
+            self._damage.watch(self._engine)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+
+    async def overall(self) -> Row:
+        """Pages by state, totals, freshness weighted by importance, and the latest point of the history."""
+        page, host = tables.pages.c, tables.hosts.c
+        states = {
+            row["state"]: row["pages"]
+            for row in await self._rows(select(page.state, func.count().label("pages")).group_by(page.state))
+        }
+        wanted = page_stats.c.state != PageState.RETIRED.value
+        weight, fresh = page_stats.c.weight, page_stats.c.freshness
+        totals = select(
+            func.coalesce(func.sum(page.crawls), 0).label("crawls"),
+            func.coalesce(func.sum(page.changes), 0).label("changes"),
+            func.coalesce(func.sum(page.failed), 0).label("failures"),
+            func.max(page.last_success).label("last_crawl_at"),
+        )
+        mean = func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)
+        freshness = select(mean.label("freshness")).where(wanted)
+        answer = {
+            "pages": sum(count for state, count in states.items() if state != PageState.RETIRED.value),
+            "states": {state.value: int(states.get(state.value, 0)) for state in PageState},
+        }
+        answer |= {name: _plain(value) for name, value in (await self._rows(totals))[0].items()}
+        answer["hosts"] = (await self._rows(select(func.count(host.id).label("hosts"))))[0]["hosts"]
+        answer["freshness"] = (await self._rows(freshness))[0]["freshness"]
+        latest = await self.freshness_history(limit=1)
+        answer["latest"] = latest[0] if latest else None
+        answer["database_bytes"] = await self._size()
+        return answer
+
+    async def troubles(self, now: float, longest: float) -> Row:
+        """Hosts that may not be asked, pages not crawled for longer than so many seconds, and the latest audits."""
+        return {
+            "hosts_in_trouble": await troubles.hosts_in_trouble(self._rows, now),
+            "overdue": await troubles.pages_overdue(self._rows, now, longest),
+            "audits": await troubles.latest_audits(self._rows, AUDITS_KEPT),
+        }
+
+    async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
+        """The posterior of the change rate of pages and how many revisits it rests on (`evidence`), by URL."""
+        page, estimate = tables.pages.c, tables.estimates.c
+        found: dict[str, Row] = {}
+        for start in range(0, len(urls), ASKED_AT_ONCE):
+            query = (
+                select(page.url, estimate.shape, estimate.rate, estimate.crawls.label("evidence"))
+                .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
+                .where(page.url.in_(urls[start : start + ASKED_AT_ONCE]))
+            )
+            found |= {row.pop("url"): row for row in await self._rows(query)}
+        return found
+
+    async def _size(self) -> int:
+        file = self._address.file
+        if file is not None:
+            return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
+        size = (await self._rows(select(func.pg_database_size(func.current_database()).label("bytes"))))[0]["bytes"]
+        return int(size)
+
+    async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, most stale first; those never crawled lead."""
+        query = select(page_stats).order_by(page_stats.c.freshness, page_stats.c.url)
+        if host is not None:
+            query = query.where(page_stats.c.host == host)
+        return await self._rows(query.limit(limit))
+
+    async def host_stats(self, *, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, largest host first, each with the number of changes of its frame."""
+        rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        change, host = tables.frame_changes, tables.hosts.c
+        counting = select(host.name, func.count().label("changes")).join_from(
+            change, tables.hosts, host.id == change.c.host_id
+        )
+        counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
+        return [row | {"frame_changes": int(counts.get(row["host"], 0))} for row in rows]
+
+    async def hosts(self) -> Sequence[Row]:
+        """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
+        host, page = tables.hosts.c, tables.pages.c
+        counts = (
+            select(page.host_id, func.count().label("pages"))
+            .where(page.state != PageState.RETIRED.value)
+            .group_by(page.host_id)
+            .subquery()
+        )
+        pages = func.coalesce(counts.c.pages, 0).label("pages")
+        rows = await self._rows(
+            select(
+                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
+                host.failures.label("successive_failures"),
+                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"),
+            )
+            .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
+            .order_by(pages.desc(), host.name)
+        )  # fmt: skip
+        return [row | {"blocked": bool(row["blocked"])} for row in rows]
+
+    async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, by host and source."""
+        query = select(signal_stats).order_by(signal_stats.c.host, signal_stats.c.source)
+        if host is not None:
+            query = query.where(signal_stats.c.host == host)
+        return await self._rows(query.limit(limit))
+
+    async def calibration(self) -> Sequence[Row]:
+        """Rows of the view, lowest tenth first."""
+        return await self._rows(select(calibration).order_by(calibration.c.bin))
+
+    async def freshness_history(self, *, since: float = 0.0, limit: int | None = None) -> Sequence[Row]:
+        """The latest points since that time, newest first."""
+        at = tables.freshness_history.c.at
+        return await self._rows(
+            select(tables.freshness_history).where(at >= since).order_by(at.desc()).limit(limit)
+        )  # fmt: skip
+
+    async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
+        """What was changed while running, newest first."""
+        change = tables.settings_changes
+        return await self._rows(select(change).order_by(change.c.id.desc()).limit(limit))
+
+    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> Row | None:
+        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown.
+
+        Any spelling of the page's URL finds it.
+        """
+        found = await self._rows(select(tables.pages).where(_is_page(url)))
+        if not found:
+            return None
+        page = found[0]
+        answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
+        answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
+        answer["successive_failures"] = page["failures"]
+        answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
+        answer["pending_signals"] = _by_source(page, "pending")
+        answer["estimate"] = await self._estimate(page["id"])
+        answer["memory"] = await self._memory(page["id"])
+        answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
+        answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
+        return answer
+
+    async def body(self, url: str) -> StoredBody | None:
+        """The latest copy of a page, by any spelling of its URL; None where there is none."""
+        found = await self.packed_body(url)
+        return None if found is None else found.unpack()
+
+    async def packed_body(self, url: str) -> PackedBody | None:
+        """The same still compressed."""
+        body, page = tables.bodies.c, tables.pages.c
+        query = (
+            select(page.url, body.zstd, body.size, body.content_type, body.at)
+            .add_columns(page.last_success, page_stats.c.freshness)
+            .join_from(tables.bodies, tables.pages, page.id == body.page_id)
+            .join(page_stats, page_stats.c.url == page.url)
+            .where(_is_page(url)).order_by(body.id.desc()).limit(1)
+        )  # fmt: skip
+        rows = await self._rows(query)
+        return PackedBody(*rows[0].values()) if rows else None
+
+    async def gone(self, url: str) -> Gone | None:
+        """Since when a page has been gone; None where it is not, or is unknown."""
+        page, crawl = tables.pages.c, tables.crawls.c
+        status = (
+            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(sorted(GONE_STATUSES)))
+            .order_by(crawl.id.desc()).limit(1).scalar_subquery()
+        )  # fmt: skip
+        held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
+        query = select(page.gone_since, status.label("status"), held.label("held")).where(
+            _is_page(url), page.gone_since.is_not(None)
+        )
+        rows = await self._rows(query)
+        return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
+
+    async def _host_in_trouble(self, host_id: int) -> Row:
+        host = tables.hosts.c
+        wanted = (host.blocked, host.blocked_until, host.asked_until, host.failures)
+        found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
+        return found | {"blocked": bool(found["blocked"])}
+
+    async def _estimate(self, page_id: int) -> Row | None:
+        found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))
+        if not found:
+            return None
+        row = found[0]
+        answer = {name: row[name] for name in ("at", "shape", "rate", "alpha_se", "crawls", "changes")}
+        return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
+
+    async def _memory(self, page_id: int) -> Row | None:
+        from crawld.store.reports.version_figures import (
+            remembered,  # brings numpy and parsers along, which no other question needs
+        )
+
+        async with self._connected() as connection:
+            return await remembered(connection, page_id)
+
+    async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
+        """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+        from crawld.store.reports.version_figures import learnt_of
+
+        found = await self._rows(select(tables.pages.c.id).where(_is_page(url)))
+        if not found:
+            return None
+        async with self._connected() as connection:
+            return await learnt_of(connection, found[0]["id"])
+
+    async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
+        """Changes of hosts' frames, newest first."""
+        change, name = tables.frame_changes, tables.hosts.c.name
+        query = select(name.label("host"), *(column for column in change.c if column.name != "host_id"))
+        query = query.join_from(change, tables.hosts, tables.hosts.c.id == change.c.host_id)
+        if host is not None:
+            query = query.where(name == host)
+        return await self._rows(query.order_by(change.c.first_at.desc(), name).limit(limit))
+
+    async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
+        rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))
+        for row in rows:
+            del row["id"], row["page_id"]
+            if of is tables.crawls:
+                row["signals"] = _by_source(row, "signals")
+                for source in SOURCES:
+                    del row[f"signals_{source.value}"]
+        return rows
+
+    async def _rows(self, query: Select[Any]) -> list[Row]:
+        async with self._connected() as connection:
+            return [dict(row._mapping) for row in await connection.execute(query)]
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+        try:
+            async with self._opened.connect() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    @property
+    def _opened(self) -> AsyncEngine:
+        if self._engine is None:
+            raise StoreError("the reader is not open")
+        return self._engine
+
+
+def _is_page(url: str) -> ColumnElement[bool]:
+    page, wanted = tables.pages.c, identity(url)
+    return or_(page.url == wanted, page.identity == wanted)
+
+
+def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {source.value: row[f"{name}_{source.value}"] for source in SOURCES}
+
+
+def _plain(number: Any) -> Any:
+    """PostgreSQL sums whole numbers into decimals."""
+    return number if number is None or isinstance(number, float) else int(number)

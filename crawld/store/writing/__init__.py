@@ -1,0 +1,1 @@
+"""The one writer: what is recorded waits in a queue and is committed in batches. Front door: `writer.py`."""

@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 Recipe = Callable[[np.random.Generator], tuple[float, float, float, float]]
 """Draws one page's (μ, Δ, λ, ν)."""
 
-PARAMETERS, EVENTS, DELAYS, NOISE, VISITS = range(5)
+PARAMETERS, EVENTS, DELAYS, NOISE, VISITS, HOSTS = range(6)
 """What a page's random numbers are for; each purpose has a stream of its own."""
 
 

@@ -25,7 +25,8 @@ class World:
     """Every change and every signal up to the horizon.
 
     Page i owns `changes[change_offsets[i]:change_offsets[i+1]]`, in order. Signals of all pages are in the order of
-    their arrival; among those of one moment, in the order of pages.
+    their arrival; among those of one moment, in the order of pages. A signal claims that its page changed within
+    `signal_spans` from `signal_claims` on (nan: it claims no time).
     """
 
     population: Population
@@ -34,6 +35,34 @@ class World:
     change_offsets: Ints
     signal_times: Floats
     signal_pages: Ints
+    signal_claims: Floats | None = None  # None: no signal claims a time
+    signal_spans: Floats | None = None  # None: each claims a moment
+    hosts: Ints | None = None  # by page, the number of its host; None: all are on one
+    births: Floats | None = None  # by page; None: all are there from the start
+    deaths: Floats | None = None  # by page; None: all are there until the horizon
+
+    @cached_property
+    def host_of(self) -> Ints:
+        """The number of each page's host."""
+        return np.zeros(self.population.pages, np.int64) if self.hosts is None else self.hosts
+
+    @cached_property
+    def born(self) -> Floats:
+        """When each page appears; its first copy is taken then and costs nothing."""
+        return np.zeros(self.population.pages) if self.births is None else self.births
+
+    @cached_property
+    def died(self) -> Floats:
+        """When each page is gone; that is known at once."""
+        return np.full(self.population.pages, self.horizon) if self.deaths is None else self.deaths
+
+    @cached_property
+    def claimed_until(self) -> Floats:
+        """By signal, the end of the time in which it claims a change; inf where it claims none."""
+        if self.signal_claims is None:
+            return np.full(len(self.signal_times), np.inf)
+        spans = 0.0 if self.signal_spans is None else self.signal_spans
+        return np.nan_to_num(self.signal_claims + spans, nan=np.inf)
 
     @cached_property
     def changes_by_page(self) -> list[Floats]:

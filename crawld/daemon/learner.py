@@ -1,34 +1,17 @@
 """The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
-from crawld.interfaces import Clock, Floats, Histories, Store
+from crawld.interfaces import Clock, Store
 from crawld.learning.estimator import YEAR, Prior
-from crawld.learning.online_learner import OnlineLearner, Shift, Update
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate
+from crawld.learning.lesson import Lesson, Student
+from crawld.learning.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES
 
 BATCH = 500  # pages; fewer where their histories are long
-SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
-
-
-class Student(Protocol):
-    """Whoever picks by estimates."""
-
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
-        """Take over new estimates; values are to be taken over shapes of at most `most_shape`."""
-
-    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
-        """Value copies made at `last`, where still the latest, as if made at `since`."""
-
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
-        """Let copies age by the curves of their hosts; None: by plain time."""
 
 
 class Learner:
@@ -70,47 +53,9 @@ class Learner:
         for page in histories.page_ids.tolist():
             self._again.pop(page, None)
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
-        lesson, estimates, shift, curves = await asyncio.to_thread(self._decide, histories, now)
-        await self._store.save_estimates(estimates)
-        await self._store.save_age_curves(curves)
-        self._student.learn(estimates, lesson.most_shape)
-        self._student.shift(shift.page_ids.tolist(), shift.last, shift.since)
-        self._student.age_by(curves)
+        lesson = await asyncio.to_thread(Lesson.of, self._tutor, histories, now)
+        await self._store.save_estimates(lesson.estimates)
+        await self._store.save_age_curves(lesson.curves)
+        lesson.give(self._student)
         self._again |= dict.fromkeys(lesson.again.tolist())
         return fitted
-
-    def _decide(
-        self, histories: Histories, now: float
-    ) -> tuple[Update, list[Estimate], Shift, dict[str, AgeCurve | None]]:
-        lesson = self._tutor.teach(histories, now)
-        shift, curves = self._tutor.shift(histories.hosts, now), self._tutor.curves(histories.hosts, now)
-        return lesson, _estimates(histories, lesson, now), shift, curves
-
-
-def _estimates(histories: Histories, lesson: Update, now: float) -> list[Estimate]:
-    """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
-    posterior = lesson.posterior
-    starts, ends = histories.offsets[:-1], histories.offsets[1:]
-    latest = np.nan_to_num(histories.first_success)
-    told = ends > starts
-    latest[told] = histories.at[ends[told] - 1]
-    changes = np.concatenate([[0], np.cumsum(histories.changed)])
-    columns = (
-        histories.page_ids,
-        np.maximum(latest, now - SLOWEST_RECORD),
-        posterior.shape,
-        posterior.rate,
-        posterior.trust,
-        lesson.gamma,
-        posterior.alpha_se,
-        posterior.kappa_se,
-        ends - starts,
-        changes[ends] - changes[starts],
-        histories.signal_counts,
-    )
-    return [
-        Estimate(page, at, shape, rate, tuple(kappa), tuple(heard), se, tuple(kappa_se), crawls, seen, tuple(signals))
-        for page, at, shape, rate, kappa, heard, se, kappa_se, crawls, seen, signals in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
-    ]

@@ -1,0 +1,86 @@
+"""One round of learning: what the histories of some pages teach whoever picks by estimates.
+
+The daemon reads the histories from its store and the simulator from memory; what is made of them is this.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.learning.online_learner import Histories, OnlineLearner, Shift, Update
+from crawld.model.age_curve import AgeCurve
+from crawld.model.estimate import Estimate
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
+
+
+class Student(Protocol):
+    """Whoever picks by estimates."""
+
+    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+        """Take over new estimates; values are to be taken over shapes of at most `most_shape`."""
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Value copies made at `last`, where still the latest, as if made at `since`."""
+
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Let copies age by the curves of their hosts; None: by plain time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """New estimates of some pages, shifts and curves of their hosts' pages, and the pages to fit again."""
+
+    estimates: list[Estimate]
+    most_shape: Floats
+    shift: Shift
+    curves: dict[str, AgeCurve | None]
+    again: Ints
+
+    @classmethod
+    def of(cls, learner: OnlineLearner, histories: Histories, now: float) -> "Lesson":
+        """Let the learner take in the histories."""
+        update = learner.teach(histories, now)
+        shift, curves = learner.shift(histories.hosts, now), learner.curves(histories.hosts, now)
+        return cls(_estimates(histories, update, now), update.most_shape, shift, curves, update.again)
+
+    def give(self, student: Student) -> None:
+        """Teach whoever picks."""
+        student.learn(self.estimates, self.most_shape)
+        student.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
+        student.age_by(self.curves)
+
+
+def _estimates(histories: Histories, update: Update, now: float) -> list[Estimate]:
+    """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
+    posterior = update.posterior
+    starts, ends = histories.offsets[:-1], histories.offsets[1:]
+    latest = np.nan_to_num(histories.first_success)
+    told = ends > starts
+    latest[told] = histories.at[ends[told] - 1]
+    changes = np.concatenate([[0], np.cumsum(histories.changed)])
+    columns = (
+        histories.page_ids,
+        np.maximum(latest, now - SLOWEST_RECORD),
+        posterior.shape,
+        posterior.rate,
+        posterior.trust,
+        update.gamma,
+        posterior.alpha_se,
+        posterior.kappa_se,
+        ends - starts,
+        changes[ends] - changes[starts],
+        histories.signal_counts,
+    )
+    return [
+        Estimate(page, at, shape, rate, tuple(kappa), tuple(heard), se, tuple(kappa_se), crawls, seen, tuple(signals))
+        for page, at, shape, rate, kappa, heard, se, kappa_se, crawls, seen, signals in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]

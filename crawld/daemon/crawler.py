@@ -143,6 +143,7 @@ class Crawler:
         self._stopping = False
         self._pending_audit: int | None = None
         self._rate_mark = (self.status.started_at, 0)
+        self._spent_mark: Counter[tuple[str, str]] = Counter()
 
     async def run(self) -> None:
         """Serve slots until `stop`."""
@@ -210,6 +211,12 @@ class Crawler:
         self._rate_mark = (now, self.status.requests)
         return (self.status.requests - count) / max(now - before, 1e-9)
 
+    def newly_spent(self) -> dict[tuple[str, str], int]:
+        """What became of the slots since this was asked last, by use and outcome."""
+        spent = self.status.spent()
+        news, self._spent_mark = spent - self._spent_mark, spent
+        return dict(news)
+
     async def _sleep_until(self, monotonic: float) -> None:
         """Sleep until the slot, or until the rate changes or we are stopped."""
         self._wake.clear()
@@ -241,10 +248,12 @@ class Crawler:
                 continue
             status.idle_slots += 1
             known = Why.TOO_MANY_IN_FLIGHT if full else None
-            self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
+            why = self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
+            status.idle[why.value] += 1
             self._stall.idle(monotonic, now, self.in_flight)
             break
         if served:
+            status.slots += served
             self.slots.count(monotonic, served, pacer.skipped)
             status.last_slot_at = monotonic
             status.skipped_slots = pacer.skipped

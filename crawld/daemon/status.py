@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from crawld.model.crawl import Crawl
+from crawld.model.fetched import IDLE, SKIPPED, Use
 
 
 @dataclass(slots=True)
@@ -13,9 +14,11 @@ class Status:
     started_at: float
     bandwidth: float = 0.0
     requests: int = 0
-    by_purpose: Counter[str] = field(default_factory=Counter)
+    by_use: Counter[tuple[str, str]] = field(default_factory=Counter)  # finished requests, by use and outcome
     verdicts: Counter[str] = field(default_factory=Counter)
     troubles: Counter[str] = field(default_factory=Counter)
+    slots: int = 0  # that came: used or idle
+    idle: Counter[str] = field(default_factory=Counter)  # slots, by reason
     idle_slots: int = 0
     skipped_slots: int = 0
     in_flight: int = 0
@@ -24,6 +27,31 @@ class Status:
     last_slot_at: float = 0.0  # monotonic: for the watchdog
     faults: int = 0  # crawls ended by a bug of ours
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
+
+    def count_request(self, use: Use, outcome: str) -> None:
+        """Count a finished request, by what its slot was spent on and one word of `model.fetched.OUTCOMES`."""
+        self.by_use[use.value, outcome] += 1
+
+    def spent(self) -> Counter[tuple[str, str]]:
+        """What became of the slots so far: requests by use and outcome, idle slots by reason, and skipped ones."""
+        spent = self.by_use.copy()
+        spent.update({(IDLE, why): count for why, count in self.idle.items()})
+        spent[SKIPPED, ""] = self.skipped_slots
+        return spent
+
+    def by_purpose(self) -> dict[str, int]:
+        """Finished requests by use alone."""
+        return self._summed(0)
+
+    def by_outcome(self) -> dict[str, int]:
+        """Finished requests by outcome alone."""
+        return self._summed(1)
+
+    def _summed(self, part: int) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for key, count in self.by_use.items():
+            found[key[part]] += count
+        return dict(found)
 
     def count(self, crawl: Crawl) -> None:
         """Count a finished attempt."""

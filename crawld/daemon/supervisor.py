@@ -209,5 +209,6 @@ class Daemon:
                 pages=len(self.scheduler),
                 changed_share=status.verdicts["changed"] / judged if judged else None,
                 skipped_slots=status.skipped_slots,
+                slots=self.crawler.newly_spent(),
             )
         )

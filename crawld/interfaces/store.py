@@ -1,7 +1,7 @@
 """What the drivers need of the store."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -108,6 +108,7 @@ class FreshnessPoint:
     pages: int
     changed_share: float | None
     skipped_slots: int
+    slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
 
 
 @dataclass(frozen=True, slots=True)

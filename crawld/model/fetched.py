@@ -18,6 +18,25 @@ class Purpose(StrEnum):
     PING = "ping"  # the key file that vouches for a pushed ping
 
 
+class Use(StrEnum):
+    """What a slot was spent on: the purpose of its request, or for a further request of a visit what that was for."""
+
+    PAGE = "page"
+    AUDIT = "audit"
+    REDIRECT = "redirect"  # a hop, whatever led to it
+    SECOND_LOOK = "second_look"
+    CHECK = "check_304"  # whether the old validators would have hidden a change
+    ROBOTS = "robots"
+    SITEMAP = "sitemap"
+    FEED = "feed"
+    WEBSUB = "websub"
+    PING = "ping"
+
+
+IDLE, SKIPPED = "idle", "skipped"
+"""What became of a slot that no request left in."""
+
+
 class Trouble(StrEnum):
     """Every named way in which a request can go wrong."""
 
@@ -59,6 +78,12 @@ class Request:
     max_bytes: int | None = None
     form: tuple[tuple[str, str], ...] = ()  # sent as a POST where there is one
     cookie: str = ""  # what the redirects that led here have set
+    use: Use | None = None  # where it is not the purpose that says what the slot is spent on
+
+    @property
+    def spent_on(self) -> Use:
+        """What the request's slot is spent on."""
+        return self.use or Use(self.purpose.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +123,16 @@ class FetchFailed:
 
 
 Outcome = Fetched | Redirected | FetchFailed
+ABORTED = "aborted"
+"""The outcome of a request that was given up before it had one, as at a stop."""
+OUTCOMES = ("ok", "not_modified", "gone", "redirected", *(trouble.value for trouble in Trouble), ABORTED)
+"""Every outcome of a request by name."""
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """An outcome in one word of `OUTCOMES`: for counters."""
+    if isinstance(outcome, FetchFailed):
+        return outcome.trouble.value
+    if isinstance(outcome, Redirected):
+        return "redirected"
+    return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"

@@ -13,14 +13,13 @@ from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.hosts import forget_hosts
 from crawld.store.records.robots import forget_old_robots
+from crawld.store.records.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000
 WALKED_AT_ONCE = 20_000  # pages looked at in one step
 CRAWLED_AT_ONCE = 200  # pages whose crawls are counted in one step
 FREE_PAGES_AT_ONCE = 500
-MINUTES_FOR = 2 * SECONDS_PER_DAY  # the freshness history has a row a minute that long,
-TENS_FOR = 30 * SECONDS_PER_DAY  # then one in ten minutes, then one an hour
 
 COUNTED = (tables.crawls, tables.signals)
 OF_A_PAGE: tuple[Table, ...] = (
@@ -71,7 +70,7 @@ class Pruning:
         deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
-        deleted += await _thin_freshness(connection, now, cutoff)
+        deleted += await _thin_freshness(connection, now, cutoff) + await sum_up_slots(connection, now, cutoff)
         day = tables.calibration_days.c.day
         deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // SECONDS_PER_DAY))
         frame = tables.frame_changes.c.last_at

@@ -192,6 +192,16 @@ freshness_history = Table(
     _count("skipped_slots"),
 )
 
+slot_history = Table(  # what became of slots, in the time up to `at` or, where rows were summed up, from `at` on
+    "slot_history",
+    metadata,
+    Column("span", Integer, primary_key=True, autoincrement=False),  # seconds: a tick, or what was summed up
+    Column("at", Double, primary_key=True),
+    Column("use", Text, primary_key=True),  # crawld.model.fetched.Use, idle or skipped
+    Column("outcome", Text, primary_key=True),  # of the request; of idle slots the reason; else empty
+    _count("slots"),
+)
+
 calibration_days = Table(
     "calibration_days",
     metadata,

@@ -140,6 +140,26 @@ async def test_the_freshness_history_thins_with_age(store: SqlStore, store_url: 
     assert await rows(store_url, by_age) == [(0, 120), (1, 12), (5, 2)]
 
 
+async def test_the_slot_history_is_summed_up_with_age(store: SqlStore, store_url: str) -> None:
+    """Minutes become ten minutes after two days and hours after thirty, and no slot is lost until the days are over."""
+    for days in (1, 10, 50, 101):
+        start = (NOW - days * DAY) // 3600 * 3600
+        for minute in range(120):
+            slots = {("page", "ok"): 5, ("idle", "host_busy"): 1}
+            store.record_freshness(point(start + 60.0 * minute + 7.5, slots=slots))
+    await store.flush()
+    await prune(store)
+    by_age = (
+        "SELECT round((1700000000 - at) / 864000), span, use, count(*), sum(slots) FROM slot_history "
+        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    assert await rows(store_url, by_age) == [
+        (0, 60, "idle", 120, 120), (0, 60, "page", 120, 600),
+        (1, 600, "idle", 12, 120), (1, 600, "page", 12, 600),
+        (5, 3600, "idle", 2, 120), (5, 3600, "page", 2, 600),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("keep", "kept"), [("latest", [b"two"]), ("changes", [b"one", b"two"]), ("none", [])])
 async def test_bodies_are_kept_as_told(store_url: str, keep: str, kept: list[bytes]) -> None:
     """`latest` keeps one body a page, `changes` each version, `none` none."""

@@ -28,6 +28,7 @@ VIEWS = {
         "at", "bandwidth", "request_rate", "predicted", "measured", "measured_low", "measured_high", "level",
         "pages", "changed_share", "skipped_slots",
     ),
+    "slot_history": ("span", "at", "use", "outcome", "slots"),
 }  # fmt: skip
 
 
@@ -40,7 +41,7 @@ async def fill(url: str) -> None:
     store.record(record(1, Verdict.CHANGED, at=NOW + 60, tau=60.0, predicted=0.5, magnitude=0.1))
     store.record(record(2, Verdict.FAILED, state=PageState.FAILING, failures=1))
     store.record_signals([signal(1, at=NOW + 61)])
-    store.record_freshness(point(NOW, predicted=0.5))
+    store.record_freshness(point(NOW, predicted=0.5, slots={("page", "ok"): 1}))
     for host in await store.hosts():
         store.record_host(type(host)(host.name, failures=1))
     await store.flush()
@@ -48,9 +49,9 @@ async def fill(url: str) -> None:
     await store.close()
 
 
-def test_there_are_ten_queries() -> None:
+def test_there_are_eleven_queries() -> None:
     """The document keeps its promise."""
-    assert len(QUERIES) == 10
+    assert len(QUERIES) == 11
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -31,7 +31,7 @@ from crawld.daemon.slots.request_chain import Trip
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble, Use
 from crawld.model.page import Page, PageState
 from crawld.model.url import host_of
 from crawld.scheduler import Scheduler
@@ -98,9 +98,9 @@ class Visits:
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
-        if memory is None or unconditional or self._distrusted(page, now):
-            return Request(page.url, page.host)
-        if self.rng.random() < self.unconditional_share:
+        if unconditional:  # an audit
+            return Request(page.url, page.host, use=Use.AUDIT)
+        if memory is None or self._distrusted(page, now) or self.rng.random() < self.unconditional_share:
             return Request(page.url, page.host)
         return Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
 
@@ -153,7 +153,7 @@ class Visits:
         if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host), trip)
+        again = await self.sender.send_again(Request(page.url, page.host, use=Use.SECOND_LOOK), trip)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -182,7 +182,7 @@ class Visits:
             or self._distrusted(page, self.clock.now())
         ):
             return
-        conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
+        conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
         answer = await self.sender.send_again(conditional, trip)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.sender.gate, self.clock.now()

@@ -21,7 +21,19 @@ from crawld.errors import TooCostlyError
 from crawld.frontier.evidence import ENOUGH, Evidence
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
+from crawld.model.fetched import (
+    ABORTED,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Purpose,
+    Redirected,
+    Request,
+    Scope,
+    Trouble,
+    Use,
+    outcome_name,
+)
 from crawld.model.robots import RobotsReading
 from crawld.model.url import host_of
 from crawld.pacer import Departures
@@ -65,7 +77,6 @@ class Sender:
     async def send(self, request: Request) -> Outcome:
         """Send one request whose gate is acquired."""
         self.status.requests += 1
-        self.status.by_purpose[request.purpose.value] += 1
         host = self.gate.host(request.host)
         place = None
         try:
@@ -77,9 +88,11 @@ class Sender:
                 place = self.places.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)
         except BaseException:
+            self.status.count_request(request.spent_on, ABORTED)
             self.newcomers.end(host)
             self.gate.finish(host, self.clock.now(), late=_end(place))
             raise
+        self.status.count_request(request.spent_on, outcome_name(outcome))
         now, before = self.clock.now(), self.gate.export(host)
         evidence = self._evidence(request, outcome, now - outcome.duration)
         self.newcomers.end(host)
@@ -169,7 +182,8 @@ class Sender:
                 return outcome
             url = outcome.location
             cookies.take(outcome.url, outcome.set_cookies, self.clock.now())
-            hop = Request(url, host_of(url), request.purpose, max_bytes=request.max_bytes, cookie=cookies.header(url))
+            cookie = cookies.header(url)
+            hop = Request(url, host_of(url), request.purpose, None, None, request.max_bytes, (), cookie, Use.REDIRECT)
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, trip)) is not None:
                 outcome = forbidden
             else:

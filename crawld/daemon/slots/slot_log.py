@@ -50,13 +50,14 @@ class SlotLog:
         span.skipped += skipped - self._skipped
         self._skipped = skipped
 
-    def idle(self, monotonic: float, now: float, why: Why | None = None) -> None:
-        """Note that the slot of this moment was idle, with its reason where that is known."""
+    def idle(self, monotonic: float, now: float, why: Why | None = None) -> Why:
+        """Note that the slot of this moment was idle, with its reason where that is known; the reason it counts as."""
         if why is None:
             if monotonic - self._looked_at >= LOOK_SECONDS:
                 self._why, self._looked_at = self._look(now), monotonic
             why = self._why
         self._span(monotonic).idle[why] += 1
+        return why
 
     def report(self, monotonic: float) -> dict[str, object]:
         """The slots of the last minutes as JSON: how many came, were idle and why, and were skipped."""

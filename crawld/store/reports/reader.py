@@ -21,6 +21,7 @@ from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.records.bodies import decompress_to
+from crawld.store.records.slot_history import slots_since
 from crawld.store.reports import troubles
 from crawld.store.schema import check_readable
 
@@ -222,6 +223,11 @@ class Reader:
         return await self._rows(
             select(tables.freshness_history).where(at >= since).order_by(at.desc()).limit(limit)
         )  # fmt: skip
+
+    async def slot_history(self, *, since: float = 0.0, bucket: float = 60.0) -> Sequence[Row]:
+        """What slots were spent on since that time, by stretches of `bucket` seconds, use and outcome, oldest first."""
+        dialect = "sqlite" if self._address.file is not None else "postgresql"
+        return await self._rows(slots_since(dialect, since, bucket))
 
     async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
         """What was changed while running, newest first."""

@@ -1,19 +1,20 @@
 """Every statement a batch runs, and the parameters it runs with."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Double, Text, Update, bindparam, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.interfaces import Poll
+from crawld.interfaces import FreshnessPoint, Poll
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.records.bodies import compress
 from crawld.store.records.robots import robots_row
+from crawld.store.records.slot_history import TICK
 from crawld.store.records.versions import version_row
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import Batch, PageChange
@@ -153,9 +154,7 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
         rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
         await run(connection, put_frame_change(dialect), rows)
     if batch.points:
-        await run(
-            connection, replacing(dialect, tables.freshness_history), [asdict(point) for point in batch.points.values()]
-        )
+        await _write_points(connection, batch.points.values())
     if batch.calibration:
         rows = [
             {"day": day, "bin": tenth, "crawls": crawls, "fresh": fresh, "predicted_sum": predicted}
@@ -172,6 +171,21 @@ async def _update_pages(connection: AsyncConnection, batch: Batch) -> None:
     await run(connection, UPDATE_PAGE, [_page_parameters(page, change) for page, change in crawled if not change.quiet])
     signalled = [item for item in batch.pages.items() if item[1].state is None and any(item[1].signals)]
     await run(connection, COUNT_PAGE_SIGNALS, [_signal_parameters(page, change) for page, change in signalled])
+
+
+async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessPoint]) -> None:
+    """Keep the freshness of some moments, and what became of the slots before each."""
+    dialect, rows, spent = connection.dialect.name, [], []
+    for point in points:
+        row = asdict(point)
+        slots = row.pop("slots")
+        rows.append(row)
+        spent += [
+            {"span": TICK, "at": point.at, "use": use, "outcome": outcome, "slots": count}
+            for (use, outcome), count in slots.items()
+        ]
+    await run(connection, replacing(dialect, tables.freshness_history), rows)
+    await run(connection, replacing(dialect, tables.slot_history), spent)
 
 
 async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:

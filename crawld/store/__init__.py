@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "Retention", "SqlStore", "StoredBody"]
 
-_PLACES = {"Reader": "reports", "Retention": "retention", "SqlStore": "sql", "StoredBody": "reports"}
+_PLACES = {"Reader": "reports.reader", "Retention": "retention", "SqlStore": "sql", "StoredBody": "reports.reader"}
 
 
 def __getattr__(name: str) -> object:

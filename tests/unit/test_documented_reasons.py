@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from crawld.cli.reading import troubles
+from crawld.model import troubles
 from crawld.model.why import Why
 
 ROOT = Path(__file__).parents[2]

@@ -107,7 +107,7 @@ def test_the_summary_fits_and_shows_trouble_first(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every kind of trouble is a sentence before the first figure, the store before all else."""
-    from crawld.cli.reading.troubles import troubles
+    from crawld.model.troubles import troubles
 
     monkeypatch.setenv("COLUMNS", str(width))
     facts = overall()
@@ -129,7 +129,7 @@ def test_the_summary_fits_and_shows_trouble_first(
 
 def test_robots_txt_is_never_tried_again_in_the_past() -> None:
     """Where the time is over, it waits for its host."""
-    from crawld.cli.reading.troubles import troubles
+    from crawld.model.troubles import troubles
 
     facts = overall()
     facts["daemon"]["robots_unavailable"]["worst"][0]["until"] = NOW - 43.0
@@ -139,7 +139,7 @@ def test_robots_txt_is_never_tried_again_in_the_past() -> None:
 
 def test_a_daemon_that_has_crawled_nothing_says_so() -> None:
     """There is no last crawl to tell of, and one is not many."""
-    from crawld.cli.reading.troubles import troubles
+    from crawld.model.troubles import troubles
 
     facts = overall() | {"last_crawl_at": None}
     facts["daemon"]["store"]["backlog"] = 1
@@ -179,7 +179,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
 
 def test_a_quiet_daemon_is_well() -> None:
     """Slots that nobody needs are no trouble."""
-    from crawld.cli.reading.troubles import troubles
+    from crawld.model.troubles import troubles
 
     facts = overall()
     none = {"count": 0, "pages": 0, "worst": []}
@@ -222,7 +222,7 @@ def test_the_demos_report_fits(width: int) -> None:
     report = {
         "freshness_true": 0.775, "freshness_predicted": 0.784, "freshness_uniform": 0.691, "requests": 589,
         "requests_uniform": 588, "bandwidth_text": "10/s", "seconds": 60.0, "judged_seconds": 40.0, "pages": 60,
-        "freshest": [row] * 5, "stalest": [row] * 5, "database": "x.db",
+        "freshest": [row] * 5, "stalest": [row] * 5, "database": "x.db", "chart": "x.svg",
     }  # fmt: skip
     console = Console(width=width, color_system=None)
     with console.capture() as captured:

@@ -11,9 +11,9 @@ import click
 from crawld.cli.reading.compared import compared_figures, compared_sentence
 from crawld.cli.reading.database import read
 from crawld.cli.reading.explain_reasons import explained, unknown_page
-from crawld.cli.reading.posterior import format_rate_of_change
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, look
 from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
+from crawld.model.change_rate import format_rate_of_change
 from crawld.model.units import format_duration, format_moment, many
 from crawld.model.url import normalise_given
 

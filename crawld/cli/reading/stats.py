@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crawld.cli.reading.database import read
-from crawld.cli.reading.posterior import format_rate_of_change
-from crawld.cli.reading.troubles import idle, troubles
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside
 from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.config import load
+from crawld.model.change_rate import format_rate_of_change
+from crawld.model.troubles import idle, troubles
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
 
 if TYPE_CHECKING:

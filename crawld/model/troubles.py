@@ -1,4 +1,4 @@
-"""What `crawld stats` says first: everything that is wrong, one sentence each, the worst first."""
+"""Everything that is wrong with a crawl, one sentence each, the worst first: what people are told before figures."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ import numpy as np
 
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs, Floats
@@ -59,7 +59,7 @@ class Load:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.gate = HostGate(Manners(spacing=1.0))
+        self.gate = HostGate(HostLimits(spacing=1.0))
         for index in range(HOSTS):
             self.gate.host_of_pages(f"host{index}")
         self.intervals = Intervals(shortest=0.0)

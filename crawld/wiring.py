@@ -26,14 +26,14 @@ from crawld.content.page.rules import DigestRule, rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.learner import Learner
-from crawld.daemon.listener import Polls
 from crawld.daemon.logs import configure
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import Pushes
 from crawld.daemon.supervisor import Daemon
 from crawld.errors import ConfigError, CrawldError, InputError
@@ -41,7 +41,7 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Copies, Floats, PollResult, Reload
 from crawld.learning.estimator import Prior
 from crawld.model.age_curve import AgeCurve
@@ -59,7 +59,7 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
-from crawld.store.reports.copies import Shelf
+from crawld.store.reports.copies import StoredCopies
 from crawld.store.retention import Retention
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
@@ -149,8 +149,8 @@ class Assembly:
         self._insist = insist_on_bandwidth
         self.clock = SystemClock()
         self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
-        manners = settings.politeness
-        self.gate = HostGate(Manners(manners.delay, manners.max_delay, manners.per_host), self._rng)
+        limits = settings.politeness
+        self.gate = HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host), self._rng)
         intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
         policy = policies.choose(settings.policy)
         chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
@@ -170,16 +170,16 @@ class Assembly:
         )
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
         self.polls = Polls(self.polled_sources, self.store, self.scheduler, self.clock, self.workers)
-        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
-        self.polls.ready = lambda: self.roster.indexed
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
+        self.polls.ready = lambda: self.page_set.indexed
         self.crawler = Crawler(self._parts())
-        self._shelf = shelf = Shelf(settings.database, self.store.damage)
-        self.demand = Demand(shelf, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
-        self.copies: Copies = self.demand if settings.importance == "requests" else shelf
-        self.list = ListFile(lambda: self.settings.urls, self._reading_list, self.roster, self.store, self.clock)
+        self._stored_copies = stored_copies = StoredCopies(settings.database, self.store.damage)
+        self.demand = Demand(stored_copies, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
+        self.copies: Copies = self.demand if settings.importance == "requests" else stored_copies
+        self.list = ListFile(lambda: self.settings.urls, self._reading_list, self.page_set, self.store, self.clock)
         self.watch = ListWatch(self._list_file, self.list.load_changed)
         self.steering = Steering(
-            self.crawler, self.scheduler, self.gate, self.pages, self.roster, self.store, self.clock
+            self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock
         )
 
     def _parts(self) -> Parts:
@@ -249,7 +249,7 @@ class Assembly:
             fetcher=self.fetcher,
             scheduler=self.scheduler,
             crawler=self.crawler,
-            roster=self.roster,
+            page_set=self.page_set,
             clock=self.clock,
             workers=self.workers,
             prepare=self._prepare,
@@ -273,12 +273,12 @@ class Assembly:
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             most = max(site.limit for site in sites)
-            follow.append(Discoverer(self.roster, self.pages, self.clock, most).follow)
+            follow.append(Discoverer(self.page_set, self.pages, self.clock, most).follow)
         self.polls.on_result = follow
         if api.listen is None:
             return []
         server = PublicServer(partial(self._public_app, pushes), api.listen)
-        return [server.run, self._shelf.run, *([self.demand.run] if self.copies is self.demand else [])]
+        return [server.run, self._stored_copies.run, *([self.demand.run] if self.copies is self.demand else [])]
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
         api = self.settings.api
@@ -286,7 +286,7 @@ class Assembly:
         return public_app(pushes, self.copies, self.steering, access, *outer)
 
     async def _index(self) -> None:
-        await self.roster.index()
+        await self.page_set.index()
         await asyncio.Event().wait()  # a service that ends would end the daemon
 
     async def _learn(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
 from crawld.daemon.slots.slot_log import bottleneck
@@ -36,12 +36,12 @@ class Steering:
         scheduler: Scheduler,
         gate: HostGate,
         pages: Pages,
-        roster: Roster,
+        page_set: PageSet,
         store: Store,
         clock: Clock,
     ) -> None:
         self._crawler, self._scheduler, self._gate = crawler, scheduler, gate
-        self._pages, self._roster, self._store, self._clock = pages, roster, store, clock
+        self._pages, self._page_set, self._store, self._clock = pages, page_set, store, clock
         self._rate = crawler.status.bandwidth
         self._paused = False
         self.on_reload: Callable[[], Awaitable[Reload]] | None = None
@@ -161,11 +161,11 @@ class Steering:
 
     async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
         """Take further pages in beside the list."""
-        return await self._roster.adopt(wanted, origin=BY_HAND, now=self._clock.now(), complete=False)
+        return await self._page_set.adopt(wanted, origin=BY_HAND, now=self._clock.now(), complete=False)
 
     async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
         """Retire pages, whoever listed them."""
-        return await self._roster.retire(urls, now=self._clock.now())
+        return await self._page_set.retire(urls, now=self._clock.now())
 
     def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now."""

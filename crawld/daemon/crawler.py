@@ -17,20 +17,26 @@ from typing import Any
 
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
-from crawld.daemon.crawl.page_crawl import Visits, log_crawl
+from crawld.daemon.crawl.page_crawl import PageCrawls, log_crawl
 from crawld.daemon.crawl.sender import Sender
-from crawld.daemon.listener import Polls
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.polls import Polls
 from crawld.daemon.reasons import Reasons
 from crawld.daemon.slots.further_requests import Permits
-from crawld.daemon.slots.host_pauses import FORBIDDEN_IN_A_ROW, FORBIDDEN_SPACING, PAUSE_SLOTS, SHORTEST_PAUSE, Pauses
+from crawld.daemon.slots.host_pauses import (
+    FORBIDDEN_IN_A_ROW,
+    FORBIDDEN_SPACING,
+    PAUSE_SLOTS,
+    SHORTEST_PAUSE,
+    HostPauses,
+)
+from crawld.daemon.slots.late_requests import LateRequests
 from crawld.daemon.slots.outages import Outages
-from crawld.daemon.slots.request_chain import Trip
+from crawld.daemon.slots.request_chain import RequestChain
 from crawld.daemon.slots.shares import Share
 from crawld.daemon.slots.slot_log import SlotLog, page_to_ask, why_idle
-from crawld.daemon.slots.slow_requests import Places
 from crawld.daemon.slots.stall_watch import StallWatch
-from crawld.daemon.slots.unproven_hosts import Newcomers
+from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.daemon.status import Status
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
@@ -98,16 +104,17 @@ class Crawler:
         self._p = p = parts
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
-        self._newcomers = Newcomers(p.gate, p.pages, lambda: p.pacer.rate)
-        self._pauses = Pauses(p.gate)
-        self._permits = Permits(p.gate, p.pages, p.pacer, p.clock, self._newcomers)
+        self._unproven_hosts = UnprovenHosts(p.gate, p.pages, lambda: p.pacer.rate)
+        self._pauses = HostPauses(p.gate)
+        self._permits = Permits(p.gate, p.pages, p.pacer, p.clock, self._unproven_hosts)
         self._permits.shortest = lambda: p.scheduler.chooser.pages.intervals.shortest
         self.reasons = reasons = Reasons(
-            p.scheduler, p.gate, p.pages, p.robots, p.store, self._newcomers, self._permits.reservations
+            p.scheduler, p.gate, p.pages, p.robots, p.store, self._unproven_hosts, self._permits.reservations
         )
         self.slots = SlotLog(lambda now: why_idle(reasons, p.scheduler, p.pages, now))
         self._stall = StallWatch(lambda now: page_to_ask(reasons, p.scheduler, p.pages, now))
-        self._places = Places(p.gate)
+        self._late_requests = LateRequests(p.gate)
+        outages = Outages(p.scheduler)
         self._sender = Sender(
             p.fetcher,
             p.gate,
@@ -117,16 +124,19 @@ class Crawler:
             p.store,
             p.clock,
             self.status,
-            self._places,
-            self._newcomers,
-            Outages(p.scheduler),
+            self._late_requests,
+            self._unproven_hosts,
+            outages,
             p.pages.asked_on_host,
             p.pages.on_host,
             p.workers,
             p.polls,
         )
-        self._visits = Visits(
+        self._page_crawls = PageCrawls(
             sender=self._sender,
+            gate=p.gate,
+            unproven_hosts=self._unproven_hosts,
+            outages=outages,
             scheduler=p.scheduler,
             pages=p.pages,
             store=p.store,
@@ -136,6 +146,8 @@ class Crawler:
             rng=p.rng,
             audits=self.audits,
             workers=p.workers,
+            status=self.status,
+            polls=p.polls,
         )
         self.poll_share, self.audit_share = Share(p.poll_share), Share(p.audit_share)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -183,7 +195,7 @@ class Crawler:
 
     async def send(self, request: Request) -> Outcome:
         """Send a request of someone else's with a slot of its own: gate and robots.txt are respected."""
-        return await self._sender.send_alone(request, Trip(request.host, in_slot=False))
+        return await self._sender.send_alone(request, RequestChain(request.host, in_slot=False))
 
     @property
     def in_flight(self) -> int:
@@ -192,7 +204,7 @@ class Crawler:
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""
-        self._visits.rule_for = rule_for
+        self._page_crawls.rule_for = rule_for
 
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
@@ -233,14 +245,14 @@ class Crawler:
         """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
         pacer, status, healthy = self._p.pacer, self.status, self._p.store.healthy
         served = 0
-        self._places.look(monotonic)
+        self._late_requests.look(monotonic)
         self._pauses.resume(now)
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
             self.poll_share.tick()
             self.audit_share.tick()
             self._permits.share.tick()
-            self._newcomers.tick()
+            self._unproven_hosts.tick()
             full = self.in_flight >= MOST_IN_FLIGHT
             # What is under way goes on where there is no room for more: it makes room.
             if healthy and (self._permits.grant(now) if full else self._use_slot(now)):
@@ -319,7 +331,7 @@ class Crawler:
             if not self._p.scheduler.hold(page.id, now):
                 return False
             self._pending_audit = None
-        self._start(page.host, verdict, self._visits.crawl(page, audit=True), now)
+        self._start(page.host, verdict, self._page_crawls.crawl(page, audit=True), now)
         return True
 
     def _crawl_best(self, now: float) -> bool:
@@ -330,15 +342,15 @@ class Crawler:
         while tries < MOST_TRIES and asides < MOST_SET_ASIDE:
             page_id = self._p.scheduler.pick(now)
             if page_id is None:
-                if spare or not self._newcomers.let_in():
+                if spare or not self._unproven_hosts.let_in():
                     return False
                 spare = True
                 continue
             page = self._p.pages[page_id]
             host = self._p.gate.host(page.host)
-            if not self._newcomers.admits(host, spare=spare):
+            if not self._unproven_hosts.admits(host, spare=spare):
                 self._p.scheduler.release(page_id)
-                self._newcomers.set_aside(host)
+                self._unproven_hosts.set_aside(host)
                 asides += 1
                 continue
             tries += 1
@@ -354,7 +366,7 @@ class Crawler:
                 self._p.scheduler.release(page_id, now + ROBOTS_WAIT if under_way else -math.inf)
                 if under_way:
                     continue
-            self._start(page.host, verdict, self._visits.crawl(page), now)
+            self._start(page.host, verdict, self._page_crawls.crawl(page), now)
             return True
         self._stall.used(self._p.clock.monotonic())  # pages were passed over: that comes to an end
         return False
@@ -363,7 +375,7 @@ class Crawler:
         """Spend the slot on the work, or on robots.txt where that is not known: the work then comes up again."""
         index = self._p.gate.host(host)
         self._p.gate.acquire(index, now)
-        self._newcomers.begin(index)
+        self._unproven_hosts.begin(index)
         if isinstance(verdict, NeedsFetch):
             work.close()
             work = self._sender.fetch_robots(verdict.url)
@@ -372,7 +384,7 @@ class Crawler:
         task.add_done_callback(self._finished)
 
     def _forbid(self, page: Page, verdict: Disallowed, now: float) -> None:
-        self._newcomers.judge(self._p.gate.host(page.host), good=verdict.by_rule)
+        self._unproven_hosts.judge(self._p.gate.host(page.host), good=verdict.by_rule)
         # Many forbidden pages of a host are looked at again one by one, not all whenever robots.txt was read again.
         crowd = self._p.pages.on_host(page.host) if verdict.by_rule else 0
         self._p.scheduler.release(page.id, max(verdict.until, now + FORBIDDEN_SPACING * crowd))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from crawld.daemon.listener import Polls, Send, in_slices
+from crawld.daemon.polls import Polls, Send, in_slices
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Hubs, Pings, PollResult, Workers
 from crawld.model.push import KeyCheck, PushAnswer

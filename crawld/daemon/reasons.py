@@ -31,11 +31,11 @@ class Reasons:
         pages: Pages,
         robots: Robots,
         store: Store,
-        newcomers: Container[int],
+        unproven_hosts: Container[int],
         reservations: Reservations,
     ) -> None:
         self._scheduler, self._gate, self._pages, self._robots, self._store = scheduler, gate, pages, robots, store
-        self._newcomers, self._reservations = newcomers, reservations
+        self._unproven_hosts, self._reservations = unproven_hosts, reservations
 
     def of(self, page: Page, now: float) -> list[Reason]:
         """Everything that keeps the page from being crawled now, but for its crawl value; in the table's order."""
@@ -52,7 +52,7 @@ class Reasons:
 
     def _host_reason(self, host: int, now: float) -> Reason | None:
         """What keeps the page's host from being asked, or that it waits because it is not known to answer."""
-        if host in self._newcomers and self._gate.earliest[host] <= now:
+        if host in self._unproven_hosts and self._gate.earliest[host] <= now:
             return Reason(Why.HOST_UNPROVEN, now)
         return host_reason(self._gate, host, now)
 

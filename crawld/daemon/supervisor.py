@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
 from crawld.model.units import format_rate
@@ -35,7 +35,7 @@ class Daemon:
     fetcher: Fetcher
     scheduler: Scheduler
     crawler: Crawler
-    roster: Roster
+    page_set: PageSet
     clock: Clock
     workers: Workers
     prepare: Callable[[], Awaitable[None]]
@@ -62,7 +62,7 @@ class Daemon:
             await self.store.start()
             try:
                 self.workers.start()
-                pages = await self.roster.restore(self.clock.now())
+                pages = await self.page_set.restore(self.clock.now())
                 log.info("restored", extra={"pages": pages})
                 if await self._prepared():
                     await self._serve()

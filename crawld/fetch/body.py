@@ -8,7 +8,7 @@ from time import thread_time
 import aiohttp
 
 from crawld.content.encodings import BrokenOffError, layers, unpack_body, unpacking
-from crawld.fetch.body_memory import Room, Share
+from crawld.fetch.body_memory import BodyMemory, Share
 from crawld.fetch.faults import FAULTS
 from crawld.interfaces import Workers
 
@@ -27,7 +27,7 @@ DRAIN_SECONDS = 2.0
 class BodyReader:
     """Reads the bodies of answers."""
 
-    def __init__(self, room: Room, workers: Workers | None) -> None:
+    def __init__(self, room: BodyMemory, workers: Workers | None) -> None:
         self._room, self._workers = room, workers
         # Bodies that take more than one step go on one after the other. Who holds this never waits for room: others
         # may hold room and wait for this.

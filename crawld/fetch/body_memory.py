@@ -16,7 +16,7 @@ MOST_BYTES = 32_000_000
 """Bytes of all bodies being received beyond that: three of the longest at once, or hundreds of ordinary ones."""
 MOST_OF_ONE_HOST = MOST_BYTES // 2
 """Bytes of the bodies of one host, unless it is a single body."""
-PATIENCE = 5.0
+GRACE_SECONDS = 5.0
 """Seconds a large body may take, however slowly it arrives, while others wait for room."""
 SLOWEST = 50_000
 """Bytes a second at which a large body must arrive after that while others wait for room."""
@@ -40,7 +40,7 @@ class _Wanted:
 
 
 @dataclass(slots=True)
-class Room:
+class BodyMemory:
     """Who holds how much, and who waits for more."""
 
     deadlines: Deadlines
@@ -69,7 +69,7 @@ class Room:
         wanted = _Wanted(share, size - share.held, loop.create_future())
         self._queue.append(wanted)
         if self._timer is None:
-            self._timer = loop.call_later(PATIENCE / 5, self._look)
+            self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)
         try:
             await wanted.granted
         finally:
@@ -125,9 +125,9 @@ class Room:
         slow = [
             (share.held / (now - share.began), number, share)
             for number, share in enumerate(self._shares)
-            if share not in waiting and now - share.began > PATIENCE
+            if share not in waiting and now - share.began > GRACE_SECONDS
         ]
         rate, _, slowest = min(slow, default=(SLOWEST, 0, None))
         if slowest is not None and rate < SLOWEST:
             self.deadlines.expire(slowest.deadline)
-        self._timer = loop.call_later(PATIENCE / 5, self._look)
+        self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)

@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import BadHttpMessage
 
-from crawld.fetch.loop_share import Turns
+from crawld.fetch.loop_share import LoopShare
 
 MOST_INTERIM = 8
 """1xx answers before the answer itself: honest servers send one or two."""
@@ -152,9 +152,9 @@ class _Valve(asyncio.Transport):
 class BoundedConnection(ResponseHandler):
     """A connection whose answers are parsed in small steps, within a budget of framing and a share of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, turns: Turns, asked_host: Callable[[], str]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, turns: LoopShare, asked_host: Callable[[], str]) -> None:
         super().__init__(loop)
-        self._turns, self._asked_host = turns, asked_host
+        self._loop_share, self._asked_host = turns, asked_host
         self.host = ""
         self._valve: _Valve | None = None
         self._waiting = b""  # received, not parsed yet
@@ -293,7 +293,7 @@ class BoundedConnection(ResponseHandler):
             self._valve.hold(True)
         if not self._in_line:
             self._in_line = True
-            self._turns.wait(self)
+            self._loop_share.wait(self)
 
     @property
     def _body_bytes(self) -> int:
@@ -324,7 +324,7 @@ class BoundedConnection(ResponseHandler):
 class BoundedConnector(aiohttp.TCPConnector):
     """Opens bounded connections, and keeps few of them open while idle."""
 
-    def __init__(self, turns: Turns, asked_host: Callable[[], str], **given: Any) -> None:
+    def __init__(self, turns: LoopShare, asked_host: Callable[[], str], **given: Any) -> None:
         super().__init__(**given)
         make: Callable[..., ResponseHandler] = BoundedConnection
         self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)

@@ -18,13 +18,13 @@ from crawld.content.headers import if_none_match, media_type, plain_headers, ret
 from crawld.content.robots.parser import LONGEST_ROBOTS
 from crawld.errors import InputError, ParseError, TooCostlyError
 from crawld.fetch.body import BodyReader, drain
-from crawld.fetch.body_memory import Room
+from crawld.fetch.body_memory import BodyMemory
 from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
 from crawld.fetch.deadlines import Deadlines, Wait, expired
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
-from crawld.fetch.loop_share import Turns
+from crawld.fetch.loop_share import LoopShare
 from crawld.fetch.names import CACHED_NAMES, BoundedResolver
 from crawld.interfaces import Clock, Workers
 from crawld.model.fetched import (
@@ -95,8 +95,8 @@ class HttpFetcher:
         self._refused_types = refused_types
         self._given_resolver = resolver
         self._resolver: BoundedResolver | None = None
-        self._turns = Turns()
-        self._room = Room(self._whole)
+        self._loop_share = LoopShare()
+        self._room = BodyMemory(self._whole)
         self._bodies = BodyReader(self._room, workers)
         self._session: aiohttp.ClientSession | None = None
 
@@ -139,7 +139,7 @@ class HttpFetcher:
         """Let go of every connection."""
         self._first.close()
         self._whole.close()
-        self._turns.close()
+        self._loop_share.close()
         self._room.close()
         if self._session is not None:
             await self._session.close()
@@ -156,7 +156,7 @@ class HttpFetcher:
         if self._session is None:
             self._resolver = BoundedResolver(self._given_resolver)
             connector = BoundedConnector(
-                self._turns,
+                self._loop_share,
                 lambda: _LINE.get().host,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,

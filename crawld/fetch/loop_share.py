@@ -1,4 +1,4 @@
-"""Turns for connections whose bytes cost much to read: together they get a share of the event loop, and no more.
+"""LoopShare for connections whose bytes cost much to read: together they get a share of the event loop, and no more.
 
 A connection that has used up what one answer may cost freely is read again only when its turn comes. Hosts take turns,
 and the connections of a host take turns among themselves, so a host gains nothing by opening more of them.
@@ -27,7 +27,7 @@ class Waiting(Protocol):
         """Read on for one step; return the seconds it took."""
 
 
-class Turns:
+class LoopShare:
     """A queue of hosts, each with a queue of connections."""
 
     def __init__(self) -> None:

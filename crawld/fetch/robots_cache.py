@@ -165,9 +165,9 @@ class RobotsCache:
         return self._own.sites.get(origin) or self._foreign.sites.get(origin)
 
     def _used(self, origin: str) -> RobotsState | None:
-        for shelf in (self._own, self._foreign):
-            if (site := shelf.sites.get(origin)) is not None:
-                shelf.sites.move_to_end(origin)
+        for group in (self._own, self._foreign):
+            if (site := group.sites.get(origin)) is not None:
+                group.sites.move_to_end(origin)
                 return site
         return None
 
@@ -190,11 +190,11 @@ class RobotsCache:
     def _keep(self, state: RobotsState) -> None:
         self._drop(state.origin)
         own = self._pages_on(state.origin.partition("//")[2]) > 0
-        shelf, most = (self._own, self._own_bytes()) if own else (self._foreign, FOREIGN_BYTES)
-        shelf.put(state)
+        group, most = (self._own, self._own_bytes()) if own else (self._foreign, FOREIGN_BYTES)
+        group.put(state)
         if state.failures:
             self._failing.add(state.origin)
-        for origin in shelf.surplus(most):
+        for origin in group.surplus(most):
             self._drop(origin)
 
     def _own_bytes(self) -> int:

@@ -32,7 +32,7 @@ from crawld.value.valuation import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class HostLimits:
     """How hosts are treated, in seconds."""
 
     spacing: float = 1.0  # between the starts of two requests to one host
@@ -83,8 +83,8 @@ USUAL_SECONDS = 1.0
 class HostGate:
     """Says which hosts may be asked now."""
 
-    def __init__(self, manners: Manners | None = None, rng: Random | None = None) -> None:
-        self._manners = manners or Manners()
+    def __init__(self, limits: HostLimits | None = None, rng: Random | None = None) -> None:
+        self._limits = limits or HostLimits()
         self._rng = rng or Random(0)  # noqa: S311 - jitter is no secret
         self._index: dict[str, int] = {}
         self._states: list[HostState] = []
@@ -214,7 +214,7 @@ class HostGate:
     @property
     def spacing(self) -> float:
         """The time between two requests to a host for which nobody asks for more."""
-        return self._manners.spacing
+        return self._limits.spacing
 
     def name(self, host: int) -> str:
         """The name of a host."""
@@ -244,7 +244,7 @@ class HostGate:
             self.in_flight[host] -= 1
         if evidence is not None:
             if evidence.retry_after is not None:
-                self._wait_as_asked(host, now + min(evidence.retry_after, self._manners.max_retry_after))
+                self._wait_as_asked(host, now + min(evidence.retry_after, self._limits.max_retry_after))
             if evidence.well:
                 self._recover(host, evidence, now)
             elif evidence.well is False:
@@ -256,10 +256,10 @@ class HostGate:
 
         One silent page would otherwise stop its host until the timeout. A host that backs off is asked one at a time.
         """
-        manners = self._manners
+        limits = self._limits
         usual = self._usual.get(host, USUAL_SECONDS)
         late = self._late.get(host, 0)
-        if waited < max(manners.late_after, manners.late_factor * usual) or late >= manners.most_late:
+        if waited < max(limits.late_after, limits.late_factor * usual) or late >= limits.most_late:
             return False
         if self._states[host].failures:
             return False
@@ -347,8 +347,8 @@ class HostGate:
     def _delay(self, state: HostState) -> float:
         if state.delay is not None:
             return state.delay
-        asked = min(state.crawl_delay or 0.0, self._manners.max_delay)
-        return max(self._manners.spacing, asked)
+        asked = min(state.crawl_delay or 0.0, self._limits.max_delay)
+        return max(self._limits.spacing, asked)
 
     def _suspect(self, host: int, evidence: Evidence, now: float) -> None:
         """Count a failure, and back off where the host is to blame."""
@@ -379,17 +379,17 @@ class HostGate:
 
     def _backoff(self, failures: int, *, known: bool) -> float:
         """The wait after so many failed probes; `known` if the host has ever answered."""
-        manners = self._manners
-        share = manners.backoff_share if known else manners.unknown_share
+        limits = self._limits
+        share = limits.backoff_share if known else limits.unknown_share
         wait = outage = 0.0
         for step in range(min(failures, MOST_STEPS)):
-            longest = min(max(manners.steady_backoff, share * outage), manners.max_backoff)
-            wait = min(manners.first_backoff * 2.0 ** min(step, 60), longest)
+            longest = min(max(limits.steady_backoff, share * outage), limits.max_backoff)
+            wait = min(limits.first_backoff * 2.0 ** min(step, 60), longest)
             outage += wait
-        return wait * (1.0 + manners.jitter * self._rng.random())
+        return wait * (1.0 + limits.jitter * self._rng.random())
 
     def _places(self, state: HostState) -> int:
-        return 1 if state.failures else self._manners.per_host
+        return 1 if state.failures else self._limits.per_host
 
     def _update(self, host: int) -> None:
         state = self._states[host]

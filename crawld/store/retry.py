@@ -12,7 +12,7 @@ from crawld.store.engine import in_a_sentence, is_passing
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 60.0
+LONGEST_RETRY_SECONDS = 60.0
 SLOWEST_RETRY_SECONDS = 5.0
 
 
@@ -26,7 +26,7 @@ async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
         try:
             return await attempt()
         except (SQLAlchemyError, OSError) as error:
-            if not is_passing(error) or waited >= PATIENCE_SECONDS:
+            if not is_passing(error) or waited >= LONGEST_RETRY_SECONDS:
                 raise in_a_sentence(error, shown) from error
             log.warning("the store does not answer, trying again: %s", getattr(error, "orig", None) or error)
         await asyncio.sleep(delay)

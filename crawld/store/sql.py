@@ -43,7 +43,7 @@ from crawld.store.records.bodies import body_rows, decompress
 from crawld.store.records.frames import latest_copy, read_recent_blocks
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
-from crawld.store.records.versions import MemoryReader, RecentMemories
+from crawld.store.records.versions import RecentVersions, VersionReader
 from crawld.store.retention import Pruning, Retention, give_back_space
 from crawld.store.retry import keep_trying
 from crawld.store.schema import migrate
@@ -96,8 +96,8 @@ class SqlStore:
         self._clock = clock or SystemClock()
         self._pruning = Pruning(retention or Retention())
         self._writer = Writer(self._commit, commit_interval, self._clock)
-        self._memories = RecentMemories()
-        self._memory_reader = MemoryReader()
+        self._memories = RecentVersions()
+        self._memory_reader = VersionReader()
         self.damage = Damage(self._address.shown)
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
         self._lock: FileLock | None = None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from crawld.daemon.learner import Learner
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate
@@ -40,7 +40,7 @@ class Kept:
         self.pages = Pages()
         chooser = Scan(GreedyNcis(), intervals=Intervals(longest=1e9, shortest=0.0))
         self.scheduler = Scheduler(chooser, most_shape=1.0)
-        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, PageIndex())
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, PageIndex())
         self.learner = Learner(self.store, self, self)
 
     def now(self) -> float:
@@ -93,7 +93,7 @@ async def kept(store_url: str) -> AsyncIterator[Kept]:
     made = Kept(store_url, time.time() - 72 * HOUR)
     await made.store.start()
     wanted = [Wanted(f"https://{host}.example/{i}", 1.0 + i % 3) for host in "abc" for i in range(12)]
-    await made.roster.adopt(wanted, origin="list", now=made.time)
+    await made.page_set.adopt(wanted, origin="list", now=made.time)
     yield made
     await made.store.close()
 
@@ -175,7 +175,7 @@ async def test_the_views_say_what_the_scheduler_believes(kept: Kept, seed: int) 
     assert any(abs(seconds) > HOUR for curve in curves.values() for seconds in curve.extra)
 
     again = Kept(kept.url, time.time(), kept.store)
-    await again.roster.restore(again.time)
+    await again.page_set.restore(again.time)
     assert await compare(again) == pytest.approx(fresh, abs=1e-4)
     again.crawl(1, Verdict.UNCHANGED, PageState.LIVE)
     again.crawl(30, Verdict.UNCHANGED, PageState.GONE)
@@ -189,9 +189,9 @@ async def test_pages_come_back_as_fresh_as_they_are(kept: Kept) -> None:
     """Pages taken off the list and put on again, with new weights, are the same in memory and in the views."""
     await live(kept, random.Random(3), 30)
     urls = [page.url for page in list(kept.pages)[::3]]
-    await kept.roster.retire(urls, now=kept.time)
+    await kept.page_set.retire(urls, now=kept.time)
     await compare(kept)
-    await kept.roster.adopt([Wanted(url, 7.0) for url in urls], origin="list", now=kept.time, complete=False)
+    await kept.page_set.adopt([Wanted(url, 7.0) for url in urls], origin="list", now=kept.time, complete=False)
     await live(kept, random.Random(4), 3)
     fresh = await compare(kept)
     assert max(fresh[url] for url in urls) > 0.0
@@ -222,7 +222,7 @@ async def test_weights_by_requests_count_in_the_views(kept: Kept) -> None:
     zeros = np.zeros(2)
     await kept.store.save_demand(StoredDemand(ids, zeros, zeros, zeros, np.array([50.0, 90.0])))
     await compare(kept)
-    await kept.roster.adopt([Wanted("https://a.example/0", 4.0)], origin="list", now=kept.time, complete=False)
+    await kept.page_set.adopt([Wanted("https://a.example/0", 4.0)], origin="list", now=kept.time, complete=False)
     await compare(kept)
     await kept.store.forget_weights()
     assert await rows(kept.url, "SELECT count(*) FROM page_stats WHERE weight <> importance") == [(0,)]
@@ -235,7 +235,7 @@ async def test_a_copy_from_the_future_is_of_unknown_age(kept: Kept, caplog: pyte
         kept.crawl(page_id, Verdict.NEW, PageState.LIVE)
     await kept.store.flush()
     again = Kept(kept.url, time.time(), kept.store)
-    await again.roster.restore(again.time)
+    await again.page_set.restore(again.time)
     assert len([line for line in caplog.records if "set back" in line.message]) == 1
     assert set((await compare(again)).values()) == {0.0}
     assert not again.scheduler.dated(1, again.time)

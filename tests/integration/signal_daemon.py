@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crawld.clock import SystemClock
-from crawld.daemon.listener import Polls
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.polls import Polls
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Allowed, NeedsFetch, PollResult
 from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
@@ -34,12 +34,12 @@ class SignalDaemon:
         self.clock = SystemClock()
         self.store = SqlStore(f"sqlite:///{database}")
         self.fetcher = HttpFetcher(self.clock, AGENT, allow_private=[LOOPBACK])
-        self.gate = HostGate(Manners(0.0, 60.0, 1), random.Random(1))
+        self.gate = HostGate(HostLimits(0.0, 60.0, 1), random.Random(1))
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=self.gate))
         self.robots = RobotsCache(AGENT)
         self.pages = Pages()
         self.index = PageIndex()
-        self.roster = Roster(self.store, self.pages, self.scheduler, self.gate, self.index)
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.index)
         settings = PollSettings(discovery=discovery)
         self.sources = PolledSources(self.index, self.scheduler.last_success, settings, self.pages.on_host)
         self.results: list[PollResult] = []
@@ -53,10 +53,10 @@ class SignalDaemon:
         """Take in the pages and what was watched before."""
         await self.store.start()
         now = self.clock.now()
-        await self.roster.restore(now)
-        await self.roster.index()
+        await self.page_set.restore(now)
+        await self.page_set.index()
         wanted = [Wanted(self.site.url(f"/ok/{i}"), 7.0) for i in range(5)]
-        await self.roster.adopt(wanted, origin="list", now=now)
+        await self.page_set.adopt(wanted, origin="list", now=now)
         for page in list(self.pages):
             assert self.scheduler.hold(page.id, now)
             self.scheduler.settle(page.id, now - DAY)

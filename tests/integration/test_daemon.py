@@ -273,7 +273,7 @@ async def test_silent_hosts_leave_the_others_their_requests(tmp_path: Path) -> N
         good = [site.url(f"/ok/{i}", host=1 + i % 2) for i in range(10)]
         async with running(tmp_path, good, **given) as daemon:
             await until(lambda: len(site.visits()) >= 14)
-            await daemon.roster.adopt([Wanted(url) for url in dead], origin=BY_HAND, now=time.time(), complete=False)
+            await daemon.page_set.adopt([Wanted(url) for url in dead], origin=BY_HAND, now=time.time(), complete=False)
             status, before = daemon.crawler.status, len(site.visits())
             served = status.requests + status.idle_slots
             await until(lambda: status.requests + status.idle_slots >= served + 80)
@@ -313,7 +313,7 @@ async def test_the_learner_teaches_the_scheduler(tmp_path: Path) -> None:
             site.change("/cue/1")
             await until(lambda count=version: daemon.crawler.status.verdicts["changed"] == count)  # type: ignore[misc]
         await until(lambda: len(rows(tmp_path, "SELECT 1 FROM estimates WHERE changes = 3")) == 1)
-        alpha = {page.url: daemon.scheduler.standing(page.id) for page in daemon.roster.pages()}
+        alpha = {page.url: daemon.scheduler.standing(page.id) for page in daemon.page_set.pages()}
     quiet, restless = alpha[site.url("/ok/1")], alpha[site.url("/cue/1")]
     assert quiet is not None
     assert restless is not None

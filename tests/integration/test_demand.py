@@ -18,7 +18,7 @@ SELDOM: dict[str, object] = {"min_interval": 600, "max_interval": 1200}
 
 def weights(daemon: Daemon) -> dict[str, float]:
     """What each page weighs in the scheduler."""
-    pages = daemon.roster.pages()
+    pages = daemon.page_set.pages()
     held = daemon.scheduler.importance_of([page.id for page in pages])
     return {page.url.rpartition("/")[2]: float(weight) for page, weight in zip(pages, held, strict=True)}
 

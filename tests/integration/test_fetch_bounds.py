@@ -14,7 +14,7 @@ from crawld.content.encodings import unpack_body
 from crawld.errors import TooCostlyError
 from crawld.fetch import body
 from crawld.fetch import body_memory as room
-from crawld.fetch.body_memory import SMALL_BODY, Room
+from crawld.fetch.body_memory import SMALL_BODY, BodyMemory
 from crawld.fetch.deadlines import Deadlines
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
@@ -154,9 +154,9 @@ async def test_unpacking_lets_the_loop_go_on(site: Site) -> None:
     assert turns > 5
 
 
-async def _room(most: int, of_one_host: int) -> tuple[Room, Callable[[str], room.Share]]:
+async def _room(most: int, of_one_host: int) -> tuple[BodyMemory, Callable[[str], room.Share]]:
     deadlines = Deadlines(60.0)
-    made = Room(deadlines, most, of_one_host)
+    made = BodyMemory(deadlines, most, of_one_host)
     return made, lambda host: made.begin(host, deadlines.begin())
 
 
@@ -219,7 +219,7 @@ async def test_who_gives_up_waiting_leaves_nothing() -> None:
 
 async def test_a_body_that_hardly_arrives_makes_room(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that sends a long body and stalls loses its place as soon as another body needs the room."""
-    monkeypatch.setattr(room, "PATIENCE", 0.5)
+    monkeypatch.setattr(room, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(room, "SLOWEST", 1_000_000_000)
 
     async def stalling(visit: Visit) -> None:

@@ -17,7 +17,7 @@ from crawld.fetch import connection
 from crawld.fetch import loop_share as turns
 from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.loop_share import Turns
+from crawld.fetch.loop_share import LoopShare
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.behaviours import raw
@@ -186,7 +186,7 @@ async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher)
 class _Counted:
     """A connection that counts its turns, each of which costs the same."""
 
-    def __init__(self, host: str, line: Turns, cost: float) -> None:
+    def __init__(self, host: str, line: LoopShare, cost: float) -> None:
         self.host, self.count = host, 0
         self._line, self._cost = line, cost
 
@@ -199,7 +199,7 @@ class _Counted:
 async def test_turns_are_shared_by_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with fifty connections gets as many turns as a host with one."""
     monkeypatch.setattr(turns, "SHORTEST_WAIT", 0.0)
-    line = Turns()
+    line = LoopShare()
     many = [_Counted("many", line, 0.0) for _ in range(50)]
     one = _Counted("one", line, 0.0)
     for waiting in (*many, one):

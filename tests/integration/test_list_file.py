@@ -10,10 +10,10 @@ import pytest
 
 from crawld.clock import SystemClock
 from crawld.daemon.pages.list_file import TAKEN_OVER, ListFile
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.errors import InputError
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
@@ -23,15 +23,17 @@ from crawld.store import SqlStore
 class Started:
     """What a daemon has of its list, over the database of a folder."""
 
-    def __init__(self, folder: Path, patience: float) -> None:
+    def __init__(self, folder: Path, first_wait: float) -> None:
         self.file = folder / "urls.txt"
         self.reads = 0
         clock = SystemClock()
-        gate = HostGate(Manners(0.0, 60.0, 1), random.Random(1))
+        gate = HostGate(HostLimits(0.0, 60.0, 1), random.Random(1))
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=gate))
         self.store = SqlStore(f"sqlite:///{folder / 'x.db'}")
-        self.roster = Roster(self.store, Pages(), self.scheduler, gate, PageIndex())
-        self.list = ListFile(lambda: str(self.file), self._read, self.roster, self.store, clock, patience=patience)
+        self.page_set = PageSet(self.store, Pages(), self.scheduler, gate, PageIndex())
+        self.list = ListFile(
+            lambda: str(self.file), self._read, self.page_set, self.store, clock, first_wait=first_wait
+        )
 
     def _read(self) -> None:
         self.reads += 1
@@ -42,11 +44,11 @@ class Started:
 
 
 @asynccontextmanager
-async def started(folder: Path, patience: float = 60.0) -> AsyncIterator[Started]:
+async def started(folder: Path, first_wait: float = 60.0) -> AsyncIterator[Started]:
     """A start with the database of the folder, and its end."""
-    parts = Started(folder, patience)
+    parts = Started(folder, first_wait)
     await parts.store.start()
-    await parts.roster.restore(0.0)
+    await parts.page_set.restore(0.0)
     try:
         yield parts
     finally:
@@ -59,7 +61,7 @@ async def test_a_restart_with_the_same_list_has_nothing_to_do(tmp_path: Path) ->
         first.write("abc")
         await first.list.begin()
         assert len(first.scheduler) == 3
-        await first.roster.retire(["https://example.org/a"], now=0.0)
+        await first.page_set.retire(["https://example.org/a"], now=0.0)
     async with started(tmp_path) as second:
         await second.list.begin()
         await second.list.load_changed()
@@ -69,7 +71,7 @@ async def test_a_restart_with_the_same_list_has_nothing_to_do(tmp_path: Path) ->
     async with started(tmp_path) as third:
         third.write("bcdef")
         await third.list.begin()
-        assert {page.url[-1] for page in third.roster.pages()} == set("bcdef")
+        assert {page.url[-1] for page in third.page_set.pages()} == set("bcdef")
 
 
 async def test_a_long_list_is_taken_over_while_the_daemon_serves(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ async def test_a_long_list_is_taken_over_while_the_daemon_serves(tmp_path: Path)
     async with started(tmp_path) as first:
         first.write(range(100))
         await first.list.begin()
-    async with started(tmp_path, patience=0.0) as second:
+    async with started(tmp_path, first_wait=0.0) as second:
         second.write(range(50, 10_050))
         await second.list.begin()
         sizes = [len(second.scheduler)]
@@ -100,7 +102,7 @@ async def test_a_list_that_was_cut_short_is_taken_over_again(tmp_path: Path) -> 
     async with started(tmp_path) as first:
         first.write(range(10))
         await first.list.begin()
-    async with started(tmp_path, patience=0.0) as second:
+    async with started(tmp_path, first_wait=0.0) as second:
         second.write(range(20_000))
         await second.list.begin()
         running = asyncio.create_task(second.list.run())
@@ -119,7 +121,7 @@ async def test_a_list_that_was_cut_short_is_taken_over_again(tmp_path: Path) -> 
 
 async def test_a_list_of_nothing_is_refused_also_where_the_start_did_not_wait(tmp_path: Path) -> None:
     """The daemon's loop ends with the sentence."""
-    async with started(tmp_path, patience=0.0) as parts:
+    async with started(tmp_path, first_wait=0.0) as parts:
         parts.file.write_text("ftp://example.org/\n")
         with suppress(InputError):  # said at once where it was found out in time
             await parts.list.begin()

@@ -41,7 +41,7 @@ async def test_a_ping_becomes_a_signal_and_a_copy_can_be_read(tmp_path: Path) ->
                 assert answered.status == 404
             async with session.get(f"{api}/status") as answered:
                 assert (await answered.json())["pages"] == 1
-            (page,) = daemon.roster.pages()
+            (page,) = daemon.page_set.pages()
             standing = daemon.scheduler.standing(page.id)
             assert standing is not None
             assert standing.signals == (0, 0, 1, 0)

@@ -49,7 +49,7 @@ async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> No
     """Pages within the scope join up to the limit and leave with their entry; the list's own pages are left alone."""
     daemon = SignalDaemon(site, tmp_path / "c.db", Discovery((site.url("/new"),), 100))
     await daemon.start()
-    daemon.polls.on_result = [Discoverer(daemon.roster, daemon.pages, daemon.clock, limit=7).follow, daemon.note]
+    daemon.polls.on_result = [Discoverer(daemon.page_set, daemon.pages, daemon.clock, limit=7).follow, daemon.note]
     daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
     listed(site, "/ok/0/", "/ok/1", "/new/1", "/new/2", "/new/3", "/elsewhere")
     await daemon.poll()

@@ -17,8 +17,7 @@ import pytest
 
 from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.store import SqlStore
-from crawld.store import retry as patience
+from crawld.store import SqlStore, retry
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.writing import writer
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
@@ -193,7 +192,7 @@ class TestWriting:
 
     async def test_what_does_not_pass_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Patience ends: a database that stays locked is a StoreError for whoever asked."""
-        monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(retry, "LONGEST_RETRY_SECONDS", 0.0)
         store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
         await store.start()
         other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)

@@ -168,7 +168,7 @@ async def test_a_page_is_known_by_every_spelling(tmp_path: Path) -> None:
             (tmp_path / "urls.txt").write_text(f"{other}\n")
             assert daemon.reload is not None
             await daemon.reload()
-            (page,) = daemon.roster.pages()
+            (page,) = daemon.page_set.pages()
             assert page.url == other
     assert rows(tmp_path, "SELECT url, identity, crawls FROM pages") == [(other, None, 1)]
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from crawld.frontier.evidence import Evidence
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals, Ints
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
 from crawld.value.valuation import Beliefs, Valuation
@@ -57,7 +57,7 @@ class Twins(RuleBasedStateMachine):
     )
     def start(self, valuation: Valuation, gated: bool, longest: float, shortest: float) -> None:
         """Start with no page."""
-        self.gate = HostGate(Manners(spacing=1.0, first_backoff=5.0), Random(0)) if gated else None
+        self.gate = HostGate(HostLimits(spacing=1.0, first_backoff=5.0), Random(0)) if gated else None
         if self.gate:
             for name in "abcd":
                 self.gate.host(name)

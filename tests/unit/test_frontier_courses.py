@@ -7,7 +7,7 @@ import pytest
 
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
@@ -63,7 +63,7 @@ class Course:
 
 def hosts(count: int, spacing: float) -> HostGate:
     """A gate with so many hosts."""
-    gate = HostGate(Manners(spacing=spacing))
+    gate = HostGate(HostLimits(spacing=spacing))
     for index in range(count):
         gate.host(f"h{index}")
     return gate
@@ -140,7 +140,7 @@ def test_a_host_that_comes_free_earlier_wakes_all_its_pages() -> None:
 
 def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
     """A hundred pages out at once on one host: blocks last, and neither level nor charts are renewed at every slot."""
-    pages, gate = 1000, HostGate(Manners(spacing=0.0, per_host=100))
+    pages, gate = 1000, HostGate(HostLimits(spacing=0.0, per_host=100))
     host = gate.host("one")
     beliefs = Beliefs(*(np.full(pages, x) for x in (1.0, 1e-6, 1.0, 0.0, 0.0)))
     last = -np.random.default_rng(5).random(pages)

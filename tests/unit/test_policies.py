@@ -6,7 +6,7 @@ import pytest
 from crawld.config import POLICIES
 from crawld.errors import InputError
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.policies import policies
 from crawld.policies.allocation_balance import Floats
 from crawld.policies.rate_chooser import RateChooser
@@ -31,7 +31,7 @@ def world(pages: int, seed: int = 1) -> Beliefs:
 def test_every_policy_runs_behind_the_same_verbs(name: str) -> None:
     """Pages added under any policy are picked, settled, noticed, learnt of, reweighted and retired."""
     beliefs = world(30)
-    gate = HostGate(Manners(spacing=0.0))
+    gate = HostGate(HostLimits(spacing=0.0))
     hosts = np.array([gate.host(f"h{i % 3}.example") for i in range(30)])
     chooser = policies.build(name, bandwidth=10.0, gate=gate, intervals=UNBOUND, rng=np.random.default_rng(2))
     rows = chooser.add(hosts, beliefs, np.zeros(30), np.zeros(30))
@@ -57,7 +57,7 @@ def test_every_policy_runs_behind_the_same_verbs(name: str) -> None:
 @pytest.mark.parametrize("name", policies.POLICIES)
 def test_with_no_page_at_all_nothing_is_picked_until_one_comes(name: str) -> None:
     """A daemon may begin with an empty list, know no host yet, and be given pages later."""
-    gate = HostGate(Manners(spacing=0.0))
+    gate = HostGate(HostLimits(spacing=0.0))
     chooser = policies.build(name, bandwidth=10.0, gate=gate, intervals=UNBOUND, rng=np.random.default_rng(2))
     assert [chooser.pick(slot / 10.0) for slot in range(30)] == [None] * 30
     rows = chooser.add(np.array([gate.host("a.example")]), world(1), np.full(1, np.nan), np.zeros(1))

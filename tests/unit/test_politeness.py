@@ -10,7 +10,7 @@ import pytest
 from crawld.frontier import evidence as evidence_module
 from crawld.frontier import politeness
 from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
-from crawld.frontier.politeness import FREE_INDEXES, HostGate, Manners, NotReady
+from crawld.frontier.politeness import FREE_INDEXES, HostGate, HostLimits, NotReady
 from crawld.model.host import HostState
 
 
@@ -28,15 +28,15 @@ def fail(gate: HostGate, host: int, now: float, url: str = "a", *, enough: int =
     return float(gate.ready_at[host])
 
 
-def hand_gate(**manners: float) -> tuple[HostGate, int]:
+def hand_gate(**limits: float) -> tuple[HostGate, int]:
     """A gate without spacing or jitter, and a host."""
-    gate = HostGate(Manners(spacing=0.0, jitter=0.0, **manners))  # type: ignore[arg-type]
+    gate = HostGate(HostLimits(spacing=0.0, jitter=0.0, **limits))  # type: ignore[arg-type]
     return gate, gate.host("h")
 
 
 def test_requests_to_one_host_start_at_least_the_spacing_apart() -> None:
     """After a start the host is ready again one spacing later, other hosts at once."""
-    gate = HostGate(Manners(spacing=2.0))
+    gate = HostGate(HostLimits(spacing=2.0))
     one, other = gate.host("one"), gate.host("other")
     gate.acquire(one, 100.0)
     gate.finish(one, 100.5)
@@ -47,7 +47,7 @@ def test_requests_to_one_host_start_at_least_the_spacing_apart() -> None:
 
 def test_one_request_is_in_flight_unless_more_are_allowed() -> None:
     """A host that answers slowly is not asked again until it has answered."""
-    single, double = HostGate(Manners(spacing=1.0)), HostGate(Manners(spacing=1.0, per_host=2))
+    single, double = HostGate(HostLimits(spacing=1.0)), HostGate(HostLimits(spacing=1.0, per_host=2))
     for gate in (single, double):
         gate.acquire(gate.host("slow"), 0.0)
     assert not single.ready(0, 50.0)
@@ -68,7 +68,7 @@ def test_a_host_that_is_not_ready_cannot_be_acquired() -> None:
 
 def test_crawl_delay_counts_when_longer_and_up_to_the_cap() -> None:
     """Robots.txt can slow us down, not speed us up, and not for ever; the operator decides over both."""
-    gate = HostGate(Manners(spacing=1.0, max_delay=30.0))
+    gate = HostGate(HostLimits(spacing=1.0, max_delay=30.0))
     host = gate.host("h")
     for asked, kept in ((0.1, 1.0), (10.0, 10.0), (3600.0, 30.0), (None, 1.0)):
         gate.set_crawl_delay(host, asked)
@@ -82,7 +82,7 @@ def test_crawl_delay_counts_when_longer_and_up_to_the_cap() -> None:
 
 def test_a_shorter_delay_frees_the_host_earlier_and_says_so() -> None:
     """A changed delay counts from the last start and raises the revision."""
-    gate = HostGate(Manners(spacing=1.0))
+    gate = HostGate(HostLimits(spacing=1.0))
     host = gate.host("h")
     gate.set_crawl_delay(host, 20.0)
     gate.acquire(host, 100.0)
@@ -119,7 +119,7 @@ def test_fewer_pages_are_enough_where_the_host_has_fewer() -> None:
 
 def test_a_failure_of_a_request_older_than_the_last_success_says_nothing() -> None:
     """A host that has answered since is well, however many old requests time out."""
-    gate = HostGate(Manners(spacing=0.0, per_host=10))
+    gate = HostGate(HostLimits(spacing=0.0, per_host=10))
     host = gate.host("h")
     for _ in range(4):
         gate.acquire(host, 0.0)
@@ -153,7 +153,7 @@ def test_what_is_remembered_of_bad_pages_is_bounded() -> None:
 
 def test_waits_double_to_a_minute_and_then_grow_with_the_outage() -> None:
     """Each probe that fails makes the next wait longer, by at most the jitter more than its share of the outage."""
-    gate = HostGate(Manners(spacing=0.0), Random(1))
+    gate = HostGate(HostLimits(spacing=0.0), Random(1))
     host, now, waits = gate.host("h"), 0.0, []
     ask(gate, host, now, "good", well=True)
     for _ in range(500):
@@ -169,7 +169,7 @@ def test_waits_double_to_a_minute_and_then_grow_with_the_outage() -> None:
 
 def test_a_host_that_never_answered_is_asked_less_often() -> None:
     """Dead names in a list cost little: their waits grow with a larger share of the outage."""
-    known, unknown = HostGate(Manners(spacing=0.0)), HostGate(Manners(spacing=0.0))
+    known, unknown = HostGate(HostLimits(spacing=0.0)), HostGate(HostLimits(spacing=0.0))
     known.host("h")
     known.remember_answers(np.array([0]))
     asked = []
@@ -193,7 +193,7 @@ def test_a_success_ends_the_back_off_at_once_and_says_so() -> None:
 
 def test_a_back_off_is_probed_by_one_request() -> None:
     """Also where many requests at once are allowed; those still under way from before do not lengthen it."""
-    gate = HostGate(Manners(spacing=0.0, per_host=10, jitter=0.0))
+    gate = HostGate(HostLimits(spacing=0.0, per_host=10, jitter=0.0))
     host = gate.host("h")
     for _ in range(10):
         gate.acquire(host, 0.0)
@@ -210,7 +210,7 @@ def test_a_back_off_is_probed_by_one_request() -> None:
 
 def test_a_retry_after_is_waited_out_whatever_else_succeeds() -> None:
     """It counts up to a limit, with or without trouble, and a success of another request does not shorten it."""
-    gate = HostGate(Manners(spacing=0.0, per_host=2, jitter=0.0, max_retry_after=1000.0))
+    gate = HostGate(HostLimits(spacing=0.0, per_host=2, jitter=0.0, max_retry_after=1000.0))
     for name, well in (("busy", False), ("forbidding", True)):
         host = gate.host(name)
         gate.acquire(host, 0.0)
@@ -229,7 +229,7 @@ def test_a_short_retry_after_does_not_shorten_a_back_off() -> None:
 
 def test_a_late_request_gives_up_its_place() -> None:
     """One that takes much longer than usual lets the next one start, spacing apart; at most two do."""
-    gate = HostGate(Manners(spacing=1.0, late_after=3.0, late_factor=8.0, most_late=2))
+    gate = HostGate(HostLimits(spacing=1.0, late_after=3.0, late_factor=8.0, most_late=2))
     host = gate.host("h")
     gate.acquire(host, 0.0)
     gate.finish(host, 0.5, Evidence("a", 0.0, well=True, seconds=0.5))
@@ -258,7 +258,7 @@ def test_a_probe_keeps_its_place() -> None:
 
 def test_the_gate_says_why_a_host_is_not_ready() -> None:
     """The operator's block before Retry-After, back-off, requests under way and spacing."""
-    gate = HostGate(Manners(spacing=1.0, jitter=0.0))
+    gate = HostGate(HostLimits(spacing=1.0, jitter=0.0))
     host = gate.host("h")
     assert gate.not_ready(host, 0.0) is None
     gate.acquire(host, 0.0)
@@ -289,21 +289,21 @@ def test_the_operator_blocks_and_unblocks() -> None:
 
 def test_what_is_known_of_a_host_survives_a_restart() -> None:
     """A back-off is neither forgotten nor prolonged; delays, Retry-After and the distrust of 304 are kept."""
-    gate = HostGate(Manners(jitter=0.0))
+    gate = HostGate(HostLimits(jitter=0.0))
     host = gate.host("h")
     gate.set_crawl_delay(host, 7.0)
     fail(gate, host, 1000.0, enough=1)
     gate.distrust_304(host, 5000.0)
     state = gate.export(host)
     assert state == HostState("h", 1010.0, 1, crawl_delay=7.0, distrust_304_until=5000.0)
-    second = HostGate(Manners(jitter=0.0))
+    second = HostGate(HostLimits(jitter=0.0))
     again = second.restore(state)
     assert second.export(again) == state
     assert second.delay[again] == 7.0
     assert not second.ready(again, 1009.0)
     assert second.ready(again, 1010.0)
     assert ask(second, again, 1010.0, "a", well=False, retry_after=100.0) == 1110.0
-    third = HostGate(Manners(jitter=0.0))
+    third = HostGate(HostLimits(jitter=0.0))
     third.restore(second.export(again))
     assert third.not_ready(0, 1109.0) is NotReady.ASKED_TO_WAIT
     assert fail(third, 0, 1110.0) == 1150.0
@@ -358,7 +358,7 @@ def test_hosts_without_pages_are_forgotten_when_idle() -> None:
 
 def test_what_matters_of_hosts_without_pages_is_kept() -> None:
     """Blocked, slowed down, in back-off, asked to wait or under way: such hosts are kept as long as that lasts."""
-    gate = HostGate(Manners(spacing=0.0, jitter=0.0))
+    gate = HostGate(HostLimits(spacing=0.0, jitter=0.0))
     blocked, delayed, failing, asked, busy, late = (gate.host(name) for name in "abcdef")
     gate.block(blocked)
     gate.set_delay(delayed, 5.0)

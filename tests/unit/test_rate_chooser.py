@@ -5,7 +5,7 @@ import pytest
 
 from crawld.frontier.evidence import Evidence
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.policies import allocation
 from crawld.policies.allocation_costs import VisitOrder, freshness, weighted
 from crawld.policies.rate_chooser import Bools, Plan, RateChooser
@@ -120,7 +120,7 @@ def test_an_audit_holds_the_page_it_wants() -> None:
 
 def test_hosts_that_may_not_be_asked_are_passed_over() -> None:
     """Only pages of ready hosts are picked, and a host that is ready again gets its share."""
-    gate = HostGate(Manners(spacing=4.0))
+    gate = HostGate(HostLimits(spacing=4.0))
     hosts = np.array([gate.host("a.example")] * 4 + [gate.host("b.example")] * 4)
     table = RateChooser(Plan(uniform), 1.0, gate, UNBOUND)
     table.add(hosts, known(np.ones(8), np.ones(8)), np.zeros(8), np.zeros(8))
@@ -139,7 +139,7 @@ def test_hosts_that_may_not_be_asked_are_passed_over() -> None:
 
 def test_a_host_unblocked_by_the_operator_is_asked_at_once() -> None:
     """A blocked host costs its slots, and is asked again in the first slot after it is unblocked."""
-    gate = HostGate(Manners(spacing=0.0))
+    gate = HostGate(HostLimits(spacing=0.0))
     host = gate.host("a.example")
     gate.block(host)
     table = RateChooser(Plan(uniform), 1.0, gate, UNBOUND)
@@ -151,7 +151,7 @@ def test_a_host_unblocked_by_the_operator_is_asked_at_once() -> None:
 
 def test_a_success_that_ends_a_back_off_brings_the_pages_back_at_once() -> None:
     """Pages of a host that backed off, and those told to wait because of it, are picked as soon as it is well."""
-    gate = HostGate(Manners(spacing=0.0))
+    gate = HostGate(HostLimits(spacing=0.0))
     host = gate.host("a.example")
     table = RateChooser(Plan(uniform), 1.0, gate, UNBOUND)
     table.add(np.full(2, host), known(np.ones(2), np.ones(2)), np.zeros(2), np.zeros(2))

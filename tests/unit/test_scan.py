@@ -6,7 +6,7 @@ import pytest
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.valuation import Beliefs, Floats, Jet, Valuation
 
@@ -90,7 +90,7 @@ def test_a_page_is_not_asked_before_its_time() -> None:
 
 def test_hosts_that_may_not_be_asked_are_passed_over() -> None:
     """The best page of a ready host is picked."""
-    gate = HostGate(Manners(spacing=5.0))
+    gate = HostGate(HostLimits(spacing=5.0))
     for name in ("a", "b"):
         gate.host(name)
     chooser = scan([2.0, 1.0], [0.0, 0.0], gate)

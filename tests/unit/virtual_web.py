@@ -15,7 +15,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, Manners
+from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Record, Store
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
@@ -183,7 +183,7 @@ class Crawling:
         self.store = _Memory()
         self.robots = RobotsCache("crawld", pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         urls = [page_url(number) for number in range(pages)] if isinstance(pages, int) else pages
-        manners = Manners(spacing=1 / rate if spacing is None else spacing, per_host=per_host, max_delay=60.0)
+        manners = HostLimits(spacing=1 / rate if spacing is None else spacing, per_host=per_host, max_delay=60.0)
         self.gate = HostGate(manners, random.Random(1))
         intervals = Intervals(shortest=shortest)
         chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)

@@ -157,11 +157,11 @@ def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database
 async def _steer_in_store(settings: Settings, host: str, wanted: Mapping[str, Any]) -> tuple[HostState, float]:
     """The same on the database of a stopped daemon, whose lock we take meanwhile."""
     from crawld.daemon.control import steer
-    from crawld.frontier.politeness import HostGate, Manners
+    from crawld.frontier.politeness import HostGate, HostLimits
     from crawld.store import SqlStore
 
-    manners = settings.politeness
-    store, gate = SqlStore(settings.database), HostGate(Manners(manners.delay, manners.max_delay, manners.per_host))
+    limits = settings.politeness
+    store, gate = SqlStore(settings.database), HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host))
     await store.start()
     try:
         for state in await store.hosts():

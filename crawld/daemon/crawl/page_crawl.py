@@ -27,8 +27,13 @@ from crawld.daemon.crawl.judge import (
 )
 from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.pages.pages import Pages
-from crawld.daemon.slots.request_chain import Trip
+from crawld.daemon.polls import Polls
+from crawld.daemon.slots.outages import Outages
+from crawld.daemon.slots.request_chain import RequestChain
+from crawld.daemon.slots.unproven_hosts import UnprovenHosts
+from crawld.daemon.status import Status
 from crawld.errors import TooCostlyError
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble, Use
@@ -48,10 +53,13 @@ LONGEST_TURN = 3600.0
 
 
 @dataclass(slots=True)
-class Visits:
-    """Visits pages that were picked and whose host's gate is acquired."""
+class PageCrawls:
+    """PageCrawls pages that were picked and whose host's gate is acquired."""
 
     sender: Sender
+    gate: HostGate
+    unproven_hosts: UnprovenHosts
+    outages: Outages
     scheduler: Scheduler
     pages: Pages
     store: Store
@@ -61,6 +69,8 @@ class Visits:
     rng: random.Random
     audits: Audits
     workers: Workers
+    status: Status
+    polls: Polls | None = None
     frames: Frames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,14 +78,14 @@ class Visits:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending, trip = False, Trip(page.host)
+        sending, chain = False, RequestChain(page.host)
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
             recalled = memory = await self.store.recall(page.id) if seen else None
             at, sending = self.clock.now(), True
             request = self._request(page, memory, at, unconditional=audit)
-            outcome = await self.sender.follow(request, trip)
+            outcome = await self.sender.follow(request, chain)
             try:
                 reading, memory = await self._read(page, at, outcome, memory)
             except TooCostlyError as error:
@@ -85,8 +95,8 @@ class Visits:
             if memory is not recalled and judgement.memory is None:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             if judgement.verdict is Verdict.CHANGED:
-                judgement = await self._second_look(page, at, reading, judgement, trip)
-                await self._check_honesty(page, request, memory, judgement, trip)
+                judgement = await self._second_look(page, at, reading, judgement, chain)
+                await self._check_honesty(page, request, memory, judgement, chain)
             self.frames.visited(page, memory, judgement, at)
         except BaseException as error:
             if not sending:
@@ -94,7 +104,7 @@ class Visits:
             wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
             self.scheduler.release(page.id, wait)
             raise
-        self.scheduler.charge(page.id, trip.requests)
+        self.scheduler.charge(page.id, chain.requests)
         self._settle(page, at, request, outcome, judgement, audit=audit)
 
     def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
@@ -105,8 +115,7 @@ class Visits:
         return Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
 
     def _distrusted(self, page: Page, now: float) -> bool:
-        gate = self.sender.gate
-        return gate.export(gate.host(page.host)).distrust_304_until > now
+        return self.gate.export(self.gate.host(page.host)).distrust_304_until > now
 
     async def _read(
         self, page: Page, at: float, outcome: Outcome, memory: Memory | None
@@ -147,19 +156,18 @@ class Visits:
         return await self.frames.read(page.host)
 
     async def _second_look(
-        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, trip: Trip
+        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, chain: RequestChain
     ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
         if reading is None or not wants_second_look(judgement):
             return judgement
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host, use=Use.SECOND_LOOK), trip)
+        again = await self.sender.send_again(Request(page.url, page.host, use=Use.SECOND_LOOK), chain)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
         since = at - self.scheduler.last_success(page.id)
-        gate = self.sender.gate
-        slow = bool(gate.export(gate.host(page.host)).crawl_delay)
+        slow = bool(self.gate.export(self.gate.host(page.host)).crawl_delay)
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         try:
@@ -170,7 +178,7 @@ class Visits:
         return learn_from_pair(judgement, reading, second)
 
     async def _check_honesty(
-        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, trip: Trip
+        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, chain: RequestChain
     ) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         if (
@@ -183,9 +191,9 @@ class Visits:
         ):
             return
         conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
-        answer = await self.sender.send_again(conditional, trip)
+        answer = await self.sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
-            gate, now = self.sender.gate, self.clock.now()
+            gate, now = self.gate, self.clock.now()
             host = gate.host(page.host)
             gate.distrust_304(host, now + DISTRUST_304)
             self.store.record_host(gate.export(host))
@@ -220,7 +228,7 @@ class Visits:
         wait = self._wait(page, at, outcome, judgement.state, audit=audit)
         # An answer that brings no page, such as a 403, shows a host that works all the same.
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
-        self.sender.newcomers.judge(self.sender.gate.host(page.host), good=succeeded or answered)
+        self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
         if audit and succeeded:
@@ -231,7 +239,7 @@ class Visits:
             self.scheduler.release(page.id, wait)
         if judgement.verdict is Verdict.NEW or back:
             self._look_for_feeds(outcome, judgement)
-        self.sender.status.count(crawl)
+        self.status.count(crawl)
         log_crawl(page, crawl)
 
     def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
@@ -240,12 +248,12 @@ class Visits:
             return self.pages.after(page.id, state, at, audit=audit)
         if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
             return self.clock.now() + outcome.retry_after  # its turn at the host that it leads to
-        gate, name = self.sender.gate, host_of(outcome.url)
+        gate, name = self.gate, host_of(outcome.url)
         host, now = gate.host(name), self.clock.now()
         if outcome.scope is Scope.HOST and gate.backs_off(host):
             pages = self.pages.asked_on_host(page.host)
             wait = max(gate.export(host).blocked_until - now, 0.0)
-            turn = self.sender.outages.turn(name, page.id, at, wait, pages)
+            turn = self.outages.turn(name, page.id, at, wait, pages)
             return now + (turn if name == page.host else min(turn, LONGEST_TURN))
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
@@ -255,9 +263,9 @@ class Visits:
 
         Whoever answered names them: a redirect may have led to another host.
         """
-        if self.sender.polls is not None and isinstance(outcome, Fetched):
+        if self.polls is not None and isinstance(outcome, Fetched):
             feeds = judgement.feeds if judgement.feeds is not None else feed_links(outcome.body, outcome.url)
-            self.sender.polls.found_feeds(outcome.url, feeds, self.clock.now())
+            self.polls.found_feeds(outcome.url, feeds, self.clock.now())
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

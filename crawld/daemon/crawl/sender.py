@@ -9,13 +9,13 @@ from typing import Any
 
 from crawld.content.cookies import ChainCookies
 from crawld.content.robots.parser import read_robots
-from crawld.daemon.listener import Polls
+from crawld.daemon.polls import Polls
 from crawld.daemon.slots.further_requests import LONGEST_WAIT, MOST_WAITING, MOST_WAITING_PER_HOST, Permits
+from crawld.daemon.slots.late_requests import LateRequests, SentRequest
 from crawld.daemon.slots.outages import Outages
-from crawld.daemon.slots.request_chain import Cause, Refusal, Trip
+from crawld.daemon.slots.request_chain import Cause, Refusal, RequestChain
 from crawld.daemon.slots.reservations import Turn
-from crawld.daemon.slots.slow_requests import Place, Places
-from crawld.daemon.slots.unproven_hosts import Newcomers
+from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.daemon.status import Status
 from crawld.errors import TooCostlyError
 from crawld.frontier.evidence import ENOUGH, Evidence
@@ -63,8 +63,8 @@ class Sender:
     store: Store
     clock: Clock
     status: Status
-    places: Places
-    newcomers: Newcomers
+    late_requests: LateRequests
+    unproven_hosts: UnprovenHosts
     outages: Outages
     asked_on_host: Callable[[str], int]  # how many pages of a host are being asked,
     pages_on_host: Callable[[str], int]  # and how many it has
@@ -85,20 +85,20 @@ class Sender:
                 await asyncio.sleep(early)
                 monotonic += early
             if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
-                place = self.places.take(host, monotonic)
+                place = self.late_requests.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)
         except BaseException:
             self.status.count_request(request.spent_on, ABORTED)
-            self.newcomers.end(host)
+            self.unproven_hosts.end(host)
             self.gate.finish(host, self.clock.now(), late=_end(place))
             raise
         self.status.count_request(request.spent_on, outcome_name(outcome))
         now, before = self.clock.now(), self.gate.export(host)
         evidence = self._evidence(request, outcome, now - outcome.duration)
-        self.newcomers.end(host)
+        self.unproven_hosts.end(host)
         self.gate.finish(host, now, evidence, late=_end(place))
-        if evidence.well is not True or not self.newcomers.unproven(host):  # else a page of it has yet to answer
-            self.newcomers.judge(host, good=evidence.well is True)
+        if evidence.well is not True or not self.unproven_hosts.unproven(host):  # else a page of it has yet to answer
+            self.unproven_hosts.judge(host, good=evidence.well is True)
         if evidence.well:
             self.outages.end(request.host)
         if (after := self.gate.export(host)) is not before and after != before:
@@ -129,53 +129,53 @@ class Sender:
     def send_nothing(self, host: str) -> None:
         """Give the gate back that was acquired for a request which is not sent after all."""
         index = self.gate.host(host)
-        self.newcomers.end(index)
+        self.unproven_hosts.end(index)
         self.gate.finish(index, self.clock.now())
 
-    async def send_again(self, request: Request, trip: Trip) -> Outcome:
+    async def send_again(self, request: Request, chain: RequestChain) -> Outcome:
         """Wait for a slot and the gate, then send; trouble where they cannot be waited for."""
-        if not await self._permit(request.host, trip):
-            return self._refused(request.url, trip)
-        trip.requests += 1
+        if not await self._permit(request.host, chain):
+            return self._refused(request.url, chain)
+        chain.requests += 1
         return await self.send(request)
 
-    async def send_alone(self, request: Request, trip: Trip) -> Outcome:
+    async def send_alone(self, request: Request, chain: RequestChain) -> Outcome:
         """Send a request that nobody has a slot for yet, where robots.txt allows it; redirects are not followed."""
-        verdict = await self.permission(request, trip)
+        verdict = await self.permission(request, chain)
         if isinstance(verdict, NeedsFetch):
-            return self._refused(request.url, trip)
+            return self._refused(request.url, chain)
         if isinstance(verdict, Disallowed):
             return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-        return await self.send_again(request, trip)
+        return await self.send_again(request, chain)
 
-    async def _permit(self, host: str, trip: Trip) -> bool:
+    async def _permit(self, host: str, chain: RequestChain) -> bool:
         """Wait for a slot and the host's gate; whether they are ours now."""
-        self.waiting_in_slots += trip.in_slot
+        self.waiting_in_slots += chain.in_slot
         try:
-            trip.refusal = await self.permits.wait(self.gate.host(host), trip)
+            chain.refusal = await self.permits.wait(self.gate.host(host), chain)
         finally:
-            self.waiting_in_slots -= trip.in_slot
-        return trip.refusal is None
+            self.waiting_in_slots -= chain.in_slot
+        return chain.refusal is None
 
-    def _refused(self, url: str, trip: Trip) -> FetchFailed:
+    def _refused(self, url: str, chain: RequestChain) -> FetchFailed:
         """The outcome of a request that may not be sent, with the time of its next try where there is one."""
-        refusal = trip.refusal or Refusal(Cause.HOST, math.inf)
+        refusal = chain.refusal or Refusal(Cause.HOST, math.inf)
         if refusal.cause is Cause.SHARE:
             return FetchFailed(url, Trouble.OVER_SHARE, Scope.PAGE, refusal.cause.value)
         after = refusal.at - self.clock.now() if math.isfinite(refusal.at) else None
         return FetchFailed(url, Trouble.HOST_NOT_READY, Scope.PAGE, refusal.cause.value, retry_after=after)
 
-    async def follow(self, request: Request, trip: Trip | None = None) -> Outcome:
+    async def follow(self, request: Request, chain: RequestChain | None = None) -> Outcome:
         """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt."""
-        trip = trip or Trip(request.host)
-        trip.requests += 1
-        if not trip.further:
-            self.permits.credits.earn(trip.origin)
+        chain = chain or RequestChain(request.host)
+        chain.requests += 1
+        if not chain.further:
+            self.permits.credits.earn(chain.payer)
         outcome = await self.send(request)
         turn = self.permits.reservations.take(request.url)
         if not isinstance(outcome, Redirected):
             return outcome
-        trip.reserved = None if turn is None else turn.target
+        chain.reserved = None if turn is None else turn.target
         cookies = ChainCookies()
         for _ in range(MOST_REDIRECTS):
             if not isinstance(outcome, Redirected):
@@ -184,79 +184,79 @@ class Sender:
             cookies.take(outcome.url, outcome.set_cookies, self.clock.now())
             cookie = cookies.header(url)
             hop = Request(url, host_of(url), request.purpose, None, None, request.max_bytes, (), cookie, Use.REDIRECT)
-            if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, trip)) is not None:
+            if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, chain)) is not None:
                 outcome = forbidden
             else:
-                outcome = await self.send_again(hop, trip)
-            if isinstance(outcome, FetchFailed) and trip.refusal is not None:
+                outcome = await self.send_again(hop, chain)
+            if isinstance(outcome, FetchFailed) and chain.refusal is not None:
                 if outcome.retry_after is not None:
-                    self.permits.reservations.note(request.url, Turn(trip.refusal.at, hop.host))
+                    self.permits.reservations.note(request.url, Turn(chain.refusal.at, hop.host))
                 return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
         if isinstance(outcome, Redirected):
             detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
         return outcome
 
-    async def _forbidden(self, hop: Request, trip: Trip) -> FetchFailed | None:
+    async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
         """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
-        verdict = await self.permission(hop, trip)
+        verdict = await self.permission(hop, chain)
         if isinstance(verdict, Allowed):
             return None
         if isinstance(verdict, NeedsFetch):
-            return self._refused(hop.url, trip)
+            return self._refused(hop.url, chain)
         return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {verdict.reason}")
 
-    async def permission(self, request: Request, trip: Trip) -> Allowed | Disallowed | NeedsFetch:
+    async def permission(self, request: Request, chain: RequestChain) -> Allowed | Disallowed | NeedsFetch:
         """What robots.txt says of a request, fetched first where it is not known: once, however many ask.
 
-        It stays unknown where that cannot be waited for; the trip then says why.
+        It stays unknown where that cannot be waited for; the chain then says why.
         """
         verdict = self.robots.verdict(request.url, self.clock.now())
         if not isinstance(verdict, NeedsFetch):
             return verdict
         if (under_way := self.robots_under_way.get(verdict.url)) is not None:
-            await self._wait_for_robots(under_way, trip)
+            await self._wait_for_robots(under_way, chain)
         else:
-            await self.fetch_robots(verdict.url, trip)
+            await self.fetch_robots(verdict.url, chain)
         verdict = self.robots.verdict(request.url, self.clock.now())
         if not isinstance(verdict, NeedsFetch):
-            trip.refusal = None
-        elif trip.refusal is None:
-            trip.refusal = self.permits.refuse(self.gate.host(request.host), trip)
+            chain.refusal = None
+        elif chain.refusal is None:
+            chain.refusal = self.permits.refuse(self.gate.host(request.host), chain)
         return verdict
 
-    async def _wait_for_robots(self, under_way: _UnderWay, trip: Trip) -> None:
+    async def _wait_for_robots(self, under_way: _UnderWay, chain: RequestChain) -> None:
         """Wait a little until a robots.txt that somebody fetches has come, where not too many do already."""
         if under_way.waiting >= MOST_WAITING_PER_HOST or self.waiting_for_robots >= MOST_WAITING:
             return
         under_way.waiting += 1
         self.waiting_for_robots += 1
-        self.waiting_in_slots += trip.in_slot
+        self.waiting_in_slots += chain.in_slot
         try:
             async with asyncio.timeout(LONGEST_WAIT):
                 await under_way.wait()
         except TimeoutError:
-            log.debug("robots.txt took too long to wait for", extra={"origin": trip.origin})
+            log.debug("robots.txt took too long to wait for", extra={"origin": chain.payer})
         finally:
             under_way.waiting -= 1
             self.waiting_for_robots -= 1
-            self.waiting_in_slots -= trip.in_slot
+            self.waiting_in_slots -= chain.in_slot
 
-    def fetch_robots(self, url: str, trip: Trip | None = None) -> Coroutine[Any, Any, None]:
-        """Fetch a robots.txt, under way from this call on: for a trip, or else with a slot and gate of its own."""
+    def fetch_robots(self, url: str, chain: RequestChain | None = None) -> Coroutine[Any, Any, None]:
+        """Fetch a robots.txt, under way from this call on: for a chain, or else with a slot and gate of its own."""
         self.robots_under_way[url] = _UnderWay()
-        return self._fetch_robots(url, trip)
+        return self._fetch_robots(url, chain)
 
-    async def _fetch_robots(self, url: str, trip: Trip | None) -> None:
+    async def _fetch_robots(self, url: str, chain: RequestChain | None) -> None:
         request = Request(url, host_of(url), Purpose.ROBOTS)
         try:
-            if trip is None:
+            if chain is None:
                 await self._learn_robots(request, await self.follow(request))
-            elif await self._permit(request.host, trip):
-                # Its own redirects are charged to the trip as well, whatever turn that has elsewhere.
-                errand = Trip(trip.origin, in_slot=trip.in_slot, further=True)
-                await self._learn_robots(request, await self.follow(request, errand))
-                trip.requests += errand.requests
+            elif await self._permit(request.host, chain):
+                # Its own redirects are charged to the chain as well, whatever turn that has elsewhere.
+                inner = RequestChain(chain.payer, in_slot=chain.in_slot, further=True)
+                await self._learn_robots(request, await self.follow(request, inner))
+                chain.requests += inner.requests
         finally:
             self.robots_under_way.pop(url).set()
 
@@ -298,7 +298,7 @@ class Sender:
         )
 
 
-def _end(place: Place | None) -> bool:
+def _end(place: SentRequest | None) -> bool:
     """Watch a request no longer; whether it had given up its place."""
     if place is None:
         return False

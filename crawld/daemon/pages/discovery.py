@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.interfaces import Clock, PollResult
 from crawld.model.page import Wanted
@@ -15,8 +15,8 @@ LOOKED_UP_AT_ONCE = 1_000
 class Discoverer:
     """Takes over what files list, each as an origin of its own, so that none touches another's pages."""
 
-    def __init__(self, roster: Roster, pages: Pages, clock: Clock, limit: int) -> None:
-        self._roster = roster
+    def __init__(self, page_set: PageSet, pages: Pages, clock: Clock, limit: int) -> None:
+        self._page_set = page_set
         self._pages = pages
         self._clock = clock
         self._limit = limit
@@ -35,4 +35,4 @@ class Discoverer:
             await asyncio.sleep(0)
         wanted += [Wanted(url) for url in found.urls[: max(room, 0)]]
         origin = f"{DISCOVERED}{file.url}"
-        await self._roster.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)
+        await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)

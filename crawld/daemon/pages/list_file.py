@@ -13,7 +13,7 @@ from pathlib import Path
 
 from crawld import __version__
 from crawld.content.lists.url_list import UrlList, read_url_list
-from crawld.daemon.pages.page_set import Roster
+from crawld.daemon.pages.page_set import PageSet
 from crawld.errors import InputError
 from crawld.interfaces import Adoption, Clock, Store
 from crawld.model.page import FROM_LIST
@@ -22,7 +22,7 @@ log = logging.getLogger("crawld")
 
 STANDARD_INPUT = "-"
 TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list, and how many lines were good and bad
-PATIENCE = 10.0  # seconds for which the first slot waits for the list
+LONGEST_FIRST_WAIT = 10.0  # seconds for which the first slot waits for the list
 PROGRESS_SECONDS = 10.0
 
 
@@ -93,15 +93,15 @@ class ListFile:
         self,
         source: Callable[[], str | None],
         reading: Callable[[], None],
-        roster: Roster,
+        page_set: PageSet,
         store: Store,
         clock: Clock,
         *,
-        patience: float = PATIENCE,
+        first_wait: float = LONGEST_FIRST_WAIT,
     ) -> None:
         self._source, self._reading = source, reading
-        self._roster, self._store, self._clock = roster, store, clock
-        self._patience = patience
+        self._page_set, self._store, self._clock = page_set, store, clock
+        self._first_wait = first_wait
         self._one_at_a_time = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._used_up: str | None = None  # a source that gives nothing more
@@ -110,7 +110,7 @@ class ListFile:
         """Take the list over at a start; what is left of it after a while is for `run`."""
         self._first = asyncio.create_task(self._take_over(unless_same=True))
         try:
-            await asyncio.wait([self._first], timeout=self._patience)
+            await asyncio.wait([self._first], timeout=self._first_wait)
         except asyncio.CancelledError:
             self._first.cancel()
             await asyncio.wait([self._first])
@@ -175,7 +175,7 @@ class ListFile:
                 told = now
                 log.info("taking over the list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
 
-        return await self._roster.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)
+        return await self._page_set.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)
 
 
 def _report(source: str, listed: UrlList, taken: Adoption) -> None:

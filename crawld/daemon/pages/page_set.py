@@ -53,7 +53,7 @@ class Index(Protocol):
         """Forget pages that are in."""
 
 
-class Roster:
+class PageSet:
     """Takes pages in and out; the store first, memory after, so that a crash in between loses nothing."""
 
     def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:

@@ -14,7 +14,7 @@ FORBIDDEN_SPACING = 0.5
 """Seconds between looks at a host's forbidden pages in the long run: each waits this long times the host's pages."""
 
 
-class Pauses:
+class HostPauses:
     """Hosts set aside at the gate until a time."""
 
     def __init__(self, gate: HostGate) -> None:

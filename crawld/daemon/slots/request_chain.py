@@ -4,13 +4,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
 
-CREDIT_PER_TRIP = 1.25
+CREDIT_PER_CHAIN = 1.25
 """Further requests that each first request entitles a site to: a redirect every time, and now and then a robots.txt."""
 MOST_CREDIT = 4.0
 """Further requests that a site may save up: two redirects to hosts with a robots.txt each."""
 FIRST_CREDIT = 2.0
 """What a site has before its first request: a redirect to a host with a robots.txt."""
-MOST_ORIGINS = 50_000
+MOST_PAYERS = 50_000
 """Sites whose credit is remembered; the one longest unused is forgotten, which gives it its first credit again."""
 
 
@@ -30,15 +30,15 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Trip:
+class RequestChain:
     """One visit, poll or robots.txt fetch under way.
 
-    `origin` is the host that it is charged to: that of the page, not of its redirects. `reserved` is the host that it
+    `payer` is the host that it is charged to: that of the page, not of its redirects. `reserved` is the host that it
     has a turn at, because it was refused there before. `in_slot` says whether it began with a slot of the crawler's,
-    `further` whether it is part of another trip.
+    `further` whether it is part of another chain.
     """
 
-    origin: str
+    payer: str
     reserved: str | None = None
     in_slot: bool = True
     further: bool = False
@@ -47,34 +47,34 @@ class Trip:
 
 
 class Credits:
-    """How many further requests each origin may send before other pages; who is not listed has its first credit."""
+    """How many further requests each payer may send before other pages; who is not listed has its first credit."""
 
     def __init__(self) -> None:
         self._balance: OrderedDict[str, float] = OrderedDict()
 
-    def earn(self, origin: str) -> None:
-        """The origin has sent a first request."""
-        balance = self._balance.get(origin)
+    def earn(self, payer: str) -> None:
+        """The payer has sent a first request."""
+        balance = self._balance.get(payer)
         if balance is not None:
-            self._balance[origin] = min(balance + CREDIT_PER_TRIP, MOST_CREDIT)
-            self._balance.move_to_end(origin)
+            self._balance[payer] = min(balance + CREDIT_PER_CHAIN, MOST_CREDIT)
+            self._balance.move_to_end(payer)
 
-    def spend(self, origin: str) -> bool:
+    def spend(self, payer: str) -> bool:
         """Pay for a further request; False where the credit does not suffice."""
-        balance = self._balance.get(origin, FIRST_CREDIT)
+        balance = self._balance.get(payer, FIRST_CREDIT)
         if balance < 1.0:
             return False
-        self._balance[origin] = balance - 1.0
-        self._balance.move_to_end(origin)
-        if len(self._balance) > MOST_ORIGINS:
+        self._balance[payer] = balance - 1.0
+        self._balance.move_to_end(payer)
+        if len(self._balance) > MOST_PAYERS:
             self._balance.popitem(last=False)
         return True
 
-    def refund(self, origin: str) -> None:
+    def refund(self, payer: str) -> None:
         """A further request that was paid for is not sent."""
-        balance = self._balance.get(origin)
+        balance = self._balance.get(payer)
         if balance is not None:
-            self._balance[origin] = min(balance + 1.0, MOST_CREDIT)
+            self._balance[payer] = min(balance + 1.0, MOST_CREDIT)
 
 
 def site_of(host: str) -> str:

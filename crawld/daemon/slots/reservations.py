@@ -1,7 +1,7 @@
 """Turns at hosts that could not be asked when a redirect led there.
 
-A visit that would have to wait long ends, and is planned for a turn. The origins that wait for a host share its
-requests evenly, and the pages of an origin come one by one: a thousand pages that redirect to a slow host hold nothing
+A visit that would have to wait long ends, and is planned for a turn. The payers that wait for a host share its
+requests evenly, and the pages of an payer come one by one: a thousand pages that redirect to a slow host hold nothing
 up.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 MOST_TURNS = 100_000
 """Turns that are remembered; the oldest is forgotten, and its visit then waits like any other."""
-MOST_TARGETS, MOST_ORIGINS = 2000, 2000
-"""Hosts whose turns are kept in order, and origins at each; those longest unused are forgotten."""
+MOST_TARGETS, MOST_PAYERS = 2000, 2000
+"""Hosts whose turns are kept in order, and payers at each; those longest unused are forgotten."""
 LEAD_SECONDS = 2.0
 """A visit begins this long before its turn: its first request must be answered by then."""
 LONGEST_TURN = 86400.0
@@ -28,21 +28,21 @@ class Turn:
 
 @dataclass(slots=True)
 class Reservations:
-    """The last turn of each origin at each host, and turns by the URL that has one."""
+    """The last turn of each payer at each host, and turns by the URL that has one."""
 
     _last: OrderedDict[str, OrderedDict[str, float]] = field(default_factory=OrderedDict)
     _turns: OrderedDict[str, Turn] = field(default_factory=OrderedDict)
 
-    def reserve(self, target: str, origin: str, ready: float, spacing: float, now: float) -> float:
-        """When a visit of the origin should begin that leads to a host which is ready no sooner than that."""
+    def reserve(self, target: str, payer: str, ready: float, spacing: float, now: float) -> float:
+        """When a visit of the payer should begin that leads to a host which is ready no sooner than that."""
         last = self._last.setdefault(target, OrderedDict())
         self._last.move_to_end(target)
         while last and next(iter(last.values())) < now:
             last.popitem(last=False)
-        own = last.pop(origin, None)
+        own = last.pop(payer, None)
         turn = ready + len(last) * spacing if own is None else max(ready, own + (len(last) + 1) * spacing)
-        last[origin] = turn = min(turn, now + LONGEST_TURN)
-        if len(last) > MOST_ORIGINS:
+        last[payer] = turn = min(turn, now + LONGEST_TURN)
+        if len(last) > MOST_PAYERS:
             last.popitem(last=False)
         if len(self._last) > MOST_TARGETS:
             self._last.popitem(last=False)

@@ -1,9 +1,9 @@
 """Hosts that are not known to answer share few slots and places while other pages want them.
 
-A host is a newcomer until one of its pages has answered, and again while it backs off. Each request to one takes a
+A host is unproven until one of its pages has answered, and again while it backs off. Each request to one takes a
 token; they come back when a visit to it succeeds and are lost when one fails. So a list of new hosts that answer is
 crawled at the full rate, while hosts that are dead, silent or lead nowhere use up the tokens and then wait for the few
-that slots bring. Where no other page wants a slot a newcomer may have it without a token.
+that slots bring. Where no other page wants a slot an unproven host may have it without a token.
 
 A host that must wait is set aside at the gate, once for all its pages, and comes back in turn.
 """
@@ -14,24 +14,24 @@ from collections.abc import Callable
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 
-NEWCOMER_SHARE = 0.05
+UNPROVEN_SHARE = 0.05
 """Tokens that a slot brings: the part of the slots that hosts which do not answer can take from other pages."""
 TOKEN_SECONDS = 2.0
 """Tokens are saved up to the slots of this time: so many new hosts may be on their way to a first answer at once."""
 FEWEST_TOKENS = 8.0
 """Tokens are saved up to this number at any rate."""
-MOST_NEWCOMERS = 1000
-"""Requests to newcomers under way at most, half of all places, also where no other page wants the slots."""
+MOST_UNPROVEN = 1000
+"""Requests to unproven hosts under way at most, half of all places, also where no other page wants the slots."""
 
 
-class Newcomers:
+class UnprovenHosts:
     """Tokens for hosts that are not known to answer, and the hosts that wait for one."""
 
     def __init__(self, gate: HostGate, pages: Pages, rate: Callable[[], float]) -> None:
         self._gate, self._pages, self._rate = gate, pages, rate
         self._tokens = self._most()
-        self._held: Counter[int] = Counter()  # tokens by the newcomers that hold them
-        self._under_way: Counter[int] = Counter()  # requests to newcomers
+        self._held: Counter[int] = Counter()  # tokens by the unproven hosts that hold them
+        self._under_way: Counter[int] = Counter()  # requests to unproven hosts
         self._count = 0
         self._waiting: deque[int] = deque()
         self._aside: set[int] = set()
@@ -45,12 +45,12 @@ class Newcomers:
 
     def tick(self) -> None:
         """A slot came: it brings part of a token, and a whole one lets a host come back."""
-        self._tokens = min(self._tokens + NEWCOMER_SHARE, self._most())
+        self._tokens = min(self._tokens + UNPROVEN_SHARE, self._most())
         if self._waiting and self._tokens >= 1.0:
             self.let_in()
 
     def unproven(self, host: int) -> bool:
-        """Whether the host is a newcomer: no page of it has answered (nothing, where it has none), or it backs off."""
+        """Whether the host is unproven: no page of it has answered (nothing, where it has none), or it backs off."""
         if self._gate.backs_off(host):
             return True
         name = self._gate.name(host)
@@ -62,10 +62,10 @@ class Newcomers:
         """Whether the host may be asked: it is known to answer, or there is a token; `spare` slots need none."""
         if not self.unproven(host):
             return True
-        return self._count < MOST_NEWCOMERS and (spare or self._tokens >= 1.0)
+        return self._count < MOST_UNPROVEN and (spare or self._tokens >= 1.0)
 
     def begin(self, host: int) -> None:
-        """A request to a host whose gate is acquired is about to be sent: to a newcomer one at a time."""
+        """A request to a host whose gate is acquired is about to be sent: to an unproven host one at a time."""
         if not self.unproven(host):
             return
         self._tokens = max(self._tokens - 1.0, 0.0)
@@ -97,7 +97,7 @@ class Newcomers:
 
     def let_in(self) -> bool:
         """Let the host that waited longest be picked again; False if there is none, or no place for it."""
-        if not self._waiting or self._count >= MOST_NEWCOMERS:
+        if not self._waiting or self._count >= MOST_UNPROVEN:
             return False
         host = self._waiting.popleft()
         self._aside.discard(host)

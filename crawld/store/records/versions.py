@@ -127,7 +127,7 @@ def _header_text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("utf-8", "surrogateescape")
 
 
-class RecentMemories:
+class RecentVersions:
     """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
 
     def __init__(self, heaviest: int = HEAVIEST_CACHE) -> None:
@@ -185,7 +185,7 @@ def _weight(memory: Memory) -> int:
     return 25 + len(memory.digest.blocks) + 4 * len(memory.digest.times) + words + 2 * len(memory.seen)
 
 
-class MemoryReader:
+class VersionReader:
     """Reads memories from the database: whatever is asked while one query runs is answered by the next."""
 
     def __init__(self) -> None:

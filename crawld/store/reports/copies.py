@@ -20,7 +20,7 @@ UNPACKING_THREADS = 2
 """Threads that unpack copies: of their own, so that readers delay neither commits nor what else the daemon does."""
 
 
-class Shelf:
+class StoredCopies:
     """Implements `interfaces.Copies` by reading the database, which is opened once and again after it broke."""
 
     def __init__(self, url: str, damage: Damage) -> None:

@@ -13,7 +13,7 @@ LOOK_EVERY = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class SentRequest:
     """One request under way; times are monotonic."""
 
     host: int
@@ -23,16 +23,16 @@ class Place:
     late: bool = False  # it has given up its place
 
 
-class Places:
+class LateRequests:
     """The requests under way that hold a place at their host's gate."""
 
     def __init__(self, gate: HostGate) -> None:
         self._gate = gate
-        self._waiting: deque[Place] = deque()
+        self._waiting: deque[SentRequest] = deque()
 
-    def take(self, host: int, monotonic: float) -> Place:
+    def take(self, host: int, monotonic: float) -> SentRequest:
         """Watch a request whose gate is acquired; set `over` when it has ended."""
-        place = Place(host, monotonic, monotonic + LOOK_EVERY)
+        place = SentRequest(host, monotonic, monotonic + LOOK_EVERY)
         self._waiting.append(place)
         return place
 

@@ -1,32 +1,29 @@
-"""The only builder of concrete things: reads the configuration and puts the parts together."""
+"""The parts of one daemon, built from settings and handed to each other."""
 
 import asyncio
 import codecs
 import logging
-import os
 import random
 import secrets
-import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crawld import __version__
 from crawld.api.access import Access
 from crawld.api.app import ControlServer
 from crawld.api.public import PublicServer, public_app
 from crawld.api.token import make_token
 from crawld.clock import SystemClock
-from crawld.config import Settings, changes
-from crawld.content.page.rules import DigestRule, rule_for
+from crawld.config import Settings
+from crawld.content.page.rules import rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
-from crawld.daemon.logs import configure
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.list_file import ListFile, read_once
@@ -36,18 +33,13 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import Pushes
 from crawld.daemon.supervisor import Daemon
-from crawld.errors import ConfigError, CrawldError, InputError
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.identity import check_user_agent
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Copies, Floats, PollResult, Reload
+from crawld.interfaces import Copies, PollResult
 from crawld.learning.estimator import Prior
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.estimate import Estimate
-from crawld.model.units import many
 from crawld.model.url import identity
 from crawld.pacer import Pacer
 from crawld.policies import policies
@@ -58,9 +50,10 @@ from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
-from crawld.store.address import parse_address
 from crawld.store.reports.copies import StoredCopies
 from crawld.store.retention import Retention
+from crawld.wiring.checks import digest_rules, user_agent
+from crawld.wiring.reload import Reloader
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
 
@@ -80,8 +73,6 @@ READERS = (
     "crawld.signals.reading",
 )
 """Modules whose functions run in workers."""
-LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
-"""Settings that take effect when they are read again; the others wait for a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,56 +86,12 @@ class Tempo:
     """The least time between two polls of one sitemap or feed."""
 
 
-def user_agent(settings: Settings) -> str:
-    """Who we say we are: as set, or our name with the webmaster of this machine as contact."""
-    return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{_own_name()})"
-
-
-@cache
-def _own_name() -> str:
-    """The name of this machine, looked up once: that may take seconds, and a reload must not stop the crawl."""
-    return socket.getfqdn() or "localhost"
-
-
-def digest_rules(settings: Settings) -> Sequence[DigestRule]:
-    """The rules for what counts as a change; ConfigError that names every one that cannot be used."""
-    rules, bad = [], []
-    for at, rule in enumerate(settings.digest):
-        try:
-            rules.append(DigestRule(**rule.model_dump()))
-        except InputError as error:
-            bad.append(f"  digest[{at}]: {error}")
-    if bad:
-        raise ConfigError(f"{many(len(bad), 'setting')} cannot be used:\n" + "\n".join(bad))
-    return rules
-
-
-def check(settings: Settings) -> Sequence[CrawldError]:
-    """Everything that would keep a daemon from being built from these settings."""
-    questions: list[Callable[[], object]] = [
-        partial(digest_rules, settings),
-        lambda: check_user_agent(user_agent(settings)),
-        lambda: parse_address(settings.database),
-    ]
-    found: list[CrawldError] = []
-    for question in questions:
-        try:
-            question()
-        except CrawldError as error:
-            found.append(error)
-    return found
-
-
-def set_up_logging(settings: Settings) -> None:
-    """Log lines as the settings ask for them."""
-    configure(settings.log.level, settings.log.format, in_journal="JOURNAL_STREAM" in os.environ)
-
-
 class Assembly:
-    """The parts of one daemon, made from settings, and what is done with them when settings are read again."""
+    """The parts of one daemon, made from settings."""
 
     def __init__(self, settings: Settings, *, tempo: Tempo | None = None, insist_on_bandwidth: bool = False) -> None:
-        self.settings = self._started_with = settings
+        self.settings = settings
+        self.reloader = Reloader(settings)
         self._tempo = tempo or Tempo()
         self._insist = insist_on_bandwidth
         self.clock = SystemClock()
@@ -176,7 +123,9 @@ class Assembly:
         self._stored_copies = stored_copies = StoredCopies(settings.database, self.store.damage)
         self.demand = Demand(stored_copies, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else stored_copies
-        self.list = ListFile(lambda: self.settings.urls, self._reading_list, self.page_set, self.store, self.clock)
+        self.list = ListFile(
+            lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
+        )
         self.watch = ListWatch(self._list_file, self.list.load_changed)
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock
@@ -224,20 +173,6 @@ class Assembly:
             shortest_wait=self._tempo.poll,
         )
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
-        """Let everyone who goes by estimates take over new ones."""
-        self.scheduler.learn(estimates, most_shape)
-        self.polls.learn(estimates, self.pages)
-
-    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
-        """Let the scheduler go by the hosts' clocks."""
-        self.scheduler.shift(page_ids, last, since)
-
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
-        """Let freshness go by the hosts' clocks."""
-        for host, curve in curves.items():
-            self.scheduler.age_by(self.gate.host_of_pages(host), curve)
-
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
@@ -254,7 +189,7 @@ class Assembly:
             workers=self.workers,
             prepare=self._prepare,
             services=services,
-            read_again=partial(self.read_again, read_settings),
+            read_again=partial(self.reloader.reload, read_settings, self.list, self.crawler, self.steering),
             tick_seconds=self._tempo.tick,
         )
         self.steering.on_reload = daemon.reload
@@ -298,7 +233,8 @@ class Assembly:
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         round_seconds = min(max(all_pages, self.settings.min_interval), LONGEST_GUESS)
         guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
-        await Learner(self.store, self, self.clock, interval=self._tempo.learn, prior=guess).run()
+        sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
+        await Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess).run()
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())
@@ -317,33 +253,16 @@ class Assembly:
             make_token(self.settings.token_file())  # before anyone is told that we are ready
         await self.list.begin()
 
+    def _list_name(self) -> str | None:
+        return self.reloader.settings.urls
+
     def _reading_list(self) -> None:
         self.watch.loading()
 
     def _list_file(self) -> Path | None:
         """The file to watch, where there is one that can be read again."""
-        urls = self.settings.urls
+        urls = self._list_name()
         return None if urls is None or read_once(urls) else Path(urls)
-
-    async def read_again(self, read_settings: Callable[[], Settings] | None) -> Reload:
-        """Take over settings and list as they are now; bad ones change nothing, and the answer says why."""
-        old = self.settings
-        try:
-            new = old if read_settings is None else read_settings()
-            if bad := check(new):
-                raise ConfigError("\n".join(str(error) for error in bad))
-            self.settings = new
-            await self.list.load()
-        except CrawldError as error:
-            self.settings = old
-            return Reload(refused=str(error))
-        applied = [name for name in changes(old, new) if name in LIVE]
-        self.crawler.change_rules(partial(rule_for, digest_rules(new)))
-        self.crawler.poll_share.share, self.crawler.audit_share.share = new.signals.share, new.audit.share
-        set_up_logging(new)
-        if "bandwidth" in applied:
-            await self.steering.change_bandwidth(new.bandwidth)
-        return Reload(applied, [name for name in changes(self._started_with, new) if name not in LIVE])
 
 
 def _discovery(settings: Settings) -> Discovery | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.forecast.sample import Believed
 from crawld.frontier.chooser import Chooser
 from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
 from crawld.model.age_curve import AgeCurve
@@ -330,6 +331,20 @@ class Scheduler:
         weights = self._importance[rows]
         total = float(np.sum(weights))
         return float(np.sum(weights * self._freshness(rows, now))) / total if total > 0 else None
+
+    def believed(self, now: float) -> Believed:
+        """What a forecast needs of all pages: columns of ours, which another thread may read."""
+        pages = self.chooser.pages
+        waiting = np.isnan(self._copied[: pages.size]) & (pages.not_before[: pages.size] > now)
+        return Believed(
+            hosts=pages.host,
+            importance=self._importance,
+            beliefs=Beliefs(pages.mu, pages.alpha, pages.shape, pages.kappa, pages.gamma),
+            shape=self._shape,
+            gone=self._gone,
+            closed=waiting,
+            rows=pages.present(),
+        )
 
     def draw(self, uniform: float) -> int | None:
         """A page that has a copy, drawn by importance with a uniform number: for audits."""

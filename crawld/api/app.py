@@ -109,6 +109,18 @@ async def _explain(request: web.Request) -> web.Response:
     return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
 
 
+def _number_or_text(given: str) -> str | float:
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+async def _forecast(request: web.Request) -> web.Response:
+    rates = [parse_rate(_number_or_text(given)) for given in request.query.getall("bandwidth", [])]
+    return web.json_response(await request.app[CONTROL].forecast(rates))
+
+
 async def _reload(request: web.Request) -> web.Response:
     result = await request.app[CONTROL].reload()
     if result.refused is not None:
@@ -132,6 +144,7 @@ def control_app(control: Control) -> web.Application:
             web.post("/urls", _add),
             web.delete("/urls", _remove),
             web.get("/explain", _explain),
+            web.get("/forecast", _forecast),
             web.post("/reload", _reload),
         ]
     )

@@ -14,6 +14,7 @@ COMMANDS = {
     "check-config": "Check settings and URL list without starting anything.",
     "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
     "stats": "What is wrong, how fresh the copy is, and what was learnt.",
+    "forecast": "How fresh the copy would be at other bandwidths.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
     "urls": "Add, remove, list and import pages.",
@@ -27,7 +28,7 @@ COMMANDS = {
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("stats", "explain", "get"), "reading"),
+    **dict.fromkeys(("stats", "forecast", "explain", "get"), "reading"),
     **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "simulate"), "trials"),
 }

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 
 from crawld.daemon.crawler import Crawler
+from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
@@ -39,9 +40,11 @@ class Steering:
         page_set: PageSet,
         store: Store,
         clock: Clock,
+        forecasts: Forecasts,
     ) -> None:
         self._crawler, self._scheduler, self._gate = crawler, scheduler, gate
         self._pages, self._page_set, self._store, self._clock = pages, page_set, store, clock
+        self._forecasts = forecasts
         self._rate = crawler.status.bandwidth
         self._paused = False
         self.on_reload: Callable[[], Awaitable[Reload]] | None = None
@@ -92,6 +95,10 @@ class Steering:
             "max_interval_seconds": chooser.pages.intervals.longest,
             **self._troubles(now),
         }
+
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        return await self._forecasts.report(self._rate, rates, self._crawler.poll_share.share)
 
     def healthy(self) -> bool:
         """Whether slots are served and the store takes what is recorded."""

@@ -216,6 +216,19 @@ class HostGate:
         """The time between two requests to a host for which nobody asks for more."""
         return self._limits.spacing
 
+    def least_spacing(self) -> Floats:
+        """By host the seconds that pass between two requests at least, also because answers take their time.
+
+        inf for a host that is blocked, or down and taken to stay so. Another thread may ask.
+        """
+        spacing = self.delay[: len(self._states)].copy()
+        places = self._limits.per_host
+        for host, seconds in list(self._usual.items()):
+            spacing[host] = max(spacing[host], seconds / places)
+        down = [index for index, state in enumerate(self._states) if state.blocked or state.failures]
+        spacing[[index for index in down if index < len(spacing)]] = np.inf
+        return spacing
+
     def name(self, host: int) -> str:
         """The name of a host."""
         return self._states[host].name

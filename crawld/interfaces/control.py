@@ -43,6 +43,9 @@ class Control(Protocol):
     def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
 
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+
     def healthy(self) -> bool:
         """Whether slots are served and the store takes what is recorded."""
 

@@ -23,6 +23,7 @@ from crawld.content.page.rules import rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.estimate_fan_out import EstimateFanOut
+from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.learner import Learner
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
@@ -127,8 +128,10 @@ class Assembly:
             lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
         )
         self.watch = ListWatch(self._list_file, self.list.load_changed)
+        valuation = None if policy.valuation is None else policy.valuation()
+        forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation)
         self.steering = Steering(
-            self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock
+            self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock, forecasts
         )
 
     def _parts(self) -> Parts:

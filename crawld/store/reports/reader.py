@@ -27,6 +27,8 @@ from crawld.store.schema import check_readable
 
 if TYPE_CHECKING:
     from crawld.content.change.frame import HostFrame
+    from crawld.interfaces import StoredPages
+    from crawld.model.age_curve import AgeCurve
     from crawld.model.crawl import Memory
     from crawld.store.damage import Damage
 
@@ -228,6 +230,22 @@ class Reader:
         """What slots were spent on since that time, by stretches of `bucket` seconds, use and outcome, oldest first."""
         dialect = "sqlite" if self._address.file is not None else "postgresql"
         return await self._rows(slots_since(dialect, since, bucket))
+
+    async def stored_pages(self) -> "tuple[StoredPages, Mapping[str, AgeCurve]]":
+        """Every page that is not retired with what is believed of it, and by host how copies age."""
+        from crawld.store.records.learning import read_age_curves  # brings numpy along, as the next one does
+        from crawld.store.records.restoring import restore_pages
+
+        try:
+            return await restore_pages(self._opened), await read_age_curves(self._opened)
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        kept = tables.settings.c
+        found = await self._rows(select(kept.value).where(kept.name == name))
+        return None if not found else str(found[0]["value"])
 
     async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
         """What was changed while running, newest first."""

@@ -23,6 +23,7 @@ from tests.process import daemon, settings
 from tests.site import Site
 
 PAGES = 200
+LONGEST_CRAWL = 1.0  # seconds in which a request to the site has surely ended and been committed
 CLOCKS = 0.05  # seconds by which a request's moment may differ between the two sides
 
 
@@ -87,10 +88,16 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
         "crawls_recorded": len(rows),
         "recorded_twice_or_never_seen": twice + sum(len(rest) for rest in crawls.values()),
         "lost": len(lost),
+        "lost_before_a_recorded_one": sum(_overtaken(seen, kill, rows) for seen, kill in lost),
         "oldest_lost_seconds": max((kill - seen - _stood_still(site, seen, kill) for seen, kill in lost), default=0.0),
         "oldest_lost_seconds_with_stalls": max((kill - seen for seen, kill in lost), default=0.0),
         "longest_stall_of_the_server_seconds": max((end - start for start, end in site.stalls), default=0.0),
     }
+
+
+def _overtaken(seen: float, kill: float, recorded: list[tuple[str, float]]) -> bool:
+    """Whether a crawl that left well after a lost one was committed before the kill: commits would be out of order."""
+    return any(seen + LONGEST_CRAWL < at < kill for _, at in recorded)
 
 
 def _stood_still(site: Site, start: float, end: float) -> float:

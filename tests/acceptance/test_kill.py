@@ -2,6 +2,9 @@
 
 from benchmarks.kills import run
 
+LOST_PER_KILL = 40
+"""Of 100 requests a second: those of the 200 ms that are promised, and as many again where the machine is busy."""
+
 
 async def test_a_killed_daemon_leaves_a_whole_database_and_loses_only_the_last_moments() -> None:
     """Every database is whole, no page is lost, no crawl is recorded twice, and a clean start follows."""
@@ -11,4 +14,6 @@ async def test_a_killed_daemon_leaves_a_whole_database_and_loses_only_the_last_m
     assert figures["recorded_twice_or_never_seen"] == 0
     assert figures["last_status"] == 0
     assert figures["crawls_recorded"] > 0
-    assert figures["lost"] < figures["requests_seen"]
+    # What is lost is the end of what was done: nothing that left a second later was committed before it.
+    assert figures["lost_before_a_recorded_one"] == 0
+    assert figures["lost"] <= figures["kills"] * LOST_PER_KILL

@@ -15,7 +15,7 @@ from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Control
 from crawld.model.host import host_name
-from crawld.model.page import Wanted
+from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
 
@@ -83,9 +83,9 @@ async def _wanted(request: web.Request) -> list[Wanted]:
         if number % URLS_AT_ONCE == 0:
             await asyncio.sleep(0)
         url, importance = (item.get("url"), item.get("importance", 1.0)) if isinstance(item, dict) else (item, 1.0)
-        if not isinstance(url, str) or not isinstance(importance, int | float) or not importance > 0:
-            raise InputError(f"{item!r} is not a URL with a positive importance")
-        pages.append(Wanted(normalise(url), float(importance)))
+        if not isinstance(url, str):
+            raise InputError(f"{item!r} is not a URL, nor an object with a url")
+        pages.append(Wanted(normalise(url), check_importance(importance)))
     return pages
 
 

@@ -1,7 +1,10 @@
 """A page: a URL kept fresh, with its importance."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+from crawld.errors import InputError
 
 BY_HAND, FROM_LIST = "operator", "list"
 """Who has a page kept fresh; any other name is that of a file it was discovered in."""
@@ -34,6 +37,13 @@ class Wanted:
 
     url: str
     importance: float = 1.0
+
+
+def check_importance(value: object) -> float:
+    """The importance of a page from what was given; InputError unless it is a positive, finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InputError(f"importance {value!r} must be a positive and finite number")
+    return float(value)
 
 
 def authority(origin: str) -> int:

@@ -1,7 +1,12 @@
 """The pages the daemon holds in memory."""
 
+import math
+
+import pytest
+
 from crawld.daemon.pages.pages import FIRST_WAIT, Pages
-from crawld.model.page import Page, PageState
+from crawld.errors import InputError
+from crawld.model.page import Page, PageState, check_importance
 
 
 def test_pages_that_are_gone_or_forbidden_are_not_asked() -> None:
@@ -52,3 +57,10 @@ def test_of_a_page_retired_while_it_was_crawled_nothing_is_kept() -> None:
     assert (pages.state(1), pages.failures(1)) == (PageState.RETIRED, 0)
     pages.put(Page(1, "https://h/1", "h", 1.0))
     assert (pages.state(1), pages.asked_on_host("h")) == (PageState.WAITING, 1)
+
+
+@pytest.mark.parametrize("given", [0, -1.0, math.inf, math.nan, True, "1", None])
+def test_an_importance_that_is_no_weight_is_refused(given: object) -> None:
+    """Whoever names it, an importance is a positive and finite number."""
+    with pytest.raises(InputError, match="positive and finite"):
+        check_importance(given)

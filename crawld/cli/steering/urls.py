@@ -15,7 +15,7 @@ from crawld.config import load
 from crawld.content.lists.url_list import BadLine, UrlList
 from crawld.daemon.pages.list_file import read_list
 from crawld.errors import InputError
-from crawld.model.page import BY_HAND, PageState, Wanted
+from crawld.model.page import BY_HAND, PageState, Wanted, check_importance
 from crawld.model.url import identity, normalise_given
 from crawld.store import SqlStore
 
@@ -38,7 +38,7 @@ def command() -> None:
 @DATABASE
 def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
     """Keep these pages fresh as well. What is said of a page here wins over the list, which no longer retires it."""
-    _add(_named(urls, importance), config_file, database)
+    _add(_named(urls, check_importance(importance)), config_file, database)
 
 
 @command.command(name="import")

@@ -1,12 +1,11 @@
 """A URL list as people write it: good lines are taken, each bad line is named with its number and reason."""
 
 import csv
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from crawld.errors import InputError
-from crawld.model.page import Wanted
+from crawld.model.page import Wanted, check_importance
 from crawld.model.url import identity, normalise
 
 COMMENT = "#"
@@ -114,6 +113,4 @@ def _importance(text: str | None) -> float:
         weight = float(text)
     except ValueError:
         raise InputError(f"importance {text!r} is not a number") from None
-    if not (math.isfinite(weight) and weight > 0):
-        raise InputError(f"importance {text!r} must be positive and finite")
-    return weight
+    return check_importance(weight)

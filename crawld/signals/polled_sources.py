@@ -37,10 +37,9 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Which listed URLs become pages of ours, and how many at most."""
+    """Which listed URLs may become pages of ours."""
 
     scope: tuple[str, ...]  # identities with which their URLs begin
-    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +302,7 @@ class PolledSources:
             return None
         others = ~np.isin(listed.wanted, finding.positions)
         all_urls = listed.wanted_urls.split("\n") if others.any() else []
-        urls = [all_urls[i] for i in np.flatnonzero(others)[: discovery.limit].tolist()]
+        urls = [all_urls[i] for i in np.flatnonzero(others).tolist()]
         if not urls and not finding.vanished:
             return None
         return Discoveries(urls, finding.pages.tolist(), complete)

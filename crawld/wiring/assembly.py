@@ -110,7 +110,7 @@ class Assembly:
             retention=Retention(**settings.retention.model_dump()),
             clock=self.clock,
         )
-        self.pages = Pages()
+        self.pages = Pages(site.site for site in settings.discover)
         self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate.crawl_delay_of = self.robots.crawl_delay_of
         self.polled_sources = PolledSources(
@@ -210,8 +210,8 @@ class Assembly:
         pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs)
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
-            most = max(site.limit for site in sites)
-            follow.append(Discoverer(self.page_set, self.pages, self.clock, most).follow)
+            limits = {identity(site.site): site.limit for site in sites}
+            follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
         self.polls.on_result = follow
         if api.listen is None:
             return []
@@ -272,8 +272,7 @@ def _discovery(settings: Settings) -> Discovery | None:
     """Which URLs of sitemaps and feeds become pages."""
     if not settings.discover:
         return None
-    scopes = tuple(identity(site.site) for site in settings.discover)
-    return Discovery(scopes, max(site.limit for site in settings.discover))
+    return Discovery(tuple(identity(site.site) for site in settings.discover))
 
 
 def build(

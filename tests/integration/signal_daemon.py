@@ -37,7 +37,7 @@ class SignalDaemon:
         self.gate = HostGate(HostLimits(0.0, 60.0, 1), random.Random(1))
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=self.gate))
         self.robots = RobotsCache(AGENT)
-        self.pages = Pages()
+        self.pages = Pages(discovery.scope if discovery is not None else ())
         self.index = PageIndex()
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.index)
         settings = PollSettings(discovery=discovery)

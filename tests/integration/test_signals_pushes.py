@@ -47,9 +47,10 @@ def pushes(daemon: SignalDaemon) -> Pushes:
 
 async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> None:
     """Pages within the scope join up to the limit and leave with their entry; the list's own pages are left alone."""
-    daemon = SignalDaemon(site, tmp_path / "c.db", Discovery((site.url("/new"),), 100))
+    daemon = SignalDaemon(site, tmp_path / "c.db", Discovery((site.url("/new"),)))
     await daemon.start()
-    daemon.polls.on_result = [Discoverer(daemon.page_set, daemon.pages, daemon.clock, limit=7).follow, daemon.note]
+    limits = {site.url("/new"): 2}
+    daemon.polls.on_result = [Discoverer(daemon.page_set, daemon.pages, daemon.clock, limits).follow, daemon.note]
     daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
     listed(site, "/ok/0/", "/ok/1", "/new/1", "/new/2", "/new/3", "/elsewhere")
     await daemon.poll()
@@ -61,6 +62,21 @@ async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> No
     await daemon.poll(later=DAY)
     assert daemon.paths() == sorted([*mine, joined[0]])
     assert (daemon.page("/ok/0").importance, daemon.page(joined[0]).importance) == (7.0, 1.0)
+    await daemon.stop()
+
+
+async def test_each_discovered_site_has_its_own_limit(site: Site, tmp_path: Path) -> None:
+    """A site with a small limit takes in no more than that, however much another one may."""
+    limits = {site.url("/few"): 1, site.url("/many"): 100}
+    daemon = SignalDaemon(site, tmp_path / "c.db", Discovery(tuple(limits)))
+    await daemon.start()
+    daemon.polls.on_result = [Discoverer(daemon.page_set, daemon.pages, daemon.clock, limits).follow, daemon.note]
+    daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
+    listed(site, *(f"/few/{i}" for i in range(9)), *(f"/many/{i}" for i in range(9)))
+    await daemon.poll()
+    paths = daemon.paths()
+    assert sum(path.startswith("/few/") for path in paths) == 1
+    assert sum(path.startswith("/many/") for path in paths) == 9
     await daemon.stop()
 
 

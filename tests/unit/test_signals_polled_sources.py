@@ -258,12 +258,12 @@ def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
 
 
 def test_discovery_names_what_came_and_what_is_still_there() -> None:
-    """With discovery on, listed URLs within the scope that are no pages of ours are named, up to the limit."""
-    desk = Desk(PollSettings(discovery=Discovery(("https://a.org/x",), 2)))
+    """With discovery on, listed URLs within the scope that are no pages of ours are named."""
+    desk = Desk(PollSettings(discovery=Discovery(("https://a.org/x",))))
     desk.sources.found(ROBOTS, [SITEMAP], NOW)
     came = desk.poll(urlset(("/1", None), ("/2", None), ("/x1", None), ("/x2", None), ("/x3", None))).discoveries
     assert came is not None
-    assert len(came.urls) == 2
+    assert len(came.urls) == 3
     assert all("/x" in url for url in came.urls)
     assert (sorted(came.listed), came.complete) == ([1, 2], True)
     left = desk.poll(urlset(("/1", None)), now=NOW + HOUR).discoveries
@@ -364,7 +364,7 @@ def test_a_large_file_is_taken_in_slices_and_sent_as_columns() -> None:
     """Of a large file no address travels unless discovery wants it, and each slice looks at few entries."""
     rows = [(f"/{i}", NOW - 99 * HOUR) for i in range(20_000)]
     for scope, most in (((), 50), (("https://a.org/",), 100)):
-        desk = Desk(PollSettings(discovery=Discovery(scope, 5)))
+        desk = Desk(PollSettings(discovery=Discovery(scope)))
         desk.sources.found(ROBOTS, [SITEMAP], NOW)
         (request,) = desk.sources.due(NOW)
         read = pickle.loads(pickle.dumps(desk.sources.reader(request)))

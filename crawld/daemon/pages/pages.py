@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from crawld.model.page import Page, PageState
+from crawld.model.url import identity
 
 FIRST_WAIT = 60.0
 LONGEST_WAIT = 7 * 86400.0
@@ -16,9 +17,14 @@ ANSWERED = {PageState.LIVE, PageState.GONE}
 
 
 class Pages:
-    """Pages by id, with their state and how often each failed in a row."""
+    """Pages by id, with their state and how often each failed in a row.
 
-    def __init__(self) -> None:
+    `sites` are beginnings of URLs whose pages are counted, for whoever must not have too many.
+    """
+
+    def __init__(self, sites: Iterable[str] = ()) -> None:
+        self._sites = sorted(map(identity, sites), key=len, reverse=True)  # the closest first
+        self._in_site: Counter[str] = Counter()
         self._pages: dict[int, Page] = {}
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
@@ -43,6 +49,17 @@ class Pages:
         """How many pages of a host are kept fresh."""
         return self._on_host[host]
 
+    def site_of(self, url: str) -> str | None:
+        """The site that a URL belongs to: of those that it begins with, the longest."""
+        if not self._sites:
+            return None
+        key = identity(url)
+        return next((site for site in self._sites if key.startswith(site)), None)
+
+    def in_site(self, site: str) -> int:
+        """How many pages of a site are kept fresh."""
+        return self._in_site[site]
+
     def count_hosts(self) -> int:
         """How many hosts have pages."""
         return len(self._on_host)
@@ -64,6 +81,7 @@ class Pages:
         if page.id not in self._pages:
             self._on_host[page.host] += 1
             self._count_state(page.host, None, state)
+            self._count_site(page.url, 1)
         self._pages[page.id] = page
         self._states.setdefault(page.id, state)
         if failures:
@@ -79,6 +97,7 @@ class Pages:
                 if not self._on_host[page.host]:
                     del self._on_host[page.host]
                 self._count_state(page.host, state, None)
+                self._count_site(page.url, -1)
             self._failures.pop(page_id, None)
 
     def change_state(self, page_id: int, state: PageState) -> bool:
@@ -89,6 +108,10 @@ class Pages:
         self._count_state(page.host, before, state)
         self._states[page_id] = state
         return True
+
+    def _count_site(self, url: str, change: int) -> None:
+        if (site := self.site_of(url)) is not None:
+            self._in_site[site] += change
 
     def _count_state(self, host: str, before: PageState | None, after: PageState | None) -> None:
         """Count a page of the host under its new state instead of the old one; None: it is not there."""

@@ -3,14 +3,36 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from crawld.model.crowd import CROWDS, crowd_of
+
 
 class Source(StrEnum):
-    """Where hints come from. Each has its own precision and recall on each host."""
+    """Where hints come from, and how many came with them. Each has its own precision and recall on each host.
+
+    Lastmods of a sitemap that move alone, with a few others, or with a large part of the site are three sources: a page
+    edited by hand and a build that stamps every page are worth different trust.
+    """
 
     SITEMAP = "sitemap"
+    SITEMAP_FEW = "sitemap_few"
+    SITEMAP_BULK = "sitemap_bulk"
     FEED = "feed"
     PING = "ping"
     WEBSUB = "websub"
+
+    @property
+    def kind(self) -> "Source":
+        """The source without regard to how many hints came at once: what is polled, and counted together."""
+        return Source.SITEMAP if self in SITEMAPS else self
+
+
+SITEMAPS = (Source.SITEMAP, Source.SITEMAP_FEW, Source.SITEMAP_BULK)
+"""A sitemap's sources, in the order of `CROWDS`."""
+
+
+def sitemap_source(moved: int, listed: int) -> Source:
+    """The source of signals of a sitemap of which so many entries moved at once."""
+    return SITEMAPS[CROWDS.index(crowd_of(moved, listed))]
 
 
 SOURCES = tuple(Source)

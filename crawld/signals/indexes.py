@@ -20,7 +20,8 @@ DEEPEST = 2  # an index in an index, and no further
 class Walk:
     """What reading an index led to."""
 
-    planned: Sequence[File] = field(default=())  # joined, or moved forward since the index says they changed
+    planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
+    moved: Sequence[File] = field(default=())  # the latter
     removed: Sequence[str] = field(default=())
 
     @property
@@ -42,8 +43,9 @@ def walk(schedule: PollSchedule, index: File, reading: Reading, now: float) -> S
     for url in removed:
         schedule.remove(url)
     planned: list[File] = []
+    moved: list[File] = []
     if index.depth >= DEEPEST:
-        return Walk(planned, removed)
+        return Walk(removed=removed)
     for number, (url, stamp) in enumerate(listed.items()):
         if number % WALKED_AT_ONCE == 0:
             yield
@@ -57,7 +59,8 @@ def walk(schedule: PollSchedule, index: File, reading: Reading, now: float) -> S
             file.next_poll = min(file.next_poll, now + len(planned) * STEP)
             schedule.plan(file)
             planned.append(file)
-    return Walk(planned, removed)
+            moved.append(file)
+    return Walk(planned, moved, removed)
 
 
 def _child(index: File, reading: Reading, url: str, stamp: int, at: float) -> File:

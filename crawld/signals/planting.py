@@ -36,6 +36,7 @@ class _Tally:
     elsewhere: int = 0
     others: Counter[str] = field(default_factory=Counter)  # files by host, of other sites
     remembered: int = 0  # bytes
+    entries: int = 0  # pages that the files list
 
 
 class Budgets:
@@ -89,6 +90,7 @@ class Budgets:
             tally.others[file.host] += step
             if not tally.others[file.host]:
                 del tally.others[file.host]
+        tally.entries += step * file.entries
         self._remember(tally, step * len(file.baseline))
         if not tally.files:
             del self._tallies[file.planter]
@@ -96,6 +98,15 @@ class Budgets:
     def _remember(self, tally: _Tally, size: int) -> None:
         tally.remembered += size
         self._remembered += size
+
+    def entries(self, planter: str) -> int:
+        """How many pages the files list that a host planted."""
+        return self._tallies[planter].entries if planter in self._tallies else 0
+
+    def count_entries(self, file: File, entries: int) -> None:
+        """Take over how many pages a watched file lists."""
+        self._tallies[file.planter].entries += entries - file.entries
+        file.entries = entries
 
     def remember(self, file: File, baseline: bytes) -> bool:
         """Keep what a watched file listed; False where its planter, or all together, would hold too much."""

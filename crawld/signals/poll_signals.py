@@ -6,6 +6,7 @@
 - Within `delay` after a crawl a signal is discarded: it most likely tells of what we already hold (S-NCIS, appendix C).
 - Nearly all lastmods moved at once are one event of the site, recorded as such beside the signals of its pages.
 - A page that was never crawled has nothing that could be outdated: no signal.
+- All signals of one poll have one source, by how many entries moved at once (`crawld.model.signal`).
 
 A date claims its whole day, so "surely after" asks for its beginning and "surely before" for its end.
 """
@@ -28,6 +29,8 @@ FOUND_AT_ONCE = 5_000
 """Entries that are looked up among our pages in one slice, some milliseconds with a million pages."""
 JUDGED_AT_ONCE = 500
 """Changed entries that are judged in one slice."""
+SourceOf = Callable[[int, int], Source]
+"""The source of a poll's signals, by how many entries moved of how many that could have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,12 @@ class Finding:
         return self.of >= FEWEST_FOR_EVENT and self.moved >= SHARE_FOR_EVENT * self.of
 
 
-def find_signals(listed: Listed, difference: Difference, source: Source, known: Known, now: float) -> Slices[Finding]:
+def find_signals(
+    listed: Listed, difference: Difference, source_of: SourceOf, known: Known, now: float
+) -> Slices[Finding]:
     """What the difference since the last poll means for our pages, worked out in slices."""
-    judge = _Judge(listed, source, known, now)
+    judge = _Judge(listed, known, now)
+    first_seen = 0
     at: list[Ints] = []
     found: list[Ints] = []
     for positions, ids in _find(known.pages, listed.keys):
@@ -80,6 +86,7 @@ def find_signals(listed: Listed, difference: Difference, source: Source, known: 
         found.append(ids)
         yield
         news = difference.news[positions] | difference.first_sight[positions]
+        first_seen += int(difference.first_sight[positions].sum())
         pairs = zip(positions[news].tolist(), ids[news].tolist(), strict=True)
         while some := list(islice(pairs, JUDGED_AT_ONCE)):
             for position, page_id in some:
@@ -93,8 +100,10 @@ def find_signals(listed: Listed, difference: Difference, source: Source, known: 
         vanished += len(ids)
         yield
     ids = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+    source = source_of(difference.moved + judge.first_claims, difference.of + first_seen)
+    signals = yield from judge.signals(source)
     return Finding(
-        signals=judge.signals,
+        signals=signals,
         stamps=judge.stamps,
         discarded=judge.discarded,
         moved=difference.moved,
@@ -116,11 +125,12 @@ def _find(pages: PageIndex, keys: Keys) -> Iterator[tuple[Ints, Ints]]:
 class _Judge:
     """Turns what moved into signals."""
 
-    def __init__(self, listed: Listed, source: Source, known: Known, now: float) -> None:
-        self.listed, self.source, self.known, self.now = listed, source, known, now
-        self.signals: list[Signal] = []
-        self.stamps: list[int] = []
+    def __init__(self, listed: Listed, known: Known, now: float) -> None:
+        self.listed, self.known, self.now = listed, known, now
+        self.stamps: list[int] = []  # of each signal
         self.discarded = 0
+        self.first_claims = 0  # lastmods never seen before that surely claim a change
+        self._found: list[tuple[int, float, bool]] = []  # of each signal: page, time claimed, stale
 
     def news(self, position: int, page_id: int) -> None:
         """A change that became visible now."""
@@ -133,13 +143,21 @@ class _Judge:
         """A lastmod never seen before: a baseline unless it surely claims a change after our last crawl."""
         last = self.known.last_success(page_id)
         if self.listed.at[position] > last:  # false for nan on either side
+            self.first_claims += 1
             self._signal(position, page_id, last, stale=False)
 
     def _signal(self, position: int, page_id: int, last: float, *, stale: bool) -> None:
         if self.now - last < self.known.delay:
             self.discarded += 1
             return
-        at = float(self.listed.at[position])
-        claimed = None if math.isnan(at) else at
-        self.signals.append(Signal(page_id, self.source, self.now, claimed, stale))
+        self._found.append((page_id, float(self.listed.at[position]), stale))
         self.stamps.append(int(self.listed.stamps[position]))
+
+    def signals(self, source: Source) -> Slices[Sequence[Signal]]:
+        """What was found, as signals of that source."""
+        signals: list[Signal] = []
+        for number, (page_id, at, stale) in enumerate(self._found, 1):
+            signals.append(Signal(page_id, source, self.now, None if math.isnan(at) else at, stale))
+            if number % JUDGED_AT_ONCE == 0:
+                yield
+        return signals

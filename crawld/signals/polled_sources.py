@@ -20,6 +20,7 @@ from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
 from crawld.signals.reading import Polled, Reading, read_answer
 from crawld.signals.schedule import PollSchedule
+from crawld.signals.site_moves import Share, SiteMoves
 from crawld.signals.sites import site_of
 
 MOST_BYTES = 50 * 2**20
@@ -72,6 +73,7 @@ class PolledSources:
         self.schedule = PollSchedule()
         self._last_success = last_success
         self._settings = settings
+        self._moves = SiteMoves()
         self._precision: dict[tuple[str, Source], float] = {}
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
         self._less_recent: dict[tuple[int, Source], int] = {}
@@ -234,10 +236,17 @@ class PolledSources:
         )
 
     def _compared(
-        self, file: File, listed: Listed, difference: Difference, source: Source, now: float
+        self, file: File, listed: Listed, difference: Difference, kind: Source, now: float
     ) -> Slices[Finding]:
-        known = Known(self.pages, self._last_success, self._delay(source))
-        finding = yield from find_signals(listed, difference, source, known, now)
+        known = Known(self.pages, self._last_success, self._delay(kind))
+
+        def source_of(moved: int, of: int) -> Source:
+            if kind is not Source.SITEMAP:
+                return kind
+            share = Share(moved, of, self.schedule.budgets.entries(file.planter))
+            return self._moves.source(file.planter, file.url, share, now)
+
+        finding = yield from find_signals(listed, difference, source_of, known, now)
         if file.url in self.schedule and not self.schedule.budgets.remember(file, difference.baseline):
             ours = (Baseline.unpacked(difference.baseline) or EMPTY).only(listed.keys[finding.positions])
             if not self.schedule.budgets.remember(file, ours.packed()):
@@ -250,17 +259,20 @@ class PolledSources:
         feed = reading.form is not None and reading.form.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
         file.etag, file.last_modified = reading.etag, reading.last_modified
-        file.size, file.entries = reading.size, len(listed.keys) + len(reading.children)
+        file.size = reading.size
+        self.schedule.budgets.count_entries(file, len(listed.keys))
         first = not file.baseline
         finding = yield from self._compared(file, listed, difference, file.source, now)
         signals, useful = yield from self._unheard(finding)
         walk = yield from indexes.walk(self.schedule, file, reading, now)
+        for moved in walk.moved:
+            self._moves.expect(moved.planter, moved.url, now)
         file.changes += bool(finding.moved or finding.new or walk.news or first)
         file.signals += useful
         file.stale += len(signals) - useful
         file.discarded += finding.discarded
         file.site_events += finding.is_event
-        worth = self._precision.get((file.host, file.source), 1.0) if useful else 0.0
+        worth = self._precision.get((file.host, signals[0].source), 1.0) if useful else 0.0
         shortest = self._settings.shortest_wait
         file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
         self.schedule.plan(file)
@@ -284,7 +296,7 @@ class PolledSources:
         news: list[Signal] = []
         useful = 0
         for number, (signal, stamp) in enumerate(zip(finding.signals, finding.stamps, strict=True), 1):
-            heard = (signal.page_id, signal.source)
+            heard = (signal.page_id, signal.source.kind)
             before = self._recent.get(heard, self._less_recent.get(heard))
             if stamp == 0 or before != stamp:
                 self._recent[heard] = stamp

@@ -33,6 +33,10 @@ def _count(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default="0")
 
 
+def _belief(name: str) -> Column[float]:
+    return Column(name, Double, nullable=False, server_default="0")
+
+
 @lru_cache
 def by_source(prefix: str) -> tuple[str, ...]:
     """The columns that hold one value per source, in the order of `SOURCES`."""
@@ -128,8 +132,8 @@ estimates = Table(
     Column("at", Double, nullable=False),
     Column("shape", Double, nullable=False),
     Column("rate", Double, nullable=False),
-    *(Column(name, Double, nullable=False) for name in by_source("kappa")),
-    *(Column(name, Double, nullable=False) for name in by_source("gamma")),
+    *(_belief(name) for name in by_source("kappa")),
+    *(_belief(name) for name in by_source("gamma")),
     Column("alpha_se", Double),
     *(Column(name, Double) for name in by_source("kappa_se")),
     _count("crawls"),

@@ -4,6 +4,7 @@ The views compute what `crawld.learning.freshness` does. A page without an estim
 week, as the scheduler assumes.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from runpy import run_path
 
@@ -17,6 +18,10 @@ depends_on = None
 
 SOURCES = ("sitemap", "feed", "ping", "websub")
 VIEWS = ("page_stats", "host_stats")
+PAGE_COLUMNS = (
+    "url", "importance", "state", "crawls", "changes", "failed", "last_success", "last_change_at", "gone_since",
+    "weight",
+)  # fmt: skip
 STEPS, WIDTH = 64, 14  # of an age curve
 SKEW = 60.0  # seconds that a copy may be ahead of our clock
 ASSUMED_SHAPE, ASSUMED_RATE = 1.0, 604800.0
@@ -39,28 +44,31 @@ WORDS = {
     },
 }
 
-# PostgreSQL calls it an error when exp() gets too small for a number: beyond 700 nobody sees the difference.
-TRUE_SIGNALS = " + ".join(f"gamma_{s} * (1 - exp(-{{least}}(kappa_{s}, 700.0)))" for s in SOURCES)
-ALL_SIGNALS = " + ".join(f"gamma_{s}" for s in SOURCES)
-COUNTED = " + ".join(f"p.counted_{s}" for s in SOURCES)
-# An infinite κ times no signal is nothing, and without an estimate a signal says nothing yet.
-DOUBT = " + ".join(
-    f"CASE WHEN p.pending_{s} = 0 OR kappa_{s} IS NULL THEN 0 ELSE kappa_{s} * p.pending_{s} END" for s in SOURCES
-)
-
-
 LOW = f"CAST({{whole}}({{least}}(place, {STEPS - 1}.0)) AS integer)"
 BELOW, ABOVE = (
     f"CAST(substr(extra, {LOW} * {WIDTH} + {start}, {WIDTH}) AS double precision)" for start in (1, WIDTH + 1)
 )
 AGE = f"elapsed + (1 - (place - {LOW})) * {BELOW} + (place - {LOW}) * {ABOVE}"
 
-PAGE_STATS = f"""
+
+def page_stats(sources: Sequence[str]) -> str:
+    """The view over these sources of signals."""
+    # PostgreSQL calls it an error when exp() gets too small for a number: beyond 700 nobody sees the difference.
+    true_signals = " + ".join(f"gamma_{s} * (1 - exp(-{{least}}(kappa_{s}, 700.0)))" for s in sources)
+    all_signals = " + ".join(f"gamma_{s}" for s in sources)
+    # By their names: a view over `p.*` would depend on columns that are added later.
+    columns = ", ".join(f"p.{name}" for name in PAGE_COLUMNS)
+    counted = " + ".join(f"p.counted_{s}" for s in sources)
+    # An infinite κ times no signal is nothing, and without an estimate a signal says nothing yet.
+    doubt = " + ".join(
+        f"CASE WHEN p.pending_{s} = 0 OR kappa_{s} IS NULL THEN 0 ELSE kappa_{s} * p.pending_{s} END" for s in sources
+    )
+    return f"""
 CREATE VIEW page_stats AS
 WITH moment AS MATERIALIZED (
     SELECT {{now}} AS now
 ), belief AS (
-    SELECT e.*, shape / rate AS alpha, {ALL_SIGNALS} AS gamma, {TRUE_SIGNALS} AS announced
+    SELECT e.*, shape / rate AS alpha, {all_signals} AS gamma, {true_signals} AS announced
     FROM estimates e
 ), derived AS (
     SELECT belief.*, alpha + announced AS change_rate,
@@ -72,9 +80,9 @@ WITH moment AS MATERIALIZED (
                 WHEN signal_precision IS NOT NULL THEN -ln(1 - signal_precision) END AS kappa
     FROM derived
 ), placed AS (
-    SELECT p.*, h.name AS host, {COUNTED} AS signals, b.change_rate, b.alpha, b.kappa, b.gamma, b.announced,
+    SELECT {columns}, h.name AS host, {counted} AS signals, b.change_rate, b.alpha, b.kappa, b.gamma, b.announced,
            b.signal_precision, coalesce(b.shape, {ASSUMED_SHAPE}) AS shape, coalesce(b.rate, {ASSUMED_RATE}) AS rate,
-           {DOUBT} AS doubt,
+           {doubt} AS doubt,
            CASE WHEN p.last_success <= m.now + {SKEW} THEN m.now - p.last_success END AS elapsed,
            c.extra, {{least}}({{greatest}}((p.last_success - c.first) / c.step, 0.0), {STEPS}.0) AS place
     FROM pages p JOIN hosts h ON h.id = p.host_id CROSS JOIN moment m
@@ -100,6 +108,8 @@ SELECT url, host, importance, state, crawls, changes, failed AS failures, signal
 FROM believed
 """
 
+
+PAGE_STATS = page_stats(SOURCES)
 HOST_STATS = """
 CREATE VIEW host_stats AS
 SELECT h.name AS host, s.pages, s.copies, s.crawls, s.changes, s.failures, s.signals, s.last_crawl_at,

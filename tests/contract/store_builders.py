@@ -1,12 +1,14 @@
 """Values for the store's tests, with everything that does not matter filled in."""
 
+from typing import Any
+
 from sqlalchemy import text
 
 from crawld.interfaces import FreshnessPoint, Record
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import SOURCES, Signal, Source
 from crawld.store.address import parse_address
 from crawld.store.engine import reading_engine
 
@@ -29,6 +31,11 @@ def record(page_id: int, verdict: Verdict = Verdict.UNCHANGED, **fields: object)
     own.setdefault("state", PageState.FAILING if verdict is Verdict.FAILED else PageState.LIVE)
     crawl = Crawl(**{"page_id": page_id, "at": NOW, "verdict": verdict} | fields)  # type: ignore[arg-type]
     return Record(crawl=crawl, **own)  # type: ignore[arg-type]
+
+
+def by_source(**given: float) -> tuple[Any, ...]:
+    """One value per source, in the order of `SOURCES`; 0 where none is given."""
+    return tuple(given.get(source.value, 0) for source in SOURCES)
 
 
 def signal(page_id: int, *, at: float, source: Source = Source.SITEMAP, stale: bool = False) -> Signal:

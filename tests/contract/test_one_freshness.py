@@ -24,7 +24,7 @@ from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import Reader, SqlStore
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import rows
+from tests.contract.store_builders import by_source, rows
 
 HOUR = 3600.0
 CLOSE = 1e-6
@@ -202,7 +202,7 @@ async def test_a_page_that_is_gone_is_current_and_one_never_fetched_is_not(kept:
     kept.crawl(1, Verdict.GONE, PageState.GONE)
     kept.crawl(2, Verdict.NEW, PageState.LIVE)
     kept.crawl(3, Verdict.GONE, PageState.GONE)
-    estimates = [Estimate(page, kept.time, 1.0, HOUR, kappa=(1.0, 0.0, 0.0, 0.0)) for page in (1, 2, 3)]
+    estimates = [Estimate(page, kept.time, 1.0, HOUR, kappa=by_source(sitemap=1.0)) for page in (1, 2, 3)]
     await kept.store.flush()
     await kept.store.save_estimates(estimates)
     kept.scheduler.learn(estimates)

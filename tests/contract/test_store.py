@@ -14,10 +14,10 @@ from crawld.model.crawl import Digest, Memory, Place, Verdict
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Source
+from crawld.model.signal import SOURCES, Source
 from crawld.store import SqlStore
 from crawld.store.reports.reader import Reader
-from tests.contract.store_builders import NOW, estimate, memory, point, record, rows, signal, wanted
+from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
 
 @pytest.fixture
@@ -316,14 +316,14 @@ class TestSignals:
         store.record_signals([signal(1, at=NOW + 1), signal(1, at=NOW + 2), signal(1, at=NOW + 3, stale=True)])
         store.record(record(1, Verdict.FAILED, at=NOW + 4))
         await store.flush()
-        assert (await store.restore()).signals.tolist() == [[2, 0, 0, 0], [0, 0, 1, 0]]
+        assert (await store.restore()).signals.tolist() == [list(by_source(sitemap=2)), list(by_source(ping=1))]
         store.record_signals([signal(1, at=NOW + 5)])
-        store.record(record(1, Verdict.UNCHANGED, at=NOW + 6, tau=6.0, signals=(3, 0, 0, 0)))
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 6, tau=6.0, signals=by_source(sitemap=3)))
         store.record_signals([signal(1, at=NOW + 7, source=Source.FEED)])
         await store.flush()
-        assert (await store.restore()).signals.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+        assert (await store.restore()).signals.tolist() == [list(by_source(feed=1)), list(by_source(ping=1))]
         histories = await store.histories(np.array([1, 2]))
-        assert histories.signal_counts.tolist() == [[3, 1, 0, 0], [0, 0, 1, 0]]
+        assert histories.signal_counts.tolist() == [list(by_source(sitemap=3, feed=1)), list(by_source(ping=1))]
 
     async def test_signals_seen_during_a_fetch_still_count(self, store: SqlStore) -> None:
         """A success takes away the signals it knew of; those that came while it was under way stay."""
@@ -332,10 +332,10 @@ class TestSignals:
         store.record_signals([signal(1, at=NOW + 1), signal(1, at=NOW + 2)])
         await store.flush()
         store.record_signals([signal(1, at=NOW + 4), signal(1, at=NOW + 4, source=Source.PING)])
-        store.record(record(1, Verdict.UNCHANGED, at=NOW + 3, tau=3.0, signals=(2, 0, 0, 0)))
-        store.record(record(1, Verdict.UNCHANGED, at=NOW + 5, tau=2.0, signals=(1, 0, 0, 0)))
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 3, tau=3.0, signals=by_source(sitemap=2)))
+        store.record(record(1, Verdict.UNCHANGED, at=NOW + 5, tau=2.0, signals=by_source(sitemap=1)))
         await store.flush()
-        assert (await store.restore()).signals.tolist() == [[0, 0, 1, 0]]
+        assert (await store.restore()).signals.tolist() == [list(by_source(ping=1))]
 
     async def test_watching_begins_with_the_first_success(self, store: SqlStore) -> None:
         """Signals seen before the first copy are not evidence of how often signals come."""
@@ -347,7 +347,7 @@ class TestSignals:
         store.record_signals([signal(1, at=NOW + 3)])
         await store.flush()
         histories = await store.histories(np.array([1]))
-        assert histories.signal_counts.tolist() == [[1, 0, 0, 0]]
+        assert histories.signal_counts.tolist() == [list(by_source(sitemap=1))]
         assert histories.first_success.tolist() == [NOW + 2]
 
 
@@ -357,9 +357,10 @@ class TestLearning:
     async def test_histories_are_ragged_and_oldest_first(self, store: SqlStore) -> None:
         """Each page has its successful revisits in order, in the order asked for, at most so many."""
         await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+        heard = by_source(sitemap=1, websub=2)
         for page_id in (1, 2):
             store.record(record(page_id, Verdict.NEW))
-            store.record(record(page_id, Verdict.UNCHANGED, at=NOW + 10, tau=10.0, signals=(1, 0, 0, 2)))
+            store.record(record(page_id, Verdict.UNCHANGED, at=NOW + 10, tau=10.0, signals=heard))
             store.record(record(page_id, Verdict.FAILED, at=NOW + 15, tau=15.0))
             store.record(record(page_id, Verdict.CHANGED, at=NOW + 30, tau=20.0))
         store.record(record(2, Verdict.GONE, at=NOW + 40, tau=10.0, state=PageState.GONE))
@@ -370,7 +371,7 @@ class TestLearning:
         assert histories.tau.tolist() == [20.0, 10.0, 10.0, 20.0]
         assert histories.at.tolist() == [NOW + 30, NOW + 40, NOW + 10, NOW + 30]
         assert histories.changed.tolist() == [True, True, False, True]
-        assert histories.signals.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 2], [0, 0, 0, 0]]
+        assert histories.signals.tolist() == [*map(list, (by_source(), by_source(), heard, by_source()))]
         assert histories.hosts == ["example.org"] * 3
         assert np.isnan(histories.first_success).tolist() == [False, True, False]
 
@@ -394,8 +395,8 @@ class TestLearning:
         """An empty question has an empty answer of the right shape."""
         histories = await store.histories(np.array([], dtype=np.int64))
         assert histories.offsets.tolist() == [0]
-        assert histories.signals.shape == (0, 4)
-        assert histories.signal_counts.shape == (0, 4)
+        assert histories.signals.shape == (0, len(SOURCES))
+        assert histories.signal_counts.shape == (0, len(SOURCES))
 
     async def test_a_page_is_dirty_until_its_estimate_knows(self, store: SqlStore) -> None:
         """Dirty pages come longest waiting first, and stay dirty where a crawl is newer than the estimate."""
@@ -425,13 +426,14 @@ class TestLearning:
         """The latest estimate of each page is restored, infinite κ and all."""
         await store.adopt(wanted("a", "b"), origin="list", now=NOW)
         await store.save_estimates([estimate(1, at=NOW, shape=1.0)])
-        better = estimate(1, at=NOW + 1, kappa=(math.inf, 0.5, 0.0, 0.0), gamma=(0.1, 0.2, 0.0, 0.0), alpha_se=0.25)
+        kappa, gamma = by_source(sitemap=math.inf, feed=0.5), by_source(sitemap=0.1, feed=0.2)
+        better = estimate(1, at=NOW + 1, kappa=kappa, gamma=gamma, alpha_se=0.25)
         await store.save_estimates([better])
         stored = await store.restore()
         assert stored.shape[0] == 2.0
         assert stored.rate[0] == 172_800.0
-        assert stored.kappa[0].tolist() == [math.inf, 0.5, 0.0, 0.0]
-        assert stored.gamma[0].tolist() == [0.1, 0.2, 0.0, 0.0]
+        assert tuple(stored.kappa[0]) == kappa
+        assert tuple(stored.gamma[0]) == gamma
         assert np.isnan(stored.kappa[1]).all()
 
 

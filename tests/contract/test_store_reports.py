@@ -12,9 +12,9 @@ from crawld.errors import StoreError
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
-from crawld.model.signal import Source
+from crawld.model.signal import SOURCES, Source
 from crawld.store import Reader, SqlStore
-from tests.contract.store_builders import estimate, memory, point, record, signal, wanted
+from tests.contract.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time
 HOUR = 3600.0
@@ -37,7 +37,7 @@ async def test_page_stats_are_what_the_estimate_means(store: SqlStore, store_url
     store.record(record(1, Verdict.FAILED, at=NOW - 1 * HOUR, state=PageState.FAILING))
     store.record_signals([signal(1, at=NOW - 60), signal(1, at=NOW - 50)])
     await store.flush()
-    kappa, gamma = (0.5, math.inf, 0.0, 0.0), (1e-4, 0.0, 0.0, 0.0)
+    kappa, gamma = by_source(sitemap=0.5, feed=math.inf), by_source(sitemap=1e-4)
     await store.save_estimates([estimate(1, at=NOW, shape=2.0, rate=20 * HOUR, kappa=kappa, gamma=gamma)])
     async with Reader(store_url) as reader:
         (row,) = await reader.page_stats()
@@ -62,8 +62,8 @@ async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url
         store.record(record(page_id, Verdict.NEW, at=NOW - HOUR))
         store.record_signals([signal(page_id, at=NOW)])
     await store.flush()
-    sure = {"kappa": (math.inf, 0.0, 0.0, 0.0), "gamma": (1e-5, 0.0, 0.0, 0.0)}
-    huge = {"kappa": (5e3, 0.0, 0.0, 0.0), "gamma": (0.0, 0.0, 0.0, 0.0), "shape": 1e6, "rate": 1e-9}
+    sure = {"kappa": by_source(sitemap=math.inf), "gamma": by_source(sitemap=1e-5)}
+    huge = {"kappa": by_source(sitemap=5e3), "gamma": by_source(), "shape": 1e6, "rate": 1e-9}
     await store.save_estimates([estimate(3, at=NOW, **sure), estimate(4, at=NOW, **huge)])
     async with Reader(store_url) as reader:
         rows = {row["url"][-1]: row for row in await reader.page_stats()}
@@ -134,7 +134,7 @@ async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) 
     store.record_signals([signal(2, at=NOW, source=Source.PING)])
     await store.flush()
     half = math.log(2)
-    beliefs = {"shape": 1.0, "rate": 1e5, "kappa": (half, 0.0, 0.0, 0.0), "gamma": (2e-5, 0.0, 0.0, 0.0)}
+    beliefs = {"shape": 1.0, "rate": 1e5, "kappa": by_source(sitemap=half), "gamma": by_source(sitemap=2e-5)}
     await store.save_estimates([estimate(1, at=NOW, **beliefs), estimate(2, at=NOW, **beliefs)])
     async with Reader(store_url) as reader:
         ping, sitemap = await reader.signal_stats()
@@ -161,7 +161,7 @@ async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
     await store.adopt(wanted("a"), origin="list", now=NOW)
     store.record(record(1, Verdict.NEW, at=NOW - 9, status=200, memory=memory(1, etag='"x"')))
     store.record_signals([signal(1, at=NOW - 5, source=Source.FEED)])
-    store.record(record(1, Verdict.CHANGED, at=NOW - 1, tau=8.0, signals=(0, 1, 0, 0)))
+    store.record(record(1, Verdict.CHANGED, at=NOW - 1, tau=8.0, signals=by_source(feed=1)))
     await store.flush()
     await store.save_estimates([estimate(1, at=NOW, alpha_se=0.5, crawls=2)])
     async with Reader(store_url) as reader:
@@ -169,11 +169,11 @@ async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
         assert await reader.page("https://example.org/unknown") is None
     assert page is not None
     assert page["estimate"]["alpha_se"] == 0.5
-    assert page["estimate"]["kappa_se"] == {"sitemap": None, "feed": None, "ping": None, "websub": None}
+    assert page["estimate"]["kappa_se"] == {source.value: None for source in SOURCES}
     assert (page["memory"]["etag"], page["memory"]["blocks"]) == ('"x"', 2)
     assert [crawl["signals"]["feed"] for crawl in page["last_crawls"]] == [1]
     assert [seen["source"] for seen in page["last_signals"]] == ["feed"]
-    assert page["pending_signals"] == {"sitemap": 0, "feed": 0, "ping": 0, "websub": 0}
+    assert page["pending_signals"] == {source.value: 0 for source in SOURCES}
 
 
 async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str) -> None:

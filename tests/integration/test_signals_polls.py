@@ -11,6 +11,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
+from tests.contract.store_builders import by_source
 from tests.integration.signal_daemon import DAY, SignalDaemon
 from tests.site import Site, Visit
 
@@ -43,7 +44,7 @@ async def test_a_change_of_lastmod_reaches_scheduler_and_store(site: Site, tmp_p
     site.versions["/ok/3"] = 99
     site.versions["padding"] = 200_000  # large enough to be read off the loop
     assert (await daemon.poll(later=2 * DAY)).summary == "entries=5 ours=5 moved=1 signals=1"
-    assert (daemon.signals("/ok/3"), daemon.signals("/ok/2")) == ((1, 0, 0, 0), (0, 0, 0, 0))
+    assert (daemon.signals("/ok/3"), daemon.signals("/ok/2")) == (by_source(sitemap=1), by_source())
     await daemon.store.flush()
     assert (await daemon.store.restore()).signals[:, 0].sum() == 1
     assert len(site.visits("/sitemap.xml")) == 3
@@ -110,12 +111,12 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
         assert one.sources.found(site.url("/robots.txt"), [], one.clock.now())
     worth = daemon.sources._precision
     for count, low, high in ((4, 0.9, 1.0), (10_000, 0.0, 0.1)):
-        known = Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(count, 0, 0, 0))
+        known = Estimate(1, 0.0, 1.0, 1.0, by_source(sitemap=0.05), signals=by_source(sitemap=count))
         daemon.polls.learn([known, Estimate(2, 0.0, 1.0, 1.0)], pages)
         assert low < worth[site.host(), Source.SITEMAP] < high
     assert len(worth) == 1
     for _ in range(200):
-        few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, (0.05, 0.0, 0.0, 0.0), signals=(20, 0, 0, 0))], pages)
+        few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, by_source(sitemap=0.05), signals=by_source(sitemap=20))], pages)
     assert few.sources._precision[site.host(), Source.SITEMAP] < 0.15
     await few.fetcher.close()
     await daemon.fetcher.close()

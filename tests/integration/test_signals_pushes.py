@@ -12,11 +12,13 @@ import pytest
 
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pushes import Pushes
+from crawld.model.signal import SOURCES, Source
 from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from tests.behaviours import answer
+from tests.contract.store_builders import by_source
 from tests.in_place import InPlace
 from tests.integration.signal_daemon import DAY, SignalDaemon
 from tests.site import Site
@@ -86,9 +88,9 @@ async def test_a_ping_reaches_scheduler_and_store(site: Site, tmp_path: Path) ->
     await daemon.start()
     status, body = await pushes(daemon).post_signals(json.dumps([site.url("/ok/2"), site.url("/nowhere")]).encode())
     assert (status, body["signals"], body["unknown"]) == (200, 1, 1)
-    assert daemon.signals("/ok/2") == (0, 0, 1, 0)
+    assert daemon.signals("/ok/2") == by_source(ping=1)
     await daemon.store.flush()
-    assert (await daemon.store.restore()).signals[:, 2].sum() == 1
+    assert (await daemon.store.restore()).signals[:, SOURCES.index(Source.PING)].sum() == 1
     await daemon.stop()
 
 
@@ -100,7 +102,7 @@ async def test_indexnow_counts_after_the_host_served_the_key(site: Site, tmp_pat
     door = pushes(daemon)
     assert (await door.get_indexnow({"url": site.url("/ok/1"), "key": KEY}))[0] == 202
     async with asyncio.timeout(20):
-        while daemon.signals("/ok/1") != (0, 0, 1, 0):
+        while daemon.signals("/ok/1") != by_source(ping=1):
             await asyncio.sleep(0.01)
     body = {"host": site.host(), "key": KEY, "urlList": [site.url("/ok/3")]}
     assert await door.post_indexnow(json.dumps(body).encode()) == (200, {"signals": 1, "stale": 0, "unknown": 0})
@@ -129,7 +131,7 @@ async def test_a_hub_is_asked_confirms_and_delivers(site: Site, tmp_path: Path) 
     body = (feed % f'<entry><link href="{site.url("/ok/4")}"/></entry>').encode()
     signed = {"x-hub-signature": "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()}
     assert await door.deliver(token, body, signed) == (202, "")
-    assert daemon.signals("/ok/4") == (0, 0, 0, 1)
+    assert daemon.signals("/ok/4") == by_source(websub=1)
     await daemon.stop()
 
 

@@ -15,7 +15,7 @@ from crawld.store import Reader, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import reading_engine
 from crawld.store.reports import reader as reports
-from tests.contract.store_builders import NOW, estimate, memory, point, record, signal, wanted
+from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
 QUERIES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -45,7 +45,7 @@ async def fill(url: str) -> None:
     for host in await store.hosts():
         store.record_host(type(host)(host.name, failures=1))
     await store.flush()
-    await store.save_estimates([estimate(1, at=NOW, kappa=(0.5, 0, 0, 0), gamma=(1e-6, 0, 0, 0))])
+    await store.save_estimates([estimate(1, at=NOW, kappa=by_source(sitemap=0.5), gamma=by_source(sitemap=1e-6))])
     await store.close()
 
 

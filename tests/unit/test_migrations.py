@@ -8,14 +8,16 @@ from alembic import command
 from sqlalchemy import Connection, inspect, text
 
 from crawld.errors import StoreError
+from crawld.model.crawl import Verdict
 from crawld.model.page import Wanted
+from crawld.model.signal import SITEMAPS, SOURCES, Source
 from crawld.model.url import normalise
 from crawld.store import SqlStore, schema
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
 from crawld.store.tables import metadata
-from tests.contract.store_builders import NOW, rows, wanted
+from tests.contract.store_builders import NOW, by_source, record, rows, signal, wanted
 
 
 def _names(connection: Connection) -> set[str]:
@@ -168,6 +170,31 @@ async def test_pages_found_gone_before_keep_the_time(store_url: str) -> None:
     await engine.dispose()
     assert (first, current, second) == (5.0, 1.0, None)
     assert old < 0.01
+
+
+async def test_signals_by_size_are_counted_together_again_going_down(store_url: str) -> None:
+    """Going down, signals that came alone, with a few and in bulk are one source again, with all that was counted."""
+    store = SqlStore(store_url)
+    await store.start()
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    store.record(record(1, Verdict.NEW, at=NOW))
+    store.record_signals([signal(1, at=NOW + 1, source=source) for source in SITEMAPS])
+    store.record(record(1, Verdict.UNCHANGED, at=NOW + 2, tau=2.0, signals=(1,) * len(SOURCES)))
+    store.record_signals([signal(1, at=NOW + 3, source=Source.SITEMAP_BULK)])
+    await store.close()
+    engine = writing_engine(parse_address(store_url))
+    async with engine.begin() as connection:
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0009"))
+    await engine.dispose()
+    assert await rows(store_url, "SELECT pending_sitemap, counted_sitemap FROM pages") == [(1, 4)]
+    assert await rows(store_url, "SELECT signals_sitemap FROM crawls ORDER BY id") == [(0,), (3,)]
+    assert await rows(store_url, "SELECT DISTINCT source FROM signals") == [("sitemap",)]
+    assert await rows(store_url, "SELECT source, signals FROM signal_counts") == [("sitemap", 4)]
+    assert await rows(store_url, "SELECT source, signals FROM signal_stats") == [("sitemap", 4)]
+    store = SqlStore(store_url)
+    await store.start()
+    assert (await store.restore()).signals.tolist() == [list(by_source(sitemap=1))]
+    await store.close()
 
 
 def test_the_latest_revision_is_the_last_file() -> None:

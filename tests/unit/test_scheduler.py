@@ -10,6 +10,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyNcis
+from tests.contract.store_builders import by_source
 from tests.unit.test_scan import Linear
 
 
@@ -58,7 +59,7 @@ def test_signals_raise_staleness_and_are_used_up_by_a_crawl() -> None:
     made.settle(100, 0.1)
     standing = made.standing(100)
     assert standing is not None
-    assert standing.signals == (1, 0, 0, 0)
+    assert standing.signals == by_source(sitemap=1)
     assert made.value_of(100, 0.1) == pytest.approx(2.0)
 
 
@@ -67,7 +68,7 @@ def test_new_estimates_count_the_signals_anew() -> None:
     made = scheduler(1, last=0.0)
     made.notice(100)
     assert made.value_of(100, 0.0) == 0.0
-    made.learn([Estimate(100, 1.0, shape=2.0, rate=10.0, kappa=(3.0, 0.0, 0.0, 0.0), gamma=(0.1, 0.0, 0.0, 0.0))])
+    made.learn([Estimate(100, 1.0, shape=2.0, rate=10.0, kappa=by_source(sitemap=3.0), gamma=by_source(sitemap=0.1))])
     assert made.value_of(100, 0.0) == pytest.approx(3.0)
     assert made.value_of(100, 10.0) == pytest.approx(5.0)
 
@@ -104,8 +105,8 @@ def test_audits_draw_pages_by_importance() -> None:
 def test_several_sources_are_merged_into_one_that_keeps_change_rate_and_drift() -> None:
     """The merged source has the same γ(1 − e^−κ) and γκ; a single useful source is kept as it is."""
     made = scheduler(2, last=0.0)
-    kappa = np.array([[0.5, 2.0, 0.0, 0.0], [0.0, 1.5, 0.0, 0.0]])
-    gamma = np.array([[0.3, 0.1, 0.4, 0.0], [0.2, 0.1, 0.0, 0.0]])
+    kappa = np.array([by_source(sitemap=0.5, feed=2.0), by_source(feed=1.5)])
+    gamma = np.array([by_source(sitemap=0.3, feed=0.1, ping=0.4), by_source(sitemap=0.2, feed=0.1)])
     made.teach([100, 101], alpha=np.array([0.1, 0.1]), shape=np.array([1.0, 1.0]), kappa=kappa, gamma=gamma)
     chooser = made.chooser
     assert isinstance(chooser, Scan)

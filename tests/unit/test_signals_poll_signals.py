@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Scope, Trouble
 from crawld.model.page import Page
-from crawld.model.signal import Source
+from crawld.model.signal import Source, sitemap_source
 from crawld.signals.baseline import EMPTY, Baseline, stamp_of
 from crawld.signals.listed import differ
 from crawld.signals.matching import PageIndex
@@ -48,6 +48,10 @@ class Site:
         self.known = Known(pages, lambda page_id: self.last.get(page_id, NOW - 100 * HOUR), delay)
         self.baseline = b""
 
+    def source_of(self, moved: int, of: int) -> Source:
+        """The source of a poll's signals."""
+        return sitemap_source(moved, of) if self.source is Source.SITEMAP else self.source
+
     def poll(self, lastmods: dict[int, str | None], now: float = NOW, *, complete: bool = True) -> Finding:
         """Poll the file and remember what it listed."""
         listed = sitemap(lastmods).listed
@@ -55,7 +59,7 @@ class Site:
         feed = self.source is Source.FEED
         difference = differ(self.baseline, listed, feed=feed, complete=complete)
         self.baseline = difference.baseline
-        return at_once(find_signals(listed, difference, self.source, self.known, now))
+        return at_once(find_signals(listed, difference, self.source_of, self.known, now))
 
 
 def signalled(finding: Finding) -> dict[int, bool]:

@@ -9,7 +9,7 @@ import pytest
 from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile, at_once
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
-from crawld.model.signal import Source
+from crawld.model.signal import SOURCES, Source
 from crawld.signals.files import (
     DEAD_AFTER,
     FIRST_WAIT,
@@ -118,7 +118,7 @@ def test_a_poll_brings_signals_statistics_and_a_summary() -> None:
     later = NOW + HOUR
     result = desk.poll(urlset(("/1", NOW), ("/2", NOW - 50 * HOUR), ("/15", NOW), *old[3:15]), now=later)
     assert sorted((s.page_id, s.stale) for s in result.signals) == [(1, False), (2, True)]
-    assert result.counted == [(1, 0)]
+    assert result.counted == [(1, SOURCES.index(Source.SITEMAP_FEW))]
     assert (result.polls[0].site_events, result.summary) == (0, "entries=15 ours=9 moved=3 signals=1 stale=1")
     statistics = desk.sources.statistics()["a.org", Source.SITEMAP]
     assert {name: statistics[name] for name in ("polls", "signals", "stale", "site_events")} == {
@@ -245,7 +245,7 @@ def test_a_feed_at_a_sitemaps_address_is_a_feed() -> None:
         "https://a.org/me",
     )
     result = desk.poll(feed.format('<entry><link href="/1"/></entry>').encode(), now=NOW + HOUR)
-    assert result.counted == [(1, 1)]
+    assert result.counted == [(1, SOURCES.index(Source.FEED))]
 
 
 def test_feeds_linked_from_pages_are_watched_within_limits() -> None:

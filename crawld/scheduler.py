@@ -319,18 +319,29 @@ class Scheduler:
     def expected_at(self, page_id: int, now: float) -> float:
         """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
         row = self._row_of[page_id]
-        return now if row in self._held else self.chooser.expected_at(row, now)
+        return now if row in self._held else float(self.chooser.expected_of(np.array([row]), now)[0])
 
     def value_of(self, page_id: int, now: float) -> float:
         """The crawl value of a page now."""
         return float(self.chooser.value_of(self._rows([page_id]), now)[0])
 
+    def standings(self, page_ids: Sequence[int], now: float) -> tuple[Ints, Floats, Floats, Ints]:
+        """Of the pages that are here: ids, freshness, when each is expected to be picked, and hosts. For any thread."""
+        rows = np.array([row for i in page_ids if (row := self._row_of.get(i)) is not None], dtype=np.int64)
+        expected = self.chooser.expected_of(rows, now) if len(rows) else np.zeros(0)
+        return self._id[rows], self._freshness(rows, now), expected, self.chooser.pages.host[rows].astype(np.int64)
+
+    def freshness_of_all(self, now: float) -> tuple[Ints, Floats, Floats]:
+        """Ids, freshness and importance of all pages. For any thread: a page may be seen half-way through a change."""
+        rows = self.chooser.pages.present()
+        rows = rows[rows < len(self._gamma)]  # the last column that grows where pages come in just now
+        return self._id[rows], self._freshness(rows, now), self._importance[rows]
+
     def predicted_freshness(self, now: float) -> float | None:
         """The importance-weighted mean freshness of all pages now; None without pages that weigh anything."""
-        rows = self.chooser.pages.present()
-        weights = self._importance[rows]
+        _, fresh, weights = self.freshness_of_all(now)
         total = float(np.sum(weights))
-        return float(np.sum(weights * self._freshness(rows, now))) / total if total > 0 else None
+        return float(np.sum(weights * fresh)) / total if total > 0 else None
 
     def believed(self, now: float) -> Believed:
         """What a forecast needs of all pages: columns of ours, which another thread may read."""

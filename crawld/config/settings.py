@@ -111,6 +111,7 @@ class Retention(_Section):
     crawls_per_page: Count = 300
     crawls: Count = 20_000_000
     signals: Count = 5_000_000
+    changes: Count = 5_000_000
     bodies_per_page: Count = 20
 
 

@@ -60,8 +60,8 @@ class Chooser(Protocol):
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
 
-    def expected_at(self, row: int, now: float) -> float:
-        """When a page that is not held will be picked if nothing changes (its host aside): never before now."""
+    def expected_of(self, rows: Ints, now: float) -> Floats:
+        """When pages that are not held will be picked if nothing changes (their hosts aside): never before now."""
 
     @property
     def pages(self) -> PageTable:
@@ -109,9 +109,9 @@ class ValueChooser:
         """The crawl value of pages, inf for those never crawled."""
         return self.pages.standing(self._valuation, rows, now)
 
-    def expected_at(self, row: int, now: float) -> float:
-        """When the page will be picked, if nothing changes."""
-        return self.pages.expected_at(self._valuation, row, self.level, now)
+    def expected_of(self, rows: Ints, now: float) -> Floats:
+        """When the pages will be picked, if nothing changes."""
+        return self.pages.expected_of(self._valuation, rows, self.level, now)
 
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Nothing: values do not depend on the bandwidth."""

@@ -184,14 +184,11 @@ class PageTable:
         values[crawled] = self.value(valuation, rows[crawled], now)
         return values
 
-    def expected_at(self, valuation: Valuation, row: int, level: float, now: float) -> float:
-        """When a page will be picked if the level stays and no signal comes: as its value gets there, or when due."""
-        wait = float(self.not_before[row])
-        if np.isnan(self.last[row]):
-            return max(now, wait)
-        rows = np.array([row])
-        tau = float(valuation.crossing(level, self.boost[rows], self.beliefs(rows))[0])
-        return max(now, wait, min(float(self.due[row]), float(self.last[row]) + tau))
+    def expected_of(self, valuation: Valuation, rows: Ints, level: float, now: float) -> Floats:
+        """When pages will be picked if the level stays and no signal comes: as their value gets there, or when due."""
+        tau = valuation.crossing(level, self.boost[rows], self.beliefs(rows))
+        reached = np.where(np.isnan(self.last[rows]), now, self.last[rows] + tau)
+        return np.maximum(np.maximum(now, self.not_before[rows]), np.minimum(self.due[rows], reached))
 
     def some(self, now: float, most: int) -> Ints:
         """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""

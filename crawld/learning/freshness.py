@@ -32,9 +32,9 @@ class Ages:
         more = host + 1 - len(self._first)
         if more > 0:
             more += len(self._first) // 2
-            self._first = np.append(self._first, np.zeros(more))
-            self._step = np.append(self._step, np.ones(more))
             self._extra = np.vstack([self._extra, np.zeros((more, STEPS + 1))])
+            self._step = np.append(self._step, np.ones(more))
+            self._first = np.append(self._first, np.zeros(more))  # last: it tells other threads which hosts there are
         self._extra[host] = 0.0 if curve is None else curve.extra
         if curve is not None:
             self._first[host], self._step[host] = curve.first, curve.step

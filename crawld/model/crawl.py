@@ -22,6 +22,15 @@ class Verdict(StrEnum):
         return self is not Verdict.FAILED
 
 
+class ChangeVerdict(StrEnum):
+    """What whoever follows the changes is told of one."""
+
+    NEW = "new"  # first copy
+    CHANGED = "changed"
+    GONE = "gone"  # 404 or 410
+    BACK = "back"  # there again after it was gone
+
+
 @dataclass(frozen=True, slots=True)
 class Digest:
     """What a body was: its bytes, its visible text, and the blocks of that text, all hashed."""

@@ -172,12 +172,13 @@ class RateChooser:
         """How many intervals have passed since each page's last crawl, inf for those never crawled."""
         return np.array([self._owed(row, now) for row in rows.tolist()])
 
-    def expected_at(self, row: int, now: float) -> float:
-        """When the page's window ends: those that end earlier are served before it."""
+    def expected_of(self, rows: Ints, now: float) -> Floats:
+        """When the pages' windows end: those that end earlier are served before them."""
         pages = self.pages
-        end = float(self._turn[row]) + (0.0 if self._plan.random else float(self._interval[row]))
-        at_once = np.isnan(pages.last[row]) or self._called[row]
-        return max(now, float(pages.not_before[row]), -np.inf if at_once else min(end, float(pages.due[row])))
+        end = self._turn[rows] + (0.0 if self._plan.random else self._interval[rows])
+        at_once = np.isnan(pages.last[rows]) | self._called[rows]
+        latest = np.where(at_once, -np.inf, np.minimum(end, pages.due[rows]))
+        return np.maximum(np.maximum(now, pages.not_before[rows]), latest)
 
     def rates_of(self, rows: Ints) -> Floats:
         """The rate each page is visited at in turn, or upon signals."""

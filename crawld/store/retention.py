@@ -35,6 +35,7 @@ class Retention:
     crawls_per_page: int = 300
     crawls: int = 20_000_000
     signals: int = 5_000_000
+    changes: int = 5_000_000
     bodies_per_page: int = 20  # with keep_bodies: changes
 
 
@@ -70,6 +71,7 @@ class Pruning:
         deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
+        deleted += await _prune_changes(connection, cutoff, self._keep.changes)
         deleted += await _thin_freshness(connection, now, cutoff) + await sum_up_slots(connection, now, cutoff)
         day = tables.calibration_days.c.day
         deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // SECONDS_PER_DAY))
@@ -145,6 +147,21 @@ class Pruning:
 async def _delete_where(connection: AsyncConnection, table: Table, condition: ColumnElement[bool], **given: Any) -> int:
     result = await connection.execute(delete(table).where(condition), given)
     return int(result.rowcount)
+
+
+async def _prune_changes(connection: AsyncConnection, cutoff: float, most: int) -> int:
+    """Delete the oldest changes, one number after the other: the first that is left tells which are missing.
+
+    The newest stays, so that numbers go on from it.
+    """
+    change = tables.changes.c
+    last = int(await connection.scalar(select(func.coalesce(func.max(change.id), 0))) or 0)
+    oldest = select(change.id, change.at).order_by(change.id).limit(ROWS_AT_ONCE).subquery()
+    kept = select(func.min(oldest.c.id)).where(oldest.c.at >= cutoff, oldest.c.id > last - most)
+    first = await connection.scalar(kept)
+    if first is None:  # none of those looked at is kept
+        first = await connection.scalar(select(func.max(oldest.c.id) + 1))
+    return await _delete_where(connection, tables.changes, change.id < min(int(first or 0), last))
 
 
 async def _prune_per_page(connection: AsyncConnection, table: Table, pages: list[int], keep: int) -> int:

@@ -48,6 +48,7 @@ from crawld.store.retention import Pruning, Retention, give_back_space
 from crawld.store.retry import keep_trying
 from crawld.store.schema import migrate
 from crawld.store.writing.batch import Item, fold
+from crawld.store.writing.changes import ChangeSignal
 from crawld.store.writing.connection import WriteConnection
 from crawld.store.writing.statements import write
 from crawld.store.writing.writer import Writer
@@ -99,6 +100,7 @@ class SqlStore:
         self._memories = RecentVersions()
         self._memory_reader = VersionReader()
         self.damage = Damage(self._address.shown)
+        self.changes = ChangeSignal()
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
@@ -374,6 +376,8 @@ class SqlStore:
             bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
         async with self._connection.transaction() as connection:
             await write(connection, batch, bodies, only_latest=only_latest)
+        if batch.changes:
+            self.changes.tell()
         self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals))
         for item in items:
             if isinstance(item, Record) and item.memory is not None:

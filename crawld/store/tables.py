@@ -82,8 +82,12 @@ pages = Table(
     *(_count(name) for name in by_source("pending")),  # signals since the last successful crawl
     *(_count(name) for name in by_source("counted")),  # signals since the first successful crawl
     Column("identity", Text),  # what the spellings of the page have in common; NULL where that is the url itself
-    Index(None, "host_id"),
+    Index(None, "host_id", "state"),
     Index(None, "origin"),
+    Index(None, "state"),
+    Index(None, "importance", "id"),
+    Index(None, "last_success", "id"),
+    Index(None, "last_change_at", "id"),
     Index("ix_pages_identity", "identity", unique=True, sqlite_where=text("identity IS NOT NULL"),
           postgresql_where=text("identity IS NOT NULL")),
     Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"),
@@ -168,6 +172,17 @@ versions = Table(  # what is remembered of each page's latest copy
     Column("places", LargeBinary),  # where the page differed lately
 )
 
+changes = Table(  # what whoever follows the changes is told, in the order of commits
+    "changes",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),  # one after the other, without gaps: the cursor
+    Column("page_id", Id, nullable=False),  # no foreign key: a change outlives its page until its own time is over
+    Column("at", Double, nullable=False),
+    Column("verdict", Text, nullable=False),  # new, changed, gone, back
+    Column("magnitude", Double),
+    Index(None, "page_id", "id"),
+)
+
 bodies = Table(
     "bodies",
     metadata,
@@ -177,6 +192,7 @@ bodies = Table(
     Column("content_type", Text),
     _count("size"),
     Column("zstd", LargeBinary, nullable=False),
+    Column("version", Id),  # the change that brought it; NULL where that is no longer known
     Index(None, "page_id", "id"),
 )
 

@@ -29,6 +29,7 @@ from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
+from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
@@ -51,6 +52,7 @@ from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
+from crawld.store.read_model.model import SqlReadModel
 from crawld.store.reports.copies import StoredCopies
 from crawld.store.retention import Retention
 from crawld.wiring.checks import digest_rules, user_agent
@@ -122,6 +124,8 @@ class Assembly:
         self.polls.ready = lambda: self.page_set.indexed
         self.crawler = Crawler(self._parts())
         self._stored_copies = stored_copies = StoredCopies(settings.database, self.store.damage)
+        live = LivePageView(self.scheduler, self.gate)
+        self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
         self.demand = Demand(stored_copies, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else stored_copies
         self.list = ListFile(
@@ -179,6 +183,7 @@ class Assembly:
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
+        services.append(self.read_model.run)
         services.append(ControlServer(self.steering, self.settings.control_socket()).run)
         services += self._public()
         services += [self.list.run, self.watch.run]

@@ -103,8 +103,9 @@ async def test_old_rows_go(store: SqlStore, store_url: str) -> None:
     store.record_signals([signal(1, at=NOW - 101 * DAY), signal(1, at=NOW)])
     await store.change_setting("bandwidth", "1/s", now=NOW - 101 * DAY)
     await store.flush()
-    assert await prune(store) == 5
+    assert await prune(store) == 7
     assert await rows(store_url, "SELECT count(*) FROM crawls") == [(1,)]
+    assert await rows(store_url, "SELECT id FROM changes") == [(3,)]
     assert await store.setting("bandwidth") == "1/s"
 
 

@@ -261,11 +261,11 @@ def test_a_page_is_expected_by_the_end_of_its_window() -> None:
     """At two visits a second for four pages, each is expected within two seconds; one never crawled at once."""
     table = filled(Plan(uniform), 4, bandwidth=2.0)
     run(table, 8, rate=2.0)
-    waits = sorted(table.expected_at(row, 4.0) - 4.0 for row in range(4))
+    waits = sorted(table.expected_of(np.arange(4), 4.0) - 4.0)
     assert waits[0] >= 0
     assert waits[-1] <= 2.5
     (row,) = table.add(np.zeros(1, dtype=np.int64), known(np.ones(1), np.ones(1)), np.array([np.nan]), np.zeros(1))
-    assert table.expected_at(int(row), 4.0) == 4.0
+    assert table.expected_of(np.array([int(row)]), 4.0)[0] == 4.0
     table.hold(int(row), 4.0)
     table.release(int(row), not_before=9.0)
-    assert table.expected_at(int(row), 4.5) == 9.0
+    assert table.expected_of(np.array([int(row)]), 4.5)[0] == 9.0

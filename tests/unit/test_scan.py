@@ -137,13 +137,13 @@ def test_a_page_is_expected_when_its_value_reaches_the_level(kind: type[Scan] | 
     assert chooser.pick(20.0) == 1
     assert chooser.level == pytest.approx(80.0)
     chooser.settle(1, 20.0)
-    assert [chooser.expected_at(row, 20.0) for row in range(3)] == pytest.approx([80.0, 40.0, 1060.0])
-    assert chooser.expected_at(0, 500.0) == 500.0
+    assert chooser.expected_of(np.arange(3), 20.0).tolist() == pytest.approx([80.0, 40.0, 1060.0])
+    assert chooser.expected_of(np.array([0]), 500.0)[0] == 500.0
     chooser.notice(0, 30.0)
-    assert chooser.expected_at(0, 20.0) == pytest.approx(50.0)
+    assert chooser.expected_of(np.array([0]), 20.0)[0] == pytest.approx(50.0)
     chooser.hold(0, 21.0)
     chooser.release(0, not_before=70.0)
-    assert chooser.expected_at(0, 22.0) == 70.0
+    assert chooser.expected_of(np.array([0]), 22.0)[0] == 70.0
     (new, slow) = chooser.add(np.array([3, 4]), believe([1.0, 0.01]), np.array([np.nan, 0.0]), np.zeros(2)).tolist()
-    assert chooser.expected_at(new, 22.0) == 22.0
-    assert chooser.expected_at(slow, 22.0) == 1000.0
+    assert chooser.expected_of(np.array([new]), 22.0)[0] == 22.0
+    assert chooser.expected_of(np.array([slow]), 22.0)[0] == 1000.0

@@ -40,7 +40,7 @@ def decompress_to(packed: bytes, size: int) -> bytes:
 
 
 def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, Any]]:
-    """The rows of `bodies`; with `only_latest`, one for each page."""
+    """The rows of `bodies`, with `change` in place of the version; with `only_latest`, one for each page."""
     if only_latest:
         bodies = list({body.page_id: body for body in bodies}.values())
     return [
@@ -50,6 +50,7 @@ def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, 
             "content_type": body.content_type,
             "size": len(body.body),
             "zstd": compress(body.body),
+            "change": body.change,
         }
         for body in bodies
     ]

@@ -18,7 +18,7 @@ from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
 from crawld.store import tables
-from crawld.store.address import parse_address
+from crawld.store.address import Address, parse_address
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.records.bodies import decompress_to
 from crawld.store.records.slot_history import slots_since
@@ -139,7 +139,8 @@ class Reader:
         answer["freshness"] = (await self._rows(freshness))[0]["freshness"]
         latest = await self.freshness_history(limit=1)
         answer["latest"] = latest[0] if latest else None
-        answer["database_bytes"] = await self._size()
+        async with self._connected() as connection:
+            answer["database_bytes"] = await database_bytes(connection, self._address)
         return answer
 
     async def troubles(self, now: float, longest: float) -> Row:
@@ -162,13 +163,6 @@ class Reader:
             )
             found |= {row.pop("url"): row for row in await self._rows(query)}
         return found
-
-    async def _size(self) -> int:
-        file = self._address.file
-        if file is not None:
-            return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
-        size = (await self._rows(select(func.pg_database_size(func.current_database()).label("bytes"))))[0]["bytes"]
-        return int(size)
 
     async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
         """Rows of the view, most stale first; those never crawled lead."""
@@ -257,7 +251,7 @@ class Reader:
 
         Any spelling of the page's URL finds it.
         """
-        found = await self._rows(select(tables.pages).where(_is_page(url)))
+        found = await self._rows(select(tables.pages).where(is_page(url)))
         if not found:
             return None
         page = found[0]
@@ -285,7 +279,7 @@ class Reader:
             .add_columns(page.last_success, page_stats.c.freshness)
             .join_from(tables.bodies, tables.pages, page.id == body.page_id)
             .join(page_stats, page_stats.c.url == page.url)
-            .where(_is_page(url)).order_by(body.id.desc()).limit(1)
+            .where(is_page(url)).order_by(body.id.desc()).limit(1)
         )  # fmt: skip
         rows = await self._rows(query)
         return PackedBody(*rows[0].values()) if rows else None
@@ -299,7 +293,7 @@ class Reader:
         )  # fmt: skip
         held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
         query = select(page.gone_since, status.label("status"), held.label("held")).where(
-            _is_page(url), page.gone_since.is_not(None)
+            is_page(url), page.gone_since.is_not(None)
         )
         rows = await self._rows(query)
         return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
@@ -330,7 +324,7 @@ class Reader:
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
         from crawld.store.reports.version_figures import learnt_of
 
-        found = await self._rows(select(tables.pages.c.id).where(_is_page(url)))
+        found = await self._rows(select(tables.pages.c.id).where(is_page(url)))
         if not found:
             return None
         async with self._connected() as connection:
@@ -374,7 +368,16 @@ class Reader:
         return self._engine
 
 
-def _is_page(url: str) -> ColumnElement[bool]:
+async def database_bytes(connection: AsyncConnection, address: Address) -> int:
+    """How large the database is."""
+    file = address.file
+    if file is not None:
+        return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
+    return int(await connection.scalar(select(func.pg_database_size(func.current_database()))) or 0)
+
+
+def is_page(url: str) -> ColumnElement[bool]:
+    """The condition that a page is the one of this URL, in any spelling."""
     page, wanted = tables.pages.c, identity(url)
     return or_(page.url == wanted, page.identity == wanted)
 

@@ -16,6 +16,8 @@ from crawld.store.tables import by_source
 Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState
 Row = Mapping[str, Any]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
+TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
+"""Verdicts that whoever follows the changes is told of."""
 SECONDS_PER_DAY = 86_400
 EVERY = 1 << 40  # more signals than any page has
 _INDEX = {source: i for i, source in enumerate(SOURCES)}
@@ -103,6 +105,7 @@ class Body:
     content_type: str | None
     body: bytes
     renews: bool = False
+    change: int | None = None  # the change that brought it, as an index of the batch's `changes`
 
 
 @dataclass(slots=True)
@@ -111,6 +114,7 @@ class Batch:
 
     pages: dict[int, PageChange] = field(default_factory=dict)
     crawls: list[Row] = field(default_factory=list)
+    changes: list[Row] = field(default_factory=list)
     signals: list[Row] = field(default_factory=list)
     memories: dict[int, Memory] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)
@@ -145,14 +149,16 @@ class Batch:
         crawl = record.crawl
         self.pages.setdefault(crawl.page_id, PageChange()).crawled(record)
         self.crawls.append(crawl_row(crawl))
+        told = crawl.verdict in TOLD
+        if told:
+            self.changes.append(change_row(crawl))
         self._calibrate(crawl)
         if record.memory is not None:
             self.memories[crawl.page_id] = record.memory
         if record.body is not None:
             content_type = record.memory.content_type if record.memory else None
-            self._add_body(
-                Body(crawl.page_id, crawl.at, storable(content_type), record.body, crawl.verdict is Verdict.UNCHANGED)
-            )
+            renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 if told else None
+            self._add_body(Body(crawl.page_id, crawl.at, storable(content_type), record.body, renews, change))
         if record.host is not None:
             self.hosts[record.host.name] = record.host
 
@@ -160,7 +166,7 @@ class Batch:
         """Take in a copy; one that renews another copy of the batch takes its place."""
         earlier = self.latest_body.get(body.page_id)
         if body.renews and earlier is not None:
-            self.bodies[earlier] = replace(body, renews=self.bodies[earlier].renews)
+            self.bodies[earlier] = replace(body, renews=self.bodies[earlier].renews, change=self.bodies[earlier].change)
         else:
             self.latest_body[body.page_id] = len(self.bodies)
             self.bodies.append(body)
@@ -204,6 +210,16 @@ def crawl_row(crawl: Crawl) -> Row:
     }
     row.update(zip(_SIGNALS, crawl.signals or (0,) * len(SOURCES), strict=True))
     return row
+
+
+def change_row(crawl: Crawl) -> Row:
+    """The row of `changes`, but for its number."""
+    return {
+        "page_id": crawl.page_id,
+        "at": crawl.at,
+        "verdict": crawl.verdict.value,
+        "magnitude": known(crawl.magnitude),
+    }
 
 
 def signal_row(signal: Signal) -> Row:

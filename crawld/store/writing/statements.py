@@ -19,6 +19,7 @@ from crawld.store.records.versions import version_row
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import Batch, PageChange
 from crawld.store.writing.bulk import run
+from crawld.store.writing.changes import name_versions, write_changes
 from crawld.store.writing.upserts import (
     adding,
     count_polls,
@@ -137,11 +138,13 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
     if batch.signals:
         await run(connection, plain(tables.signals), batch.signals)
         await run(connection, count_signals(dialect), _signal_counts(batch))
+    first_change = await write_changes(connection, batch) if batch.changes else 0
     await _update_pages(connection, batch)
     if batch.memories:
         rows = [version_row(memory) for memory in batch.memories.values()]
         await run(connection, replacing(dialect, tables.versions), rows)
     if bodies:
+        await name_versions(connection, bodies, first_change)
         if only_latest:
             await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
         else:

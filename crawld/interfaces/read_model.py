@@ -1,0 +1,305 @@
+"""What is read for people and programs: pages, changes, versions, hosts, signals and figures over time.
+
+The API, the dashboard and the command line read through this. Lists are read by keyset: a cursor says where the next
+part begins, so that the last of a million rows costs what the first does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from crawld.interfaces.store import Floats, FreshnessPoint, Ints
+from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.page import PageState
+from crawld.model.signal import Source
+
+
+class PageSort(StrEnum):
+    """What a list of pages can be sorted by; pages of which it is not known come last either way.
+
+    By the last two only the running daemon can sort, and by the next crawl only a few thousand pages.
+    """
+
+    URL = "url"
+    IMPORTANCE = "importance"
+    LAST_CRAWL = "last_crawl"
+    LAST_CHANGE = "last_change"
+    FRESHNESS = "freshness"
+    NEXT_CRAWL = "next_crawl"
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which pages are wanted, in which order, and from where on."""
+
+    sort: PageSort = PageSort.URL
+    descending: bool = False
+    host: str | None = None
+    state: PageState | None = None  # None: every page that is not retired
+    search: str | None = None  # a part of the URL, in any case of letters
+    after: str | None = None  # the cursor that the part before ended with
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """A page in a list."""
+
+    id: int
+    url: str
+    host: str
+    state: PageState
+    importance: float
+    crawls: int
+    changes: int
+    failures: int
+    added_at: float
+    last_crawl_at: float | None
+    last_change_at: float | None
+    gone_since: float | None
+    freshness: float | None
+    next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
+
+
+@dataclass(frozen=True, slots=True)
+class PageLines:
+    """A part of a list of pages, and the cursor of the next part; None at the end."""
+
+    pages: Sequence[PageLine]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlLine:
+    """One finished attempt at a page."""
+
+    at: float
+    verdict: Verdict
+    status: int | None
+    trouble: str | None
+    detail: str | None
+    bytes: int
+    duration: float
+    magnitude: float | None
+    predicted: float | None
+    audit: bool
+    signals: Mapping[Source, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalLine:
+    """One signal for a page."""
+
+    source: Source
+    seen_at: float
+    claimed_at: float | None
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateLine:
+    """What is believed of a page, and the evidence it rests on."""
+
+    at: float
+    shape: float
+    rate: float
+    alpha_se: float | None
+    crawls: int
+    changes: int
+    kappa: Mapping[Source, float]
+    gamma: Mapping[Source, float]
+    signals: Mapping[Source, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a page. Its number is its place in the order of commits, and a cursor."""
+
+    id: int
+    page_id: int
+    url: str
+    at: float
+    verdict: ChangeVerdict
+    magnitude: float | None  # 0-1: how much of the text changed
+    version: int | None  # the version it brought, while that is kept
+    previous: int | None  # the version before, while that is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes in the order of commits, and the cursor to go on from."""
+
+    changes: Sequence[Change]
+    cursor: int
+    missed: bool  # changes after the cursor asked for are no longer kept
+    first: int  # the oldest change that is kept, 0 where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A kept copy of a page: the one that change brought, as it was last seen at `at`."""
+
+    id: int
+    at: float
+    content_type: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionBody:
+    """A kept copy with its bytes."""
+
+    version: Version
+    url: str
+    host: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """One page with its timeline, newest first."""
+
+    page: PageLine
+    origin: str
+    retired_at: float | None
+    last_attempt_at: float | None
+    successive_failures: int
+    pending_signals: Mapping[Source, int]
+    estimate: EstimateLine | None
+    crawls: Sequence[CrawlLine]
+    signals: Sequence[SignalLine]
+    changes: Sequence[Change]
+    versions: Sequence[Version]
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """How a host is asked, and how many pages it has."""
+
+    host: str
+    pages: int
+    blocked: bool
+    blocked_until: float
+    asked_until: float
+    successive_failures: int
+    delay_seconds: float | None
+    crawl_delay_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """What the signals of a host and source were worth."""
+
+    host: str
+    source: Source
+    polls: int
+    signals: int
+    stale: int
+    site_events: int
+    precision: float | None
+    recall: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFileLine:
+    """A sitemap or feed that is polled."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLine:
+    """What slots of a stretch of time were spent on: a use and what came of it, or idle or skipped and why."""
+
+    at: float
+    use: str
+    outcome: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationLine:
+    """A tenth of the predicted freshness against what was seen."""
+
+    bin: int
+    predicted_low: float
+    predicted_high: float
+    crawls: int
+    predicted: float
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How all pages stand."""
+
+    states: Mapping[PageState, int]
+    hosts: int
+    latest: FreshnessPoint | None
+    last_change: int  # the number of the newest change, 0 where there is none
+    database_bytes: int
+
+    @property
+    def pages(self) -> int:
+        """Pages that are not retired."""
+        return sum(count for state, count in self.states.items() if state is not PageState.RETIRED)
+
+
+class ReadModel(Protocol):
+    """Answers about what is committed. Nothing here waits for the writer, nor makes it wait."""
+
+    async def overview(self) -> Overview:
+        """How all pages stand."""
+
+    async def pages(self, query: PageQuery) -> PageLines:
+        """A part of the list of pages; InputError where the cursor is none of this list."""
+
+    async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
+        """One page by any spelling of its URL, with the latest of its history; None if unknown."""
+
+    async def versions(self, url: str) -> Sequence[Version] | None:
+        """The kept versions of a page, newest first; None if the page is unknown."""
+
+    async def version(self, url: str, number: int | None = None) -> VersionBody | None:
+        """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
+
+    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+        """The changes after a cursor, oldest first, of one page where its URL is given."""
+
+    async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
+        """The newest changes, newest first, or those before a number; the cursor is that of the newest change."""
+
+    async def changes_by_hour(self, since: float) -> Mapping[float, int]:
+        """How many changes there were, by the beginning of the hour, from that time on."""
+
+    async def hosts(self, *, limit: int = 1000) -> Sequence[HostLine]:
+        """Hosts that have pages, the one with most pages first."""
+
+    async def sources(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceLine]:
+        """What signals were worth, by host and source."""
+
+    async def source_files(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceFileLine]:
+        """The sitemaps and feeds that are polled."""
+
+    async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
+        """The latest points from that time on, oldest first."""
+
+    async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
+        """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
+
+    async def calibration(self) -> Sequence[CalibrationLine]:
+        """Predicted against seen freshness, the lowest tenth first."""
+
+
+class LivePages(Protocol):
+    """What the running daemon holds in memory of its pages; it may be asked in any thread."""
+
+    def standings(self, page_ids: Sequence[int], at: float) -> Mapping[int, tuple[float, float | None]]:
+        """By page, its freshness and when it is expected to be crawled next; pages that are not here are left out."""
+
+    def freshness(self, at: float) -> tuple[Ints, Floats]:
+        """The ids of all pages with their freshness as of a time."""

@@ -1,0 +1,112 @@
+"""Changes by their numbers, and the kept versions of pages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
+from crawld.model.crawl import ChangeVerdict
+from crawld.store import tables
+from crawld.store.records.bodies import decompress_to
+
+SECONDS_PER_HOUR = 3600.0
+_change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
+_other = tables.bodies.alias("earlier")
+_version = (
+    select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version == _change.id)
+).scalar_subquery()  # fmt: skip
+_previous = (
+    select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version < _change.id)
+).scalar_subquery()  # fmt: skip
+_CHANGES: Select[Any] = select(
+    _change.id, _change.page_id, _page.url, _change.at, _change.verdict, _change.magnitude,
+    _version.label("version"), _previous.label("previous"),
+).join_from(tables.changes, tables.pages, _page.id == _change.page_id)  # fmt: skip
+_VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).where(_body.version.is_not(None))
+
+
+async def changes_after(
+    connection: AsyncConnection, after: int, limit: int, page: ColumnElement[bool] | None = None
+) -> Changes:
+    """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too."""
+    first, last = await bounds(connection)
+    query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
+    if page is not None:
+        query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
+    found = [change_of(row) for row in await connection.execute(query)]
+    cursor = found[-1].id if len(found) == limit else max(last, after)
+    return Changes(found, cursor, missed=after + 1 < first, first=first)
+
+
+async def changes_before(connection: AsyncConnection, before: int | None, limit: int) -> Changes:
+    """The newest changes, newest first."""
+    first, last = await bounds(connection)
+    query = _CHANGES.order_by(_change.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(_change.id < before)
+    return Changes([change_of(row) for row in await connection.execute(query)], last, missed=False, first=first)
+
+
+async def bounds(connection: AsyncConnection) -> tuple[int, int]:
+    """The numbers of the oldest and the newest change that is kept, 0 where there is none."""
+    ends = (select(_change.id).order_by(order).limit(1) for order in (_change.id, _change.id.desc()))
+    first, last = [int(await connection.scalar(end) or 0) for end in ends]  # min and max at once would be a scan
+    return first, last
+
+
+async def changes_of_page(connection: AsyncConnection, page_id: int, limit: int) -> Sequence[Change]:
+    """The latest changes of a page, newest first."""
+    query = _CHANGES.where(_change.page_id == page_id).order_by(_change.id.desc()).limit(limit)
+    return [change_of(row) for row in await connection.execute(query)]
+
+
+async def changes_by_hour(connection: AsyncConnection, since: float) -> Mapping[float, int]:
+    """How many there were in each hour. Numbers follow time but for the length of a crawl: the first is searched."""
+    low, high = await bounds(connection)
+    while low < high:
+        middle = (low + high) // 2
+        at = await connection.scalar(select(_change.at).where(_change.id >= middle).order_by(_change.id).limit(1))
+        if at is not None and at < since:
+            low = middle + 1
+        else:
+            high = middle
+    hour = _change.at / SECONDS_PER_HOUR
+    # PostgreSQL rounds when it casts, SQLite cuts off.
+    hour = cast(func.floor(hour) if connection.dialect.name == "postgresql" else hour, BigInteger)
+    query = select(hour, func.count()).where(_change.id >= low, _change.at >= since).group_by(hour).order_by(hour)
+    return {float(start) * SECONDS_PER_HOUR: int(count) for start, count in await connection.execute(query)}
+
+
+async def versions_of(connection: AsyncConnection, page_id: int) -> Sequence[Version]:
+    """The kept versions of a page, newest first."""
+    query = _VERSIONS.where(_body.page_id == page_id).order_by(_body.id.desc())
+    return [Version(*row) for row in await connection.execute(query)]
+
+
+async def version_body(
+    connection: AsyncConnection, page: ColumnElement[bool], number: int | None
+) -> VersionBody | None:
+    """A kept version with its bytes; the latest without a number."""
+    query = (
+        _VERSIONS.add_columns(_body.zstd, _page.url, _host.name)
+        .join_from(tables.bodies, tables.pages, _page.id == _body.page_id)
+        .join(tables.hosts, _host.id == _page.host_id)
+        .where(page).order_by(_body.id.desc()).limit(1)
+    )  # fmt: skip
+    if number is not None:
+        query = query.where(_body.version == number)
+    row = (await connection.execute(query)).first()
+    if row is None:
+        return None
+    *about, packed, url, host = row
+    version = Version(*about)
+    return VersionBody(version, url, host, decompress_to(packed, version.size))
+
+
+def change_of(row: Any) -> Change:
+    """A row as it is told."""
+    return Change(
+        row.id, row.page_id, row.url, row.at, ChangeVerdict(row.verdict), row.magnitude, row.version, row.previous
+    )

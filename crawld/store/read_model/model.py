@@ -1,0 +1,270 @@
+"""The read model over SQL: SQLite or PostgreSQL, beside the daemon or without it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.errors import StoreError
+from crawld.interfaces import Clock, FreshnessPoint
+from crawld.interfaces.read_model import (
+    CalibrationLine,
+    Changes,
+    HostLine,
+    LivePages,
+    Overview,
+    PageLines,
+    PageQuery,
+    PageView,
+    SlotLine,
+    SourceFileLine,
+    SourceLine,
+    Version,
+    VersionBody,
+)
+from crawld.model.page import PageState
+from crawld.model.signal import Source
+from crawld.store import tables
+from crawld.store.address import parse_address
+from crawld.store.damage import Damage
+from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.read_model import change_list
+from crawld.store.read_model.page_list import list_pages
+from crawld.store.read_model.page_view import view_page
+from crawld.store.read_model.reading_thread import ReadingThread
+from crawld.store.records.slot_history import slots_since
+from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats
+from crawld.store.schema import check_readable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def apart(
+    method: Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]]:
+    """Answer in the model's own thread; after an error of the database the next question opens it again."""
+
+    @wraps(method)
+    async def asked(model: "SqlReadModel", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await model.answer(method(model, *args, **kwargs))
+
+    return asked
+
+
+class SqlReadModel:
+    """Implements `interfaces.read_model.ReadModel`. Use it as an async context, or close it at the end."""
+
+    def __init__(self, url: str, clock: Clock, *, live: LivePages | None = None, damage: Damage | None = None) -> None:
+        """`live` and `damage` are the running daemon's: whoever watches for damage is told of what is met here."""
+        self._address = parse_address(url)
+        self._clock = clock
+        self._live = live
+        self._damage = damage
+        self._thread = ReadingThread("read model")
+        self._engine: AsyncEngine | None = None
+        self._opening: asyncio.Lock | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the database and end the thread."""
+        await self._thread.run(self._dispose())
+        await self._thread.close()
+
+    async def run(self) -> None:
+        """Keep the database open until cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.close()
+
+    async def answer(self, question: Coroutine[Any, Any, T]) -> T:
+        """Run a question in the thread; errors of the database become sentences, and damage is reported."""
+        try:
+            return await self._thread.run(question)
+        except (SQLAlchemyError, OSError) as error:
+            await self._thread.run(self._dispose())
+            if self._damage is not None:
+                self._damage.look_at(error)
+            raise in_a_sentence(error, self._address.shown) from error
+        except StoreError:
+            await self._thread.run(self._dispose())
+            raise
+
+    @apart
+    async def overview(self) -> Overview:
+        """How all pages stand."""
+        page, point = tables.pages.c, tables.freshness_history
+        async with self._connected() as connection:
+            rows = await connection.execute(select(page.state, func.count()).group_by(page.state))
+            counts = {str(state): int(count) for state, count in rows}
+            hosts = await connection.scalar(select(func.count()).select_from(tables.hosts))
+            latest = (await connection.execute(select(point).order_by(point.c.at.desc()).limit(1))).first()
+            _, last = await change_list.bounds(connection)
+            size = await database_bytes(connection, self._address)
+        return Overview(
+            states={state: counts.get(state.value, 0) for state in PageState},
+            hosts=int(hosts or 0),
+            latest=None if latest is None else _point(latest),
+            last_change=last,
+            database_bytes=size,
+        )
+
+    @apart
+    async def pages(self, query: PageQuery) -> PageLines:
+        """A part of the list of pages."""
+        async with self._connected() as connection:
+            return await list_pages(connection, query, self._live, self._clock.now())
+
+    @apart
+    async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
+        """One page by any spelling of its URL."""
+        async with self._connected() as connection:
+            return await view_page(
+                connection,
+                is_page(url),
+                self._live,
+                self._clock.now(),
+                crawls=crawls,
+                signals=signals,
+                changes=changes,
+            )
+
+    @apart
+    async def versions(self, url: str) -> Sequence[Version] | None:
+        """The kept versions of a page, newest first; None if the page is unknown."""
+        async with self._connected() as connection:
+            page_id = await connection.scalar(select(tables.pages.c.id).where(is_page(url)))
+            return None if page_id is None else await change_list.versions_of(connection, page_id)
+
+    @apart
+    async def version(self, url: str, number: int | None = None) -> VersionBody | None:
+        """A kept version of a page with its bytes, the latest without `number`."""
+        async with self._connected() as connection:
+            return await change_list.version_body(connection, is_page(url), number)
+
+    @apart
+    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+        """The changes after a cursor, oldest first."""
+        async with self._connected() as connection:
+            return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
+
+    @apart
+    async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
+        """The newest changes, newest first."""
+        async with self._connected() as connection:
+            return await change_list.changes_before(connection, before, limit)
+
+    @apart
+    async def changes_by_hour(self, since: float) -> Mapping[float, int]:
+        """How many changes there were in each hour."""
+        async with self._connected() as connection:
+            return await change_list.changes_by_hour(connection, since)
+
+    @apart
+    async def hosts(self, *, limit: int = 1000) -> Sequence[HostLine]:
+        """Hosts that have pages, the one with most pages first."""
+        host, page = tables.hosts.c, tables.pages.c
+        counts = (
+            select(page.host_id, func.count().label("pages"))
+            .where(page.state != PageState.RETIRED.value)
+            .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
+        )  # fmt: skip
+        wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
+        query = (
+            select(host.name, counts.c.pages, host.blocked, *wanted)
+            .join_from(counts, tables.hosts, counts.c.host_id == host.id)
+            .order_by(counts.c.pages.desc(), host.name)
+        )
+        async with self._connected() as connection:
+            rows = (await connection.execute(query)).all()
+        return [HostLine(name, pages, bool(blocked), *rest) for name, pages, blocked, *rest in rows]
+
+    @apart
+    async def sources(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceLine]:
+        """What signals were worth, by host and source."""
+        stat = signal_stats.c
+        query = select(signal_stats).order_by(stat.host, stat.source).limit(limit)
+        if host is not None:
+            query = query.where(stat.host == host)
+        async with self._connected() as connection:
+            return [SourceLine(name, Source(source), *rest) for name, source, *rest in await connection.execute(query)]
+
+    @apart
+    async def source_files(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceFileLine]:
+        """The sitemaps and feeds that are polled."""
+        file = tables.sources.c
+        query = select(file.url, file.source, file.host, file.next_poll).order_by(file.host, file.url).limit(limit)
+        if host is not None:
+            query = query.where(file.host == host)
+        async with self._connected() as connection:
+            rows = (await connection.execute(query)).all()
+        return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
+
+    @apart
+    async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
+        """The latest points from that time on, oldest first."""
+        point = tables.freshness_history
+        query = select(point).where(point.c.at >= since).order_by(point.c.at.desc()).limit(limit)
+        async with self._connected() as connection:
+            return [_point(row) for row in reversed((await connection.execute(query)).all())]
+
+    @apart
+    async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
+        """What slots were spent on from that time on, oldest first."""
+        async with self._connected() as connection:
+            rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
+            return [SlotLine(*row) for row in rows]
+
+    @apart
+    async def calibration(self) -> Sequence[CalibrationLine]:
+        """Predicted against seen freshness, the lowest tenth first."""
+        tenth = calibration.c
+        query = select(
+            tenth.bin, tenth.predicted_low, tenth.predicted_high, tenth.crawls, tenth.predicted, tenth.seen
+        ).order_by(tenth.bin)
+        async with self._connected() as connection:
+            return [CalibrationLine(*row) for row in await connection.execute(query)]
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+        engine = await self._opened()
+        async with engine.connect() as connection:
+            yield connection
+
+    async def _opened(self) -> AsyncEngine:
+        """The engine, made and checked once: both happen in the thread, where its connections live."""
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._engine is None:
+                engine = reading_engine(self._address, beside_writer=self._damage is not None)
+                try:
+                    async with engine.connect() as connection:
+                        await connection.run_sync(check_readable, self._address.shown)
+                except BaseException:
+                    await engine.dispose()
+                    raise
+                self._engine = engine
+            return self._engine
+
+    async def _dispose(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.dispose()
+
+
+def _point(row: Any) -> FreshnessPoint:
+    return FreshnessPoint(**row._mapping)

@@ -1,0 +1,232 @@
+"""Lists of pages, by keyset: each part costs what it holds, wherever in the list it lies.
+
+Where a filter lets few pages through they are found first and then sorted; otherwise the index of the sort is walked
+from the cursor on, and soon meets enough pages that pass. Orders that change with time (freshness, next crawl) come
+from the running daemon's memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Select, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.errors import InputError
+from crawld.interfaces.read_model import LivePages, PageLine, PageLines, PageQuery, PageSort
+from crawld.model.page import PageState
+from crawld.store import tables
+from crawld.store.in_values import among
+from crawld.store.read_model.cursors import Place, pack, unpack
+
+FEW = 20_000
+"""Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
+LOOKED_AT = 512
+"""Pages of an order in memory that are looked up at first; four times as many each time too few pass."""
+MOST_BY_NEXT_CRAWL = 5_000
+"""Pages of which the next crawl is foretold at once: some 100 ms."""
+LIVE = frozenset({PageSort.FRESHNESS, PageSort.NEXT_CRAWL})
+_page, _host = tables.pages.c, tables.hosts.c
+_SORTS: Mapping[PageSort, Any] = {
+    PageSort.URL: _page.url,
+    PageSort.IMPORTANCE: _page.importance,
+    PageSort.LAST_CRAWL: _page.last_success,
+    PageSort.LAST_CHANGE: _page.last_change_at,
+}
+_LINES: Select[Any] = select(
+    _page.id, _page.url, _host.name.label("host"), _page.state, _page.importance, _page.weight, _page.crawls,
+    _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
+).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
+
+
+async def list_pages(connection: AsyncConnection, query: PageQuery, live: LivePages | None, now: float) -> PageLines:
+    """A part of the list."""
+    place = unpack(query)
+    if query.sort in LIVE:
+        if live is None:
+            raise InputError(f"only the running daemon can sort pages by {query.sort.value}")
+        return await _by_memory(connection, query, live, place, now)
+    conditions = await _conditions(connection, query)
+    few = await _ids(connection, query, conditions)
+    found = await _by_index(connection, query, conditions, few, place)
+    lines = lines_of(found[: query.limit], live, now)
+    if len(found) <= query.limit or not lines:
+        return PageLines(lines, None)
+    last = found[query.limit - 1]
+    value = getattr(last, _SORTS[query.sort].name)
+    return PageLines(lines, pack(query, Place(value, last.id)))
+
+
+def lines_of(rows: Sequence[Any], live: LivePages | None, now: float) -> list[PageLine]:
+    """Pages of a list, with what the daemon believes of them now."""
+    standings = {} if live is None else live.standings([row.id for row in rows], now)
+    return [_line_of(row, *standings.get(row.id, (None, None))) for row in rows]
+
+
+def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> PageLine:
+    return PageLine(
+        id=row.id,
+        url=row.url,
+        host=row.host,
+        state=PageState(row.state),
+        importance=row.importance if row.weight is None else row.weight,
+        crawls=row.crawls,
+        changes=row.changes,
+        failures=row.failed,
+        added_at=row.added_at,
+        last_crawl_at=row.last_success,
+        last_change_at=row.last_change_at,
+        gone_since=row.gone_since,
+        freshness=freshness,
+        next_crawl_at=next_crawl,
+    )
+
+
+async def line_by(
+    connection: AsyncConnection, condition: ColumnElement[bool], live: LivePages | None, now: float
+) -> PageLine | None:
+    """The page that meets the condition as a line; None where there is none."""
+    rows = (await connection.execute(_LINES.where(condition))).all()
+    return lines_of(rows, live, now)[0] if rows else None
+
+
+async def _conditions(connection: AsyncConnection, query: PageQuery) -> list[ColumnElement[bool]]:
+    """What the filter asks of a page."""
+    wanted = PageState.RETIRED.value if query.state is None else query.state.value
+    found = [_page.state != wanted if query.state is None else _page.state == wanted]
+    if query.host is not None:
+        host = await connection.scalar(select(_host.id).where(_host.name == query.host))
+        found.append(_page.host_id == (-1 if host is None else host))
+    if query.search:
+        escaped = query.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        alike = _page.url.ilike if connection.dialect.name == "postgresql" else _page.url.like  # SQLite's sees no case
+        found.append(alike(f"%{escaped}%", escape="\\"))
+    return found
+
+
+async def _ids(
+    connection: AsyncConnection, query: PageQuery, conditions: list[ColumnElement[bool]]
+) -> Sequence[int] | None:
+    """The ids of the pages that pass the filter; None where they are many or all."""
+    if query.host is None and query.state is None and not query.search:
+        return None
+    ids = (await connection.scalars(select(_page.id).where(*conditions).limit(FEW + 1))).all()
+    return ids if len(ids) <= FEW else None
+
+
+async def _by_index(
+    connection: AsyncConnection,
+    query: PageQuery,
+    conditions: list[ColumnElement[bool]],
+    few: Sequence[int] | None,
+    place: Place | None,
+) -> list[Any]:
+    """One page more than wanted, so that it is known whether others follow; pages without a value come last.
+
+    `few` are the ids of those that pass the filter, where they are few enough to be sorted.
+    """
+    parameters: dict[str, Any] = {}
+    if few is not None:
+        chosen, parameters = among(connection.dialect.name, _page.id, few)
+        conditions = [chosen]
+    column = _SORTS[query.sort]
+    unindexed = column.concat("") if query.sort is PageSort.URL else column + 0
+    key = column if few is None else unindexed
+    order = (key.desc(), _page.id.desc()) if query.descending else (key, _page.id)
+    found: list[Any] = []
+    if place is None or place.value is not None:
+        valued = _LINES.where(*conditions, column.is_not(None)).order_by(*order).limit(query.limit + 1)
+        if place is not None:
+            ends = tuple_(key, _page.id)
+            here = (place.value, place.id)
+            valued = valued.where(ends < here if query.descending else ends > here)
+        found += (await connection.execute(valued, parameters)).all()
+    if len(found) <= query.limit and column.nullable:
+        rest = _LINES.where(*conditions, column.is_(None)).order_by(_page.id).limit(query.limit + 1 - len(found))
+        if place is not None and place.value is None:
+            rest = rest.where(_page.id > place.id)
+        found += (await connection.execute(rest, parameters)).all()
+    return found
+
+
+async def _by_memory(
+    connection: AsyncConnection, query: PageQuery, live: LivePages, place: Place | None, now: float
+) -> PageLines:
+    at = now if place is None or place.at is None else place.at
+    conditions = await _conditions(connection, query)
+    few = await _ids(connection, query, conditions)
+    ids, keys = _keys(query, live, few, at)
+    if place is not None:
+        key = np.inf if place.value is None else float(place.value) * (-1.0 if query.descending else 1.0)
+        beyond = (keys > key) | ((keys == key) & (ids > place.id))
+        ids, keys = ids[beyond], keys[beyond]
+    found = await _first_that_pass(connection, query, conditions, ids, keys)
+    lines = lines_of([row for row, _ in found[: query.limit]], live, now)
+    if len(found) <= query.limit or not lines:
+        return PageLines(lines, None)
+    row, key = found[query.limit - 1]
+    value = None if np.isinf(key) else float(key) * (-1.0 if query.descending else 1.0)
+    return PageLines(lines, pack(query, Place(value, row.id, at)))
+
+
+def _keys(
+    query: PageQuery, live: LivePages, few: Sequence[int] | None, at: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Ids and what they are sorted by, smallest first; inf where it is not known."""
+    if query.sort is PageSort.NEXT_CRAWL:
+        if few is None or len(few) > MOST_BY_NEXT_CRAWL:
+            few = _all_of_few(live, at) if few is None else None
+        if few is None:
+            raise InputError("too many pages to sort by their next crawl: choose a host, a state or a search")
+        standings = live.standings(few, at)
+        ids = np.fromiter(standings, dtype=np.int64, count=len(standings))
+        values = np.array([np.nan if known[1] is None else known[1] for known in standings.values()])
+    else:
+        ids, values = live.freshness(at)
+        if few is not None:
+            wanted = np.isin(ids, np.array(few, dtype=np.int64))
+            ids, values = ids[wanted], values[wanted]
+    keys = -values if query.descending else values.copy()
+    keys[np.isnan(keys)] = np.inf
+    return ids, keys
+
+
+def _all_of_few(live: LivePages, at: float) -> Sequence[int] | None:
+    """Every page, where there are few in all."""
+    ids, _ = live.freshness(at)
+    return ids.tolist() if len(ids) <= MOST_BY_NEXT_CRAWL else None
+
+
+async def _first_that_pass(
+    connection: AsyncConnection,
+    query: PageQuery,
+    conditions: list[ColumnElement[bool]],
+    ids: NDArray[np.int64],
+    keys: NDArray[np.float64],
+) -> list[tuple[Any, float]]:
+    """The first pages by key that pass the filter, one more than wanted; ever more are looked up at once."""
+    found: list[tuple[Any, float]] = []
+    size = max(LOOKED_AT, query.limit + 1)
+    while len(ids) and len(found) <= query.limit:
+        first = _smallest(keys, ids, size)
+        order = first[np.lexsort((ids[first], keys[first]))]
+        chosen, parameters = among(connection.dialect.name, _page.id, ids[order].tolist())
+        rows = {row.id: row for row in await connection.execute(_LINES.where(*conditions, chosen), parameters)}
+        found += [(rows[number], float(keys[at])) for at, number in zip(order, ids[order].tolist()) if number in rows]
+        left = np.ones(len(ids), dtype=bool)
+        left[first] = False
+        ids, keys, size = ids[left], keys[left], 4 * size
+    return found
+
+
+def _smallest(keys: NDArray[np.float64], ids: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Where the first so many by key and id are, in any order; a cursor stands between pages of one key, too."""
+    if count >= len(keys):
+        return np.arange(len(keys))
+    bound = np.partition(keys, count)[count]
+    less, ties = np.flatnonzero(keys < bound), np.flatnonzero(keys == bound)
+    rest = count - len(less)
+    if rest < len(ties):
+        ties = ties[np.argpartition(ids[ties], rest)[:rest]]
+    return np.concatenate([less, ties])

@@ -15,7 +15,7 @@ from crawld.model.page import PageState, Wanted
 from crawld.store import Retention, SqlStore
 from crawld.store.read_model import page_list
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, estimate, memory, point, record, signal, wanted
+from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 URL = "https://example.org/{}"
 
@@ -223,7 +223,7 @@ async def test_one_page_with_its_timeline(store: SqlStore, model: SqlReadModel) 
     await store.adopt(wanted("a"), origin="list", now=NOW)
     store.record(record(1, Verdict.NEW, at=NOW, status=200, body=b"x", memory=memory(1)))
     store.record_signals([signal(1, at=NOW + 1)])
-    store.record(record(1, Verdict.CHANGED, at=NOW + 2, tau=2.0, magnitude=0.5, signals=(1, 0, 0, 0)))
+    store.record(record(1, Verdict.CHANGED, at=NOW + 2, tau=2.0, magnitude=0.5, signals=by_source(sitemap=1)))
     await store.flush()
     await store.save_estimates([estimate(1, at=NOW, crawls=1)])
     view = await model.page(URL.format("a"), crawls=1)

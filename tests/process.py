@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-OURS = {"CRAWLD_CONFIG", "CRAWLD_URLS", "CRAWLD_BANDWIDTH", "CRAWLD_DATABASE"}
+OURS = {"CRAWLD_CONFIG", "CRAWLD_URLS", "CRAWLD_BANDWIDTH", "CRAWLD_DATABASE", "COLUMNS"}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",

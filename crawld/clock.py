@@ -44,9 +44,9 @@ class SystemClock:
         self._warned = not self._warned
         if self._warned:
             way, far = ("forward" if behind > 0 else "back"), round(abs(behind))
-            log.warning("the wall clock was set %s; our time will meet it gradually", way, extra={"seconds": far})
+            log.warning("the wall clock was set %s; internal time follows gradually", way, extra={"seconds": far})
         else:
-            log.warning("our time is that of the wall clock again")
+            log.warning("internal time has caught up with the wall clock")
 
     def monotonic(self) -> float:
         """Seconds on a clock that is never set."""

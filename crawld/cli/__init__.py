@@ -10,7 +10,7 @@ from crawld import __version__
 from crawld.errors import CrawldError
 
 COMMANDS = {
-    "run": "Crawl for ever: keep the pages of a URL list fresh.",
+    "run": "Run the daemon: keep the pages of a URL list fresh.",
     "check-config": "Check settings and URL list without starting anything.",
     "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
     "stats": "What is wrong, how fresh the copy is, and what was learnt.",

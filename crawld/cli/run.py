@@ -64,7 +64,7 @@ def command(
     database: str | None,
     allow_private: tuple[str, ...],
 ) -> None:
-    """Crawl for ever: keep the pages of a URL list, or of discovered sites, fresh within the bandwidth.
+    """Run the daemon: keep the pages of a URL list, or of discovered sites, fresh within the bandwidth.
 
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
@@ -156,14 +156,14 @@ def _allow_open_files() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         except OSError as error:
-            log.warning("open files stay limited", extra={"limit": soft, "reason": error.strerror})
+            log.warning("cannot raise the limit of open files", extra={"limit": soft, "reason": error.strerror})
 
 
 def _share_heaps() -> None:
     """Have threads share two heaps: glibc would make one for each, and each keeps what it once held."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's alone
     if mallopt is not None and not mallopt(M_ARENA_MAX, HEAPS):
-        log.warning("threads keep heaps of their own")
+        log.warning("cannot limit the heaps of threads")
 
 
 def _holds_pages(settings: Settings) -> bool:

@@ -57,7 +57,7 @@ def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
     if refused := daemon.get("reload_refused"):
         yield Trouble("reload_refused", refused)
     if daemon["paused"]:
-        yield Trouble("paused", "crawld is paused; `crawld resume` goes on")
+        yield Trouble("paused", "crawld is paused; `crawld resume` resumes crawling")
     elif daemon["bandwidth"] == 0:
         yield Trouble("no_bandwidth", "the bandwidth is 0: nothing is crawled")
     elif overall["pages"] and _long_ago(overall, daemon, now):

@@ -74,6 +74,6 @@ def keep_private(file: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError:
-            log.warning("others may read a file that is not ours: chmod 600 it", extra={"file": str(one)})
+            log.warning("others can read a file that belongs to another user: chmod 600 it", extra={"file": str(one)})
         else:
-            log.info("others can no longer read it: mode 600", extra={"file": str(one)})
+            log.info("changed its mode to 600: others could read it", extra={"file": str(one)})

@@ -28,6 +28,6 @@ async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
         except (SQLAlchemyError, OSError) as error:
             if not is_passing(error) or waited >= LONGEST_RETRY_SECONDS:
                 raise in_a_sentence(error, shown) from error
-            log.warning("the store does not answer, trying again: %s", getattr(error, "orig", None) or error)
+            log.warning("the store does not answer, retrying: %s", getattr(error, "orig", None) or error)
         await asyncio.sleep(delay)
         waited, delay = waited + delay, min(2 * delay, SLOWEST_RETRY_SECONDS)

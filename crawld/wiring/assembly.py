@@ -247,7 +247,7 @@ class Assembly:
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())
         if dropped := self.polled_sources.restore(await self.store.sources()):
-            log.warning("sitemaps and feeds beyond the budgets are forgotten", extra={"files": len(dropped)})
+            log.warning("dropped sitemaps and feeds beyond the limits", extra={"files": len(dropped)})
             await self.store.forget_sources(dropped)
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)

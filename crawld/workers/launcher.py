@@ -58,7 +58,7 @@ class WorkerProcess(asyncio.Protocol):
         except ProcessLookupError:
             log.debug("worker %d has ended", self.pid)
         except PermissionError:
-            log.warning("worker %d keeps its priority: this system does not allow to lower it", self.pid)
+            log.warning("worker %d keeps its priority: this system does not allow lowering it", self.pid)
 
     def close(self) -> None:
         """Let it end: it has no more tasks."""

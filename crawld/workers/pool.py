@@ -143,7 +143,7 @@ class WorkerPool:
             try:
                 return await self._launcher.fork()
             except OSError as error:
-                log.error("cannot start a worker process: %s; trying again", error)  # noqa: TRY400 - no fault of ours
+                log.error("cannot start a worker process: %s; retrying", error)  # noqa: TRY400 - no fault of ours
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -89,7 +89,7 @@ async def test_stats_says_first_that_the_store_cannot_write(tmp_path: Path) -> N
             other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
             try:
-                await running.until_logged("cannot be written")
+                await running.until_logged("cannot write, retrying")
                 first = (await command("stats", *given, cwd=tmp_path)).out.splitlines()[0]
                 steered = await command("host", site.host(), "delay", "2s", *given, cwd=tmp_path)
             finally:

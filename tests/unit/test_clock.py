@@ -34,12 +34,12 @@ def test_a_clock_set_by_days_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     for _ in range(100):
         hands.pass_(1.0)
         clock.now()
-    assert [line.message for line in caplog.records] == ["the wall clock was set back; our time will meet it gradually"]
+    assert [line.message for line in caplog.records] == ["the wall clock was set back; internal time follows gradually"]
     hands.pass_(31 * 86400.0)
     clock.now()
     hands.pass_(1.0)
     clock.now()
-    assert [line.message for line in caplog.records][1:] == ["our time is that of the wall clock again"]
+    assert [line.message for line in caplog.records][1:] == ["internal time has caught up with the wall clock"]
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])

@@ -33,13 +33,13 @@ NEVER_FETCHED = {
 
 @click.command()
 @click.argument("url")
-@click.option("--quiet", is_flag=True, help="Only the copy, not its age and freshness (which go to standard error).")
+@click.option("--quiet", is_flag=True, help="Print the copy alone, without age and freshness (standard error).")
 @click.option(
     "--text",
     is_flag=True,
     help="The text that is compared, block by block, in place of the copy; … stands for what varies by itself.",
 )
-@click.option("--gone", "even_gone", is_flag=True, help="The last copy also of a page that is gone (404 or 410).")
+@click.option("--gone", "even_gone", is_flag=True, help="Print the last copy even of a page that is gone (404 or 410).")
 @CONFIG
 @DATABASE
 def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:

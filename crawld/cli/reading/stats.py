@@ -92,15 +92,15 @@ VIEWS: Mapping[str, Sequence[Column]] = {
 
 
 @click.command()
-@click.option("--hosts", "views", flag_value="hosts", multiple=True, help="A row a host.")
-@click.option("--pages", "views", flag_value="pages", multiple=True, help="A row a page, the stalest first.")
+@click.option("--hosts", "views", flag_value="hosts", multiple=True, help="One row per host.")
+@click.option("--pages", "views", flag_value="pages", multiple=True, help="One row per page, the stalest first.")
 @click.option(
     "--signals", "views", flag_value="signals", multiple=True, help="What each host's signals were worth, by source."
 )
 @click.option(
     "--calibration", "views", flag_value="calibration", multiple=True, help="Predicted against seen freshness."
 )
-@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Rows at the most; 0 shows all.")
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Most rows to show; 0: all.")
 @CONFIG
 @DATABASE
 @AS_JSON

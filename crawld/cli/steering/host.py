@@ -39,7 +39,7 @@ PORT = re.compile(r":[0-9]+$")
 @click.argument("name", metavar="HOST|list")
 @click.argument("action", type=click.Choice(["block", "unblock", "delay"]), required=False)
 @click.argument("value", required=False)
-@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Rows at the most; 0 shows all.")
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Most rows to show; 0: all.")
 @CONFIG
 @DATABASE
 @AS_JSON
@@ -55,7 +55,7 @@ def command(
     """List hosts, show one, block or unblock it (which also ends its back-off), or give it a delay of its own.
 
     HOST is a name, with the port where it is not the usual one, or a URL. `delay default`, `none` or `off` drops the
-    delay. All of it is kept over restarts. A running daemon takes it over at once; without one the database is changed.
+    delay. All of it is kept over restarts. A running daemon applies it at once; otherwise the database is changed.
     """
     if (action == "delay") != (value is not None) or (name == LIST and action is not None):
         raise InputError(USAGE)

@@ -13,4 +13,4 @@ from crawld.cli.remote import CONFIG, DATABASE, ask
 def command(config_file: Path | None, database: str | None) -> None:
     """Pause the running daemon, also over restarts, until `crawld resume`."""
     ask(config_file, database, "POST", "/pause")
-    click.echo("paused; `crawld resume` goes on")
+    click.echo("paused; `crawld resume` resumes crawling")

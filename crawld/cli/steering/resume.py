@@ -1,4 +1,4 @@
-"""`crawld resume`: let a paused daemon go on."""
+"""`crawld resume`: resume a paused daemon."""
 
 from pathlib import Path
 
@@ -12,6 +12,6 @@ from crawld.model.units import format_rate
 @CONFIG
 @DATABASE
 def command(config_file: Path | None, database: str | None) -> None:
-    """Let a paused daemon go on at its bandwidth."""
+    """Resume a paused daemon at its bandwidth."""
     status = ask(config_file, database, "POST", "/resume")
     click.echo(f"crawling at {format_rate(status['bandwidth'])}")

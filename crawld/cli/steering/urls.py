@@ -26,7 +26,7 @@ MOST_CHARACTERS = 500_000
 
 @click.group(name="urls")
 def command() -> None:
-    """Add, remove, list and import pages. A running daemon takes them over at once; else the database is changed."""
+    """Add, remove, list and import pages. A running daemon applies them at once; otherwise the database is changed."""
 
 
 @command.command()

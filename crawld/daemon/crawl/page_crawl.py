@@ -197,7 +197,7 @@ class PageCrawls:
             host = gate.host(page.host)
             gate.distrust_304(host, now + DISTRUST_304)
             self.store.record_host(gate.export(host))
-            log.warning("lying 304", extra={"url": page.url, "host": page.host})
+            log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": page.host})
 
     def _settle(
         self, page: Page, at: float, request: Request, outcome: Outcome, judgement: Judgement, *, audit: bool

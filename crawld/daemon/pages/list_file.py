@@ -173,7 +173,7 @@ class ListFile:
             nonlocal told
             if (now := self._clock.monotonic()) - told >= PROGRESS_SECONDS:
                 told = now
-                log.info("taking over the list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
+                log.info("loading the URL list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
 
         return await self._page_set.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)
 

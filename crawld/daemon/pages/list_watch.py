@@ -42,7 +42,7 @@ class ListWatch:
             try:
                 await self._load()
             except CrawldError as error:
-                log.error("URL list not taken over", extra={"reason": str(error)})  # noqa: TRY400 - a sentence says it
+                log.error("URL list not loaded", extra={"reason": str(error)})  # noqa: TRY400 - a sentence says it
 
     def _mark(self) -> Mark | None:
         path = self._path()

@@ -146,7 +146,7 @@ class Writer:
                 if not is_passing(error):
                     return await self._give_up(items, error)
                 if self._trouble is None:
-                    log.warning("the store cannot be written, trying again: %s", getattr(error, "orig", error))
+                    log.warning("the store cannot write, retrying: %s", getattr(error, "orig", error))
                     self._trouble_since = self._clock.now()
                 self._trouble = error
                 if self._closing and waited >= LAST_TRY_SECONDS:
@@ -157,7 +157,7 @@ class Writer:
                 delay = min(2 * delay, 1.0 if self._closing else SLOWEST_RETRY_SECONDS)
             else:
                 if self._trouble is not None:
-                    log.warning("the store can be written again, %d items waiting", self.backlog)
+                    log.warning("the store can write again, %d items waiting", self.backlog)
                     self._trouble = self._trouble_since = None
                 await self._settle(items)
                 return True

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from crawld.forecast.sample import Believed
 from crawld.frontier.chooser import Chooser
+from crawld.frontier.page_table import HELD, WAITING
+from crawld.frontier.weighted_draw import WeightedDraw
 from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
@@ -92,6 +94,7 @@ class Scheduler:
         self._kappa = np.empty((0, _S))
         self._gamma = np.empty((0, _S))
         self._ages = Ages()
+        self._draw = WeightedDraw(self._audit_weights)
         self._held: dict[int, tuple[int, ...]] = {}  # row -> signals counted when it was picked
         self._leaving: dict[int, int] = {}  # pages retired while held, with their rows
 
@@ -126,6 +129,7 @@ class Scheduler:
         self._shape[rows], self._most[rows] = shape, self._most_shape
         self._count[rows], self._kappa[rows], self._gamma[rows] = count, kappa, gamma
         self._row_of.update(zip(new.ids.tolist(), rows.tolist(), strict=True))
+        self._draw.change(rows)
 
     def retire(self, page_ids: Sequence[int]) -> None:
         """Take pages out; one that is being fetched leaves for good when it is given back."""
@@ -136,11 +140,13 @@ class Scheduler:
             if self._held.pop(row, None) is not None:
                 self._leaving[page_id] = row
         self.chooser.retire(rows)
+        self._draw.change(rows)
 
     def reweight(self, page_ids: Sequence[int], importance: Floats) -> None:
         """Give pages a new importance."""
         rows = self._rows(page_ids)
         self._importance[rows] = importance
+        self._draw.change(rows)
         self.chooser.reweight(rows, importance / self._cost[rows])
 
     def charge(self, page_id: int, requests: int) -> None:
@@ -181,6 +187,8 @@ class Scheduler:
             return
         if any(known := self._held.pop(row)):
             self._count[row] -= np.array(known, dtype=np.int64)
+        if math.isnan(self._last[row]):
+            self._draw.change(np.array([row]))
         self._last[row] = self._copied[row] = at
         self._gone[row] = gone
         self.chooser.settle(row, at)
@@ -359,12 +367,15 @@ class Scheduler:
 
     def draw(self, uniform: float) -> int | None:
         """A page that has a copy, drawn by importance with a uniform number: for audits."""
-        rows = self.chooser.pages.present()
-        rows = rows[~np.isnan(self._last[rows])]
-        if len(rows) == 0:
-            return None
-        cumulative = np.cumsum(self._importance[rows])
-        return int(self._id[rows[np.searchsorted(cumulative, uniform * cumulative[-1], side="right")]])
+        row = self._draw.draw(uniform)
+        return None if row is None else int(self._id[row])
+
+    def _audit_weights(self, start: int, stop: int) -> Floats:
+        """The importance of the pages in these rows, 0 where there is none or it has no copy."""
+        state = self.chooser.pages.state[start : min(stop, self.chooser.pages.size)]
+        rows = slice(start, start + len(state))
+        there = ((state == WAITING) | (state == HELD)) & ~np.isnan(self._last[rows])
+        return np.where(there, self._importance[rows], 0.0)
 
     def _boost_of(self, row: int) -> float:
         """Σκn of one page, without numpy's overhead."""

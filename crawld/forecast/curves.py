@@ -153,19 +153,26 @@ class _Drawn:
     def kept(self) -> tuple[Floats, Floats, Floats]:
         """The logarithm of the crawl rate, the freshness and the chance to be forced, at each level."""
         length, fresh, forced = (np.zeros_like(self.level) for _ in range(3))
-        first = self._times[:, :1]
-        beyond = first.copy()  # more signals than are counted end a cycle at the first of the times
+        most = len(self._logs) - 1
         for n, logs in enumerate(self._logs):
             until, never = _crossings(self.level, logs, self._times)
             waited, kept = self._integrals(until, n)
-            length += waited
+            length += waited if n < most else self._with_more(until, n)  # further signals change nothing
             fresh += kept
-            beyond -= self._integrals(first, n)[0]
             if self._end < np.inf:
-                forced += np.where(never, _chance(self._jumps[:, None] * self._end, n), 0.0)
-        length += np.maximum(beyond, 0.0)
+                mean = self._jumps[:, None] * self._end
+                forced += np.where(never, _chance(mean, n) if n < most else _chance_of_more(mean, n), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return -np.log(length), np.clip(np.where(length > 0, fresh / length, 1.0), 0.0, 1.0), forced
+
+    def _with_more(self, until: Floats, n: int) -> Floats:
+        """∫P(N(t) ≥ n) dt up to these times: what is left of them after the n-th signal."""
+        if n == 0:
+            return until
+        rate = self._jumps[:, None]
+        mean = rate * until
+        left = until * _chance_of_more(mean, n) - n / rate * _chance_of_more(mean, n + 1)
+        return np.maximum(left, 0.0)
 
     def _integrals(self, until: Floats, n: int) -> tuple[Floats, Floats]:
         """∫pois(n; γt) dt and e^−κn ∫pois(n; γt)S(t) dt up to these times, over the logarithm of 1 + the time."""
@@ -261,3 +268,11 @@ def _chance(mean: Floats, n: int) -> Floats:
         return np.exp(-mean)
     with np.errstate(divide="ignore"):
         return np.exp(n * np.log(mean) - mean - lgamma(n + 1))
+
+
+def _chance_of_more(mean: Floats, n: int) -> Floats:
+    """The Poisson probability of n signals or more."""
+    less = np.zeros_like(mean)
+    for count in range(n):
+        less += _chance(mean, count)
+    return np.maximum(1.0 - less, 0.0)

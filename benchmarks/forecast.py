@@ -1,0 +1,256 @@
+"""Forecasts beside what the simulator then reaches: same beliefs, same hosts, a quarter to four times a bandwidth.
+
+Run as `python -m benchmarks.forecast [--json] [--pages 600] [--repeats 2]`. The pages are those of S-NCIS section 6, on
+six hosts of which three have a delay. Each contestant believes something of them; the forecast is made from that, and
+the daemon's own scheduler then crawls by it, learning nothing more, in a world it has not seen. The difference is to be
+at most .02 everywhere. `cpu_seconds` is what the forecast of a million pages takes.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from crawld.forecast.forecast import Forecast
+from crawld.forecast.sample import Believed
+from crawld.frontier.page_table import Intervals
+from crawld.frontier.politeness import HostGate, HostLimits
+from crawld.interfaces import Histories
+from crawld.learning.estimator import Prior
+from crawld.learning.online_learner import OnlineLearner
+from crawld.model.signal import SOURCES
+from crawld.policies.policies import DEFAULT, build
+from crawld.scheduler import Arrivals, Scheduler
+from crawld.sim.engine import simulate
+from crawld.sim.experiments.ncis import NOISY
+from crawld.sim.population import Floats, Population, run_key
+from crawld.sim.world import World, draw_world
+from crawld.value.greedy import GreedyNcis
+from crawld.value.valuation import Beliefs
+
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
+REACH = 0.02
+HOSTS = 6
+DELAYS = (0.0, 0.0, 0.0, 0.3, 1.2, 3.0)
+"""By host, in multiples of what an even share of the bandwidth leaves between two requests."""
+LEARNT_FOR, VISITS_PER_TIME = 30.0, 1.0
+PRIOR = Prior(1.0, 1.0, 1.0, 1.0, 0.5, 1.0)
+"""Vague, and in the units of these worlds: a daemon's prior is in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What is known of the pages, and which limits there are."""
+
+    name: str
+    learnt: bool = False
+    most_shape: float = np.inf
+    delays: bool = True
+    intervals: Intervals = Intervals(longest=np.inf, shortest=0.0)  # noqa: RUF009 - frozen
+
+
+BOUNDED = Intervals(longest=40.0, shortest=0.05)
+CONTESTANTS = (
+    Contestant("known, no limits", delays=False),
+    Contestant("known"),
+    Contestant("known, intervals", intervals=BOUNDED),
+    Contestant("learnt", learnt=True),
+    Contestant("learnt, shape capped at 1", learnt=True, most_shape=1.0),
+    Contestant("learnt, capped, intervals", learnt=True, most_shape=1.0, intervals=BOUNDED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One forecast and what came of it."""
+
+    contestant: str
+    multiple: float
+    repeat: int
+    forecast: float
+    reached: float
+    round_robin: float
+    given_up: int
+    limited: int
+
+
+class GatedCrawler:
+    """The daemon's scheduler behind its gate; every answer comes at once."""
+
+    def __init__(self, scheduler: Scheduler, gate: HostGate, hosts: "np.typing.NDArray[np.int64]") -> None:
+        self._scheduler, self._gate, self._hosts = scheduler, gate, hosts.tolist()
+        self.pick = scheduler.pick
+
+    def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 - nothing is learnt
+        """Give the page back and let its host rest."""
+        self._scheduler.settle(page, now)
+        self._gate.acquire(self._hosts[page], now)
+        self._gate.finish(self._hosts[page], now)
+
+    def notice(self, page: int, now: float) -> None:  # noqa: ARG002 - as above
+        """Count a signal."""
+        self._scheduler.notice(page)
+
+    def change_bandwidth(self, rate: float, now: float) -> None:
+        """Tell those policies that plan ahead."""
+        self._scheduler.change_bandwidth(rate, now)
+
+
+def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]") -> Histories:
+    """What visits at random times would have found: the histories that the daemon's learner reads."""
+    rng = np.random.default_rng(key)
+    pages = world.population.pages
+    by_page = [world.signal_times[world.signal_pages == page] for page in range(pages)]
+    offsets, at, tau, signals, changed = [0], [], [], [], []
+    firsts, counts = np.zeros(pages), np.zeros((pages, len(SOURCES)), dtype=np.int64)
+    for page in range(pages):
+        times = np.sort(rng.uniform(0.0, world.horizon, 2 + rng.poisson(VISITS_PER_TIME * world.horizon)))
+        heard = np.searchsorted(by_page[page], times)
+        at.append(times[1:])
+        tau.append(np.diff(times))
+        signals.append(np.diff(heard))
+        changed.append([world.changed_between(page, a, b) for a, b in pairwise(times)])
+        firsts[page], counts[page, 0] = times[0], len(by_page[page]) - heard[0]
+        offsets.append(offsets[-1] + len(times) - 1)
+    table = np.zeros((offsets[-1], len(SOURCES)), dtype=np.int64)
+    table[:, 0] = np.concatenate(signals)
+    return Histories(
+        page_ids=np.arange(pages),
+        offsets=np.array(offsets),
+        at=np.concatenate(at),
+        tau=np.concatenate(tau),
+        signals=table,
+        changed=np.concatenate(changed).astype(bool),
+        hosts=[f"host{host}" for host in hosts],
+        first_success=firsts,
+        signal_counts=counts,
+    )
+
+
+def _first_source(column: Floats) -> Floats:
+    table = np.zeros((len(column), len(SOURCES)))
+    table[:, 0] = column
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Pages on hosts, what is true of them, and what visits have taught."""
+
+    population: Population
+    hosts: "np.typing.NDArray[np.int64]"
+    learnt: tuple[Floats, Floats, Floats, Floats]  # mean and shape of α, κ and γ by source
+    bandwidth: float
+
+    @classmethod
+    def draw(cls, pages: int, key: int) -> "Site":
+        """Draw pages and learn of them."""
+        population = Population.draw(NOISY.draw, pages, key)
+        hosts = np.arange(pages) % HOSTS
+        histories = observe(draw_world(population, LEARNT_FOR, key + 1), key, hosts)
+        learner = OnlineLearner(PRIOR, len(SOURCES))
+        learner.teach(histories, LEARNT_FOR)
+        update = learner.teach(histories, LEARNT_FOR)  # again, under the hosts' priors that were learnt
+        posterior = update.posterior
+        return cls(population, hosts, (posterior.alpha, posterior.shape, posterior.trust, update.gamma), pages / 10.0)
+
+    def scheduler(self, contestant: Contestant, rate: float) -> tuple[Scheduler, HostGate]:
+        """A scheduler that believes what the contestant knows, with a copy of every page."""
+        gate = HostGate(HostLimits(spacing=0.0))
+        for host, delay in enumerate(DELAYS):
+            gate.set_delay(gate.host_of_pages(f"host{host}"), delay * HOSTS / self.bandwidth * contestant.delays)
+        chooser = build(DEFAULT, bandwidth=rate, gate=gate, intervals=contestant.intervals)
+        scheduler = Scheduler(chooser, most_shape=contestant.most_shape)
+        truth, pages = self.population, self.population.pages
+        known = (truth.alpha, np.full(pages, np.inf), _first_source(truth.kappa), _first_source(truth.gamma))
+        alpha, shape, kappa, gamma = self.learnt if contestant.learnt else known
+        spread = min(contestant.intervals.longest, 3.0 * pages / rate)  # copies of one moment would all be due at once
+        last = -spread * np.random.default_rng(pages).permutation(pages) / pages
+        copies = Arrivals(
+            np.arange(pages), self.hosts, truth.mu, last, alpha=alpha, shape=shape, kappa=kappa, gamma=gamma
+        )
+        scheduler.add(copies)
+        return scheduler, gate
+
+
+def compare(site: Site, contestant: Contestant, multiple: float, key: int, repeat: int = 0) -> Compared:
+    """Forecast, then let the scheduler run."""
+    rate = multiple * site.bandwidth
+    scheduler, gate = site.scheduler(contestant, rate)
+    point = Forecast(scheduler.believed(0.0), gate.least_spacing(), GreedyNcis(), contestant.intervals).at(rate)
+    start = 10.0 + 3.0 * site.population.pages / rate
+    world = draw_world(site.population, start + 60.0 + 30.0 / multiple, key)
+    run = simulate(world, GatedCrawler(scheduler, gate, site.hosts), rate)
+    reached = run.ledger().accuracy(start, world.horizon)
+    return Compared(
+        contestant.name, multiple, repeat, point.freshness, reached, point.round_robin, point.given_up,
+        len(point.limited),
+    )  # fmt: skip
+
+
+def comparisons(pages: int, repeats: int) -> Iterator[Compared]:
+    """Every contestant at every bandwidth."""
+    for repeat in range(repeats):
+        key = run_key(1, repeat)
+        site = Site.draw(pages, key)
+        for contestant in CONTESTANTS:
+            for multiple in MULTIPLES:
+                yield compare(site, contestant, multiple, key + 2, repeat)
+
+
+def seconds_for(pages: int) -> dict[str, float]:
+    """Processor time for the forecast of so many pages, half of them with signals, on a thousand hosts."""
+    rng = np.random.default_rng(1)
+    day = 86_400.0
+    mu, alpha = rng.pareto(1.2, pages) + 0.1, rng.gamma(0.5, 2 / (20 * day), pages) + 1e-9
+    shape, signalled = rng.uniform(1.0, 6.0, pages), rng.random(pages) < 0.5
+    gamma = np.where(signalled, rng.gamma(0.5, 2 / (10 * day), pages), 0.0)
+    kappa = np.where(signalled, rng.choice([0.02, 0.1, 0.3, 1.0, 2.5], pages), 0.0)
+    hosts = np.minimum(rng.pareto(0.8, pages) * 20, 999).astype(np.int64)
+    no = np.zeros(pages, dtype=np.bool_)
+    believed = Believed(hosts, mu, Beliefs(mu, alpha, np.minimum(shape, 1.0), kappa, gamma), shape, no, no)
+    began = time.process_time()
+    forecast = Forecast(believed, np.ones(1000), GreedyNcis(), Intervals(), 0.95)
+    made = time.process_time()
+    forecast.at(10.0)
+    return {"make": round(made - began, 2), "one_bandwidth": round(time.process_time() - made, 3)}
+
+
+def main() -> None:
+    """Print every comparison, the largest difference of each contestant, and the cost."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--pages", type=int, default=600)
+    parser.add_argument("--repeats", type=int, default=2)
+    given = parser.parse_args()
+    found = []
+    if not given.json:
+        print(f"{'':28}{'×':>6}{'forecast':>10}{'reached':>9}{'off by':>8}{'round robin':>13}{'given up':>10}")
+    for one in comparisons(given.pages, given.repeats):
+        found.append(one)
+        if not given.json:
+            print(
+                f"{one.contestant:28}{one.multiple:>6g}{one.forecast:>10.4f}{one.reached:>9.4f}"
+                f"{one.forecast - one.reached:>+8.4f}{one.round_robin:>13.4f}{one.given_up:>10}"
+            )
+    largest = {
+        contestant.name: max(abs(one.forecast - one.reached) for one in found if one.contestant == contestant.name)
+        for contestant in CONTESTANTS
+    }
+    cost = seconds_for(1_000_000)
+    if given.json:
+        rows = [{name: getattr(one, name) for name in one.__slots__} for one in found]
+        print(json.dumps({"reach": REACH, "largest": largest, "cpu_seconds": cost, "compared": rows}, indent=2))
+        return
+    print("\nlargest difference (to be at most .02):")
+    for name, value in largest.items():
+        print(f"  {name:28}{value:.4f}{'' if value <= REACH else '  TOO LARGE'}")
+    print(f"processor seconds for 1,000,000 pages: {cost['make']} to make it, {cost['one_bandwidth']} a bandwidth")
+
+
+if __name__ == "__main__":
+    main()

@@ -32,7 +32,7 @@ class Forecasts:
         self._scheduler, self._gate, self._status, self._clock = scheduler, gate, status, clock
         self._valuation = valuation
         self._one_at_a_time = asyncio.Lock()
-        self._made: tuple[float, Forecast] | None = None
+        self._made: tuple[float, Forecast, float | None] | None = None  # when, what, and the freshness then
 
     async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> dict[str, object]:
         """What that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
@@ -40,16 +40,17 @@ class Forecasts:
             raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {MOST_RATES}")
         valuation = require_values(self._valuation)
         async with self._one_at_a_time:
-            forecast = await self._forecast(valuation, page_share(self._status.by_purpose(), poll_share))
-            now = self._scheduler.predicted_freshness(self._clock.now())
-            return await asyncio.to_thread(forecast_report, forecast, bandwidth, others, self._gate.name, now)
+            share = page_share(self._status.by_purpose(), poll_share)
+            forecast, fresh = await self._forecast(valuation, share)
+            return await asyncio.to_thread(forecast_report, forecast, bandwidth, others, self._gate.name, fresh)
 
-    async def _forecast(self, valuation: Valuation, share: float) -> Forecast:
-        now = self._clock.monotonic()
-        if self._made is None or now - self._made[0] > KEPT_SECONDS:
-            believed = self._scheduler.believed(self._clock.now())
-            self._made = now, await asyncio.to_thread(self._make, valuation, share, believed)
-        return self._made[1]
+    async def _forecast(self, valuation: Valuation, share: float) -> tuple[Forecast, float | None]:
+        """A forecast of the last minute, and how fresh pages were then."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        if self._made is None or monotonic - self._made[0] > KEPT_SECONDS:
+            believed, fresh = self._scheduler.believed(now), self._scheduler.predicted_freshness(now)
+            self._made = monotonic, await asyncio.to_thread(self._make, valuation, share, believed), fresh
+        return self._made[1:]
 
     def _make(self, valuation: Valuation, share: float, believed: Believed) -> Forecast:
         intervals = self._scheduler.chooser.pages.intervals

@@ -1,7 +1,7 @@
 """Replays of real page histories: a policy crawls within a budget and sees only whether a page had changed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,18 +12,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-ROUND = 20  # slots are decided in batches of a twentieth of the pages
+ROUND = 100  # slots are decided in batches of a hundredth of the pages: news must travel fast
 
 
 @dataclass(frozen=True)
 class Site:
-    """When the pages of one site were born, changed, were announced as changed, and died."""
+    """When the pages of one site, or of several, were born, changed, were announced as changed, and died."""
 
     name: str
     birth: Floats
     death: Floats  # end of the record where still alive
     changes: "Moments"
     signals: "Moments"
+    hosts: Ints | None = field(default=None, kw_only=True)  # by page; None: all are one host's
 
     @property
     def pages(self) -> int:
@@ -33,7 +34,8 @@ class Site:
     def only(self, pages: Ints) -> "Site":
         """The same site with some of its pages."""
         some = self.changes.only(pages), self.signals.only(pages)
-        return Site(self.name, self.birth[pages], self.death[pages], *some)
+        hosts = None if self.hosts is None else self.hosts[pages]
+        return Site(self.name, self.birth[pages], self.death[pages], *some, hosts=hosts)
 
     def slots(self, budget: float) -> int:
         """Crawls in a budget of so many per change."""
@@ -128,6 +130,23 @@ class RoundRobin:
 
     def learn(self, now: float, pages: Ints, tau: Floats, signals: Ints, changed: NDArray[np.bool_]) -> None:
         """Nothing."""
+
+
+class Clairvoyant:
+    """Knows which copies are stale and when their pages will change next: the most that any policy could reach."""
+
+    def __init__(self, site: Site, importance: Floats) -> None:
+        self._site, self._importance = site, importance
+
+    def choose(self, now: float, alive: Ints, last: Floats, _signals: Ints, count: int) -> Ints:
+        """Those whose new copy would stay current for longest, by importance; a fresh copy gains nothing."""
+        changes, until = self._site.changes, self._site.death[alive]
+        stale = np.flatnonzero(changes.next(alive, last) <= now)
+        lasting = np.minimum(changes.next(alive[stale], np.full(len(stale), now)), until[stale]) - now
+        return alive[stale[np.argsort(-self._importance[alive[stale]] * lasting, kind="stable")[:count]]]
+
+    def learn(self, now: float, pages: Ints, tau: Floats, signals: Ints, changed: NDArray[np.bool_]) -> None:
+        """Nothing is left to learn."""
 
 
 def replay(site: Site, policy: Policy, slots: int, importance: Floats, start: float = 0.0) -> float:

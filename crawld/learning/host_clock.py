@@ -1,9 +1,9 @@
-"""A clock for each host that runs faster while its pages change together.
+"""A clock for each host that jumps when its pages change together.
 
 Changes come in mass events, so one changed page is evidence about its siblings, and about *when*. Between two times a
 page has aged by α(C(t) − C(s)) instead of α(t − s), where C runs at a factor of its own in each bin of time. A factor
-has the prior Gamma(1, 1); an interval that ended changed adds the events expected in each of its bins, every interval
-adds α times its length to their exposure, and the factor is (1 + events)/(1 + exposure) (docs/method.md, Estimation).
+is one of `FACTORS`; their prior has the mean 1, and every finished interval that overlaps the bin changes what is
+believed of it (docs/method.md, Estimation).
 """
 
 import numpy as np
@@ -18,39 +18,56 @@ BINS = 128
 NARROWEST_BIN, WIDEST_BIN = 60.0, 7 * 86400.0
 BINS_PER_VISIT = 8.0
 FADING = 0.99
+LIKELY = np.array([0.06, 0.10, 0.20, 0.20, 0.19, 0.14, 0.06, 0.03, 0.012, 0.002])
+LOG_LIKELY = np.log(LIKELY / LIKELY.sum())
+FACTORS = np.array([0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 10.0, 30.0, 100.0])
+FACTORS /= FACTORS @ LIKELY / LIKELY.sum()
+LEAST_STALENESS = 1e-12
 
 
 class HostClocks:
-    """Factors by host and bin. Before its first bin and after its last a clock runs like any other."""
+    """What is believed of the factors by host and bin. Outside its bins a clock runs like any other.
+
+    A host that `observe` was never told of takes no room.
+    """
 
     def __init__(self) -> None:
+        self._row = np.full(0, -1, np.int64)  # by host; −1 where it has no clock
         self._visit = np.zeros((0, 2))  # lengths of intervals and how many, older ones fading
         self._width = np.empty(0)
         self._first = np.empty(0)  # time at which the first bin begins
-        self._events = np.empty((0, BINS))
-        self._exposure = np.empty((0, BINS))
+        self._log = np.empty((0, BINS, len(FACTORS)), np.float32)  # log-likelihood of each factor
+        self._factor = np.empty((0, BINS), np.float32)  # and the mean that follows from it
+
+    @property
+    def bytes_a_host(self) -> int:
+        """Memory of one clock."""
+        return BINS * (len(FACTORS) + 1) * self._log.itemsize + 4 * self._width.itemsize
 
     def running(self, hosts: Ints) -> NDArray[np.bool_]:
         """Which hosts have a clock."""
-        there = hosts < len(self._width)
-        there[there] = self._width[hosts[there]] > 0
+        there = hosts < len(self._row)
+        there[there] = self._row[hosts[there]] >= 0
         return there
 
     def reading(self, hosts: Ints, at: Floats | float) -> Floats:
         """C of each host at a time; only differences mean anything."""
-        unique, place = np.unique(hosts, return_inverse=True)
-        factor = (1.0 + self._events[unique]) / (1.0 + self._exposure[unique])
+        return self._reading(self._row[hosts], at)
+
+    def _reading(self, rows: Ints, at: Floats | float) -> Floats:
+        unique, place = np.unique(rows, return_inverse=True)
+        factor = self._factor[unique].astype(float)
         run = np.zeros((len(unique), BINS + 1))
         np.cumsum(factor, axis=1, out=run[:, 1:])
-        position = (at - self._first[hosts]) / self._width[hosts]
+        position = (at - self._first[rows]) / self._width[rows]
         inside = np.clip(position, 0.0, BINS)
         bin_ = np.minimum(inside.astype(np.int64), BINS - 1)
         bins = run[place, bin_] + (inside - bin_) * factor[place, bin_] + (position - inside)
-        return np.asarray(bins * self._width[hosts])
+        return np.asarray(bins * self._width[rows])
 
     def curves(self, hosts: Ints, now: float) -> list[AgeCurve]:
         """How much older than plain time says copies of each host's pages are by now, back over half of its bins."""
-        step = self._width[hosts]
+        step = self._width[self._row[hosts]]
         back = step[:, None] * np.arange(STEPS, -1.0, -1.0)
         each = np.repeat(hosts, STEPS + 1)
         begun = self.reading(each, (now - back).ravel()).reshape(back.shape)
@@ -59,66 +76,81 @@ class HostClocks:
         return [AgeCurve.of(*curve) for curve in zip(first.tolist(), step.tolist(), extra.tolist(), strict=True)]
 
     def observe(self, hosts: Ints, end: Floats, tau: Floats, alpha: Floats, changed: NDArray[np.bool_]) -> None:
-        """Take in finished intervals of pages whose rate is about `alpha`."""
-        unique, place = np.unique(hosts, return_inverse=True)
-        self._grow(int(unique.max(initial=-1)) + 1)
+        """Take in finished intervals of pages whose rate is about `alpha`; a host without a clock gets one."""
+        self._start(np.unique(hosts))
+        unique, place = np.unique(self._row[hosts], return_inverse=True)
         visits = np.column_stack([np.bincount(place, tau), np.bincount(place)]).astype(float)
         self._keep_up(unique, visits, float(end.max()))
-        x = alpha * (self.reading(hosts, end) - self.reading(hosts, end - tau))
-        width, first = self._width[hosts], self._first[hosts]
+        rows = unique[place]
+        x = alpha * (self._reading(rows, end) - self._reading(rows, end - tau))
+        width, first = self._width[rows], self._first[rows]
         low = np.clip((end - tau - first) / width, 0.0, BINS)
         high = np.clip((end - first) / width, 0.0, BINS)
-        expected = np.where(changed, alpha * width / -np.expm1(-np.maximum(x, 1e-12)), 0.0)
-        factor = (1.0 + self._events[unique]) / (1.0 + self._exposure[unique])
-        self._events[unique] += factor * _coverage(place, low, high, expected, len(unique))
-        self._exposure[unique] += _coverage(place, low, high, alpha * width, len(unique))
+        interval, bin_, overlap = _overlaps(low, high)
+        row, exposure = rows[interval], (alpha * width)[interval] * overlap
+        rest = np.maximum(x[interval] - exposure * self._factor[row, bin_], 0.0)
+        found = changed[interval]
+        worth = -exposure[:, None] * FACTORS
+        stale = rest[found, None] - worth[found]
+        worth[found] = np.log(-np.expm1(-np.maximum(stale, LEAST_STALENESS)))
+        np.add.at(self._log, (row, bin_), worth.astype(np.float32))
+        self._update(np.unique(row * BINS + bin_))
 
-    def _grow(self, hosts: int) -> None:
-        new = hosts - len(self._width)
-        if new > 0:
-            self._visit = np.vstack([self._visit, np.zeros((new, 2))])
-            self._width = np.append(self._width, np.zeros(new))
-            self._first = np.append(self._first, np.zeros(new))
-            self._events = np.vstack([self._events, np.zeros((new, BINS))])
-            self._exposure = np.vstack([self._exposure, np.zeros((new, BINS))])
+    def _update(self, cells: Ints) -> None:
+        """The mean factors of these bins."""
+        row, bin_ = np.divmod(cells, BINS)
+        logs = self._log[row, bin_].astype(float) + LOG_LIKELY
+        mass = np.exp(logs - logs.max(axis=1, keepdims=True))
+        self._factor[row, bin_] = mass @ FACTORS / mass.sum(axis=1)
 
-    def _keep_up(self, hosts: Ints, visits: Floats, now: float) -> None:
+    def _start(self, hosts: Ints) -> None:
+        more = int(hosts.max(initial=-1)) + 1 - len(self._row)
+        if more > 0:
+            self._row = np.append(self._row, np.full(more + len(self._row) // 2, -1, np.int64))
+        new = hosts[self._row[hosts] < 0]
+        if len(new):
+            count = len(new)
+            self._row[new] = len(self._width) + np.arange(count)
+            self._visit = np.vstack([self._visit, np.zeros((count, 2))])
+            self._width = np.append(self._width, np.zeros(count))
+            self._first = np.append(self._first, np.zeros(count))
+            self._log = np.concatenate([self._log, np.zeros((count, BINS, len(FACTORS)), np.float32)])
+            self._factor = np.vstack([self._factor, np.ones((count, BINS), np.float32)])
+
+    def _keep_up(self, rows: Ints, visits: Floats, now: float) -> None:
         """Bins that suit how often the host's pages are visited, and that reach beyond the present."""
-        self._visit[hosts] = FADING * self._visit[hosts] + visits
-        visit = self._visit[hosts, 0] / self._visit[hosts, 1]
+        self._visit[rows] = FADING * self._visit[rows] + visits
+        visit = self._visit[rows, 0] / self._visit[rows, 1]
         wanted = np.clip(visit / BINS_PER_VISIT, NARROWEST_BIN, WIDEST_BIN)
-        width = self._width[hosts]
+        width = self._width[rows]
         misfit = (width > 3.0 * wanted) | (3.0 * width < wanted)
-        self._set(hosts[misfit], wanted[misfit], now)
-        self._move_on(hosts, now)
+        self._set(rows[misfit], wanted[misfit], now)
+        self._move_on(rows, now)
 
-    def _set(self, hosts: Ints, width: Floats, now: float) -> None:
+    def _set(self, rows: Ints, width: Floats, now: float) -> None:
         """Start clocks anew, most of their bins in the past."""
-        self._width[hosts], self._first[hosts] = width, now - 0.9 * BINS * width
-        self._events[hosts] = self._exposure[hosts] = 0.0
+        self._width[rows], self._first[rows] = width, now - 0.9 * BINS * width
+        self._log[rows], self._factor[rows] = 0.0, 1.0
 
-    def _move_on(self, hosts: Ints, now: float) -> None:
+    def _move_on(self, rows: Ints, now: float) -> None:
         """Forget the oldest quarter of the bins where the present has reached the last."""
-        late = hosts[now >= self._first[hosts] + BINS * self._width[hosts]]
+        late = rows[now >= self._first[rows] + BINS * self._width[rows]]
         if not len(late):
             return
         step = BINS // 4
         steps = np.ceil((now - self._first[late] - 0.9 * BINS * self._width[late]) / (step * self._width[late]))
         self._first[late] += steps * step * self._width[late]
-        once = late[steps <= 1]
-        for table in (self._events, self._exposure):
-            table[once, :-step] = table[once, step:]
-            table[once, -step:] = 0.0
-            table[late[steps > 1]] = 0.0
+        once, often = late[steps <= 1], late[steps > 1]
+        self._log[once, :-step], self._factor[once, :-step] = self._log[once, step:], self._factor[once, step:]
+        self._log[once, -step:], self._factor[once, -step:] = 0.0, 1.0
+        self._log[often], self._factor[often] = 0.0, 1.0
 
 
-def _coverage(row: Ints, low: Floats, high: Floats, weight: Floats, rows: int) -> Floats:
-    """Σ weight · overlap by row and bin, of the spans low..high given in bins."""
-    size = rows * (BINS + 1)
-    first, last = low.astype(np.int64), high.astype(np.int64)
-    start, end = row * (BINS + 1) + first, row * (BINS + 1) + last
-    steps = np.bincount(start, weight, minlength=size) - np.bincount(end, weight, minlength=size)
-    covered = np.cumsum(steps.reshape(rows, BINS + 1), axis=1)
-    covered -= np.bincount(start, weight * (low - first), minlength=size).reshape(rows, BINS + 1)
-    covered += np.bincount(end, weight * (high - last), minlength=size).reshape(rows, BINS + 1)
-    return np.asarray(np.maximum(covered[:, :BINS], 0.0))
+def _overlaps(low: Floats, high: Floats) -> tuple[Ints, Ints, Floats]:
+    """Every bin that each span low..high reaches into: the span's number, the bin, and how much of it is covered."""
+    first = low.astype(np.int64)
+    count = np.maximum(np.ceil(high).astype(np.int64) - first, 0)
+    span = np.repeat(np.arange(len(low)), count)
+    bin_ = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
+    covered = np.minimum(high[span], bin_ + 1) - np.maximum(low[span], bin_)
+    return span, bin_, covered

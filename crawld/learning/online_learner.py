@@ -163,7 +163,10 @@ class OnlineLearner:
         if len(page):
             host = self.host_priors.numbers(histories.hosts)[page]
             moved = self._score_predictions(histories, new, page, host)
-            self.clocks.observe(host, end, histories.tau[new], posterior.alpha[page], histories.changed[new])
+            many = self.host_priors.sizes[host] >= FEW_PAGES
+            if many.any():
+                alpha, changed = posterior.alpha[page[many]], histories.changed[new[many]]
+                self.clocks.observe(host[many], end[many], histories.tau[new[many]], alpha, changed)
             np.maximum.at(latest, page, end)
         self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
         self._last[ids] = latest

@@ -67,8 +67,31 @@ def test_an_age_curve_says_how_old_copies_are_by_the_clock() -> None:
     now = 60.0 * DAY
     (curve,), ages = clocks.curves(np.zeros(1, np.int64), now), Ages()
     ages.put(0, curve)
+    one_bin = curve.step / DAY
     for day in np.arange(20.0, 60.0, 0.7):
-        by_clock = run(clocks, float(day), 60.0)
-        assert ages.of_one(0, float(day) * DAY, now) / DAY == pytest.approx(by_clock, rel=0.02, abs=0.5)
+        age = ages.of_one(0, float(day) * DAY, now) / DAY
+        assert run(clocks, float(day) + one_bin, 60.0) - 0.1 <= age <= run(clocks, float(day) - one_bin, 60.0) + 0.1
     assert ages.of_one(0, 45.0 * DAY, now) > 3 * ages.of_one(0, 52.0 * DAY, now)
     assert curve.extra[-1] == 0.0
+
+
+def test_one_well_timed_change_makes_its_time_run_several_times_faster() -> None:
+    """A factor can jump: one change between two looks close together says more than that the time ran twice as fast."""
+    clocks = HostClocks()
+    for page in range(20):
+        visits = np.array([8.0, 16.0, 24.0]) + 0.01 * page
+        host, rate = np.zeros(3, np.int64), np.full(3, 0.01 / DAY)
+        clocks.observe(host, visits * DAY, np.full(3, 8 * DAY), rate, np.zeros(3, bool))
+    clocks.observe(host[:1], np.array([25.0 * DAY]), np.array([0.8 * DAY]), rate[:1], np.array([True]))
+    assert run(clocks, 24.2, 25.0) > 3.0 * 0.8
+
+
+def test_hosts_without_intervals_take_no_room() -> None:
+    """A clock is made for a host when it is first told of one of its pages, whatever the host's number."""
+    clocks = HostClocks()
+    far = np.array([100_000])
+    assert not clocks.running(far)[0]
+    clocks.observe(far, np.array([8 * DAY]), np.array([8 * DAY]), np.array([0.1 / DAY]), np.array([False]))
+    assert clocks.running(far)[0]
+    assert clocks.bytes_a_host <= 8192
+    assert not clocks.running(np.array([99_999]))[0]

@@ -2,6 +2,7 @@
 
 A page in somebody's browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
+Programs send the token; a browser exchanges it at /login for a cookie, which steers only from our own pages.
 """
 
 import asyncio
@@ -24,6 +25,12 @@ _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "
 """Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same."""
 
 
+LOGIN = "/login"
+"""Where a browser that brings the token gets its cookie."""
+COOKIE_SECONDS = 30 * 86400
+NO_REFERRER = {"Referrer-Policy": "no-referrer"}
+
+
 class Right(Enum):
     """What a request needs."""
 
@@ -33,12 +40,10 @@ class Right(Enum):
 
 
 def right_of(method: str, path: str) -> Right:
-    """What a request to the path needs; whatever is not named here needs the token."""
-    if path in {"/healthz", "/indexnow"} or path.startswith("/websub/"):
+    """What a request to the path needs; whatever is not named here needs the token, and nothing that reads changes."""
+    if path in {"/healthz", "/indexnow", LOGIN} or path.startswith("/websub/"):
         return Right.NONE
-    if method in {"GET", "HEAD"} and path in {"/status", "/copy"}:
-        return Right.READ
-    return Right.STEER
+    return Right.READ if method in {"GET", "HEAD"} else Right.STEER
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +67,38 @@ class Access:
             return RefusedError(403, "a page of another site may not ask this")
         if right is Right.NONE or self.knows(request) or (right is Right.READ and self._open_to(request, host)):
             return None
-        sentence = "this needs the token that `crawld token` prints, sent as `Authorization: Bearer TOKEN`"
+        if self._has_cookie(request):
+            if right is Right.READ or _from_our_page(request):
+                return None
+            return RefusedError(403, "a browser may ask this from our own pages alone")
+        sentence = (
+            "this needs the token that `crawld token` prints, sent as `Authorization: Bearer TOKEN`; "
+            "`crawld dashboard` prints the link that opens it in a browser"
+        )
         return RefusedError(401, sentence, WWW_Authenticate='Bearer realm="crawld"')
 
     def knows(self, request: web.Request) -> bool:
         """Whether a request brings the token; how long that takes tells nothing of it."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode("utf-8", "surrogateescape"), self.token.encode()
+        return scheme.lower() == "bearer" and self.opens(given.strip())
+
+    def opens(self, token: str) -> bool:
+        """Whether this is the token; how long the answer takes tells nothing of it."""
+        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
+
+    def give_cookie(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Let the browser that gets this response in from now on. What it gets is not the token."""
+        response.set_cookie(
+            _cookie_name(request), self._cookie, max_age=COOKIE_SECONDS, httponly=True, samesite="Strict", path="/"
         )
+
+    @property
+    def _cookie(self) -> str:
+        return hmac.new(self.token.encode(), b"a browser that brought the token", "sha256").hexdigest()
+
+    def _has_cookie(self, request: web.Request) -> bool:
+        given = request.cookies.get(_cookie_name(request), "")
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._cookie.encode())
 
     def _ours(self, host: str, own: str) -> bool:
         return host == "localhost" or host in self.hosts or host == own
@@ -88,6 +116,22 @@ class Access:
         local = host == "localhost" or _is_loopback(host)
         proxied = any(name in request.headers for name in _FORWARDED)
         return self.open_reading and local and not proxied and all(map(_is_loopback, ends))
+
+
+def _cookie_name(request: web.Request) -> str:
+    """By the port: browsers send a host's cookies to all of its ports."""
+    found = None if request.transport is None else request.transport.get_extra_info("sockname")
+    return f"crawld-{found[1]}" if isinstance(found, tuple) else "crawld"
+
+
+def _from_our_page(request: web.Request) -> bool:
+    """Whether a browser says that the page which asks is from here, port included."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin").lower() != "same-origin":
+        return False
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return "Sec-Fetch-Site" in request.headers
+    return urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()
 
 
 def host_named(request: web.Request) -> str | None:
@@ -125,6 +169,15 @@ def _address(request: web.Request, end: str) -> str:
 def _is_loopback(text: str) -> bool:
     address = _parsed(text)
     return address is not None and address.is_loopback
+
+
+async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
+    """Exchange the token in the link for a cookie and lead on, so that the token leaves the address bar."""
+    if not access.opens(request.query.get("token", "")):
+        raise RefusedError(401, "this link is not valid any more: `crawld dashboard` prints one that is")
+    response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store", **NO_REFERRER})
+    access.give_cookie(request, response)
+    return response
 
 
 def guarded_by(access: Access, strangers: Strangers) -> Middleware:

@@ -12,8 +12,9 @@ from aiohttp import web
 
 from crawld.api.refusals import read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
+from crawld.api.v1.endpoints import Parts
+from crawld.api.v1.routes import add_v1
 from crawld.errors import InputError, StoreError
-from crawld.interfaces import Control
 from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
@@ -130,10 +131,11 @@ async def _reload(request: web.Request) -> web.Response:
     )
 
 
-def control_app(control: Control) -> web.Application:
-    """The routes over a daemon's control."""
+def control_app(parts: Parts) -> web.Application:
+    """The routes over a daemon's control, and version 1 of the API."""
     app = web.Application(middlewares=[errors_are_sentences])
-    app[CONTROL] = control
+    app[CONTROL] = parts.control
+    add_v1(app, parts)
     app.add_routes(
         [
             web.get("/status", status),
@@ -195,13 +197,13 @@ def _unlink_own(path: Path, inode: int) -> None:
 class ControlServer:
     """Serves the control interface until cancelled."""
 
-    def __init__(self, control: Control, path: Path) -> None:
-        self._control = control
+    def __init__(self, parts: Parts, path: Path) -> None:
+        self._parts = parts
         self.path = path
 
     async def run(self) -> None:
         """Open the socket and answer; the socket goes when we go."""
-        app = control_app(self._control)
+        app = control_app(self._parts)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
         inode = None

@@ -24,6 +24,12 @@ async def errors_are_sentences(request: web.Request, handler: Handler) -> web.St
         refused = web.json_response({"error": str(error)}, status=error.status, headers=error.headers)
         refused.force_close()
         return refused
+    except web.HTTPException as error:  # what aiohttp itself answers, such as 404 and 405
+        if error.status < 400:
+            raise
+        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        sentence = f"{error.reason}: {request.method} {request.path}"
+        return web.json_response({"error": sentence}, status=error.status, headers=headers)
     except StoreError as error:
         return web.json_response({"error": str(error)}, status=503)
     except CrawldError as error:

@@ -1,6 +1,6 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
-from crawld.interfaces.control import Control, Copies, Gone, Inbox, Reload, Steered
+from crawld.interfaces.control import Control, Copies, Copy, Gone, Inbox, Reload, Steered
 from crawld.interfaces.signals import Delivery, Discoveries, Hubs, Pings, PollResult, SignalSources, Slices, at_once
 from crawld.interfaces.store import (
     Adoption,
@@ -24,6 +24,7 @@ __all__ = [
     "Clock",
     "Control",
     "Copies",
+    "Copy",
     "Delivery",
     "Disallowed",
     "Discoveries",

@@ -101,11 +101,26 @@ class Gone:
     held: bool = True  # whether there is a last copy
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The latest copy of a page: fetched at `fetched_at`, known to be what the page was at `checked_at`."""
+
+    url: str
+    host: str
+    body: bytes
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+    version: int | None = None  # the change that brought it
+    gone: Gone | None = None  # where the page is gone and this is the last copy
+
+
 class Copies(Protocol):
     """The copies that are kept, for whoever reads them."""
 
-    async def copy(self, url: str, *, even_gone: bool = False) -> tuple[bytes, Mapping[str, str]] | Gone | None:
-        """The latest copy of a page with its headers (type, age, freshness); None where there is none.
+    async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
+        """The latest copy of a page; None where there is none.
 
         Of a page that is gone there is a copy only with `even_gone`: the last one held.
         """

@@ -4,13 +4,16 @@ The API, the dashboard and the command line read through this. Lists are read by
 part begins, so that the last of a million rows costs what the first does.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from crawld.interfaces.control import Copy
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.difference import BlockEdit
 from crawld.model.page import PageState
 from crawld.model.signal import Source
 
@@ -107,7 +110,7 @@ class EstimateLine:
     alpha_se: float | None
     crawls: int
     changes: int
-    kappa: Mapping[Source, float]
+    kappa: Mapping[Source, float | None]  # None: infinite, its signals never lie
     gamma: Mapping[Source, float]
     signals: Mapping[Source, int]
 
@@ -293,6 +296,23 @@ class ReadModel(Protocol):
 
     async def calibration(self) -> Sequence[CalibrationLine]:
         """Predicted against seen freshness, the lowest tenth first."""
+
+
+class ChangeEvents(Protocol):
+    """Wakes whoever waits for changes when some are committed."""
+
+    def next(self) -> asyncio.Event:
+        """An event that is set at the next commit of changes: take it before looking for them."""
+
+
+class PageTexts(Protocol):
+    """The texts of kept copies. They are foreign bytes, read in a worker; TooCostlyError where that takes too much."""
+
+    async def visible_text(self, copy: Copy) -> str | None:
+        """The visible text of a copy, a block a line; None where there is none."""
+
+    async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
+        """What the second version did to the first; None where either has no text."""
 
 
 class LivePages(Protocol):

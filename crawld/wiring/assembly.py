@@ -17,6 +17,7 @@ from crawld.api.access import Access
 from crawld.api.app import ControlServer
 from crawld.api.public import PublicServer, public_app
 from crawld.api.token import make_token
+from crawld.api.v1.endpoints import Parts as ApiParts
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.content.page.rules import rule_for
@@ -31,6 +32,7 @@ from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
 from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import Pushes
@@ -53,7 +55,6 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
-from crawld.store.reports.copies import StoredCopies
 from crawld.store.retention import Retention
 from crawld.wiring.checks import digest_rules, user_agent
 from crawld.wiring.reload import Reloader
@@ -71,6 +72,7 @@ LONGEST_GUESS = 30 * 86400.0
 """Seconds between changes that are assumed of a page at the most while nothing is known."""
 READERS = (
     "crawld.content.encodings",
+    "crawld.content.page.difference",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
     "crawld.signals.reading",
@@ -123,11 +125,10 @@ class Assembly:
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
         self.polls.ready = lambda: self.page_set.indexed
         self.crawler = Crawler(self._parts())
-        self._stored_copies = stored_copies = StoredCopies(settings.database, self.store.damage)
         live = LivePageView(self.scheduler, self.gate)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
-        self.demand = Demand(stored_copies, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
-        self.copies: Copies = self.demand if settings.importance == "requests" else stored_copies
+        self.demand = Demand(self.read_model, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
+        self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
         self.list = ListFile(
             lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
         )
@@ -184,7 +185,7 @@ class Assembly:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
         services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
         services.append(self.read_model.run)
-        services.append(ControlServer(self.steering, self.settings.control_socket()).run)
+        services.append(ControlServer(self._api_parts(), self.settings.control_socket()).run)
         services += self._public()
         services += [self.list.run, self.watch.run]
         daemon = Daemon(
@@ -221,12 +222,16 @@ class Assembly:
         if api.listen is None:
             return []
         server = PublicServer(partial(self._public_app, pushes), api.listen)
-        return [server.run, self._stored_copies.run, *([self.demand.run] if self.copies is self.demand else [])]
+        return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
         api = self.settings.api
         access = Access(make_token(self.settings.token_file()), self.settings.listener_hosts(), api.open_reading)
-        return public_app(pushes, self.copies, self.steering, access, *outer)
+        return public_app(pushes, self._api_parts(), access, *outer)
+
+    def _api_parts(self) -> ApiParts:
+        texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))
+        return ApiParts(self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock)
 
     async def _index(self) -> None:
         await self.page_set.index()

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from crawld.api import access, connections, public, refusals
+from crawld.api import access, connections, copies, refusals
 from crawld.daemon.supervisor import Daemon
 from crawld.model.host import HostState
 from tests.behaviours import answer
@@ -237,14 +237,14 @@ async def test_the_control_socket_takes_no_more_than_it_can_read_at_once(tmp_pat
 
 async def test_a_few_copies_are_served_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers that take nothing hold a bounded number of copies; the next one is told to come again."""
-    monkeypatch.setattr(public, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(copies, "WAIT_SECONDS", 0.2)
     async with Site() as site:
         site.pages["/ok/1"] = answer("x" * 9_000_000)
         async with listening(tmp_path, site) as (_, port, session):
             token = bearer(tmp_path)["Authorization"]
             path = f"/copy?url={site.url('/ok/1')}"
             head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n".encode()
-            held = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(public.MOST_COPIES)]
+            held = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(copies.MOST_COPIES)]
             for reader, writer in held:
                 writer.write(head)
                 await reader.readexactly(100)

@@ -5,10 +5,10 @@ import pytest
 from crawld.api import connections, refusals
 from crawld.api.access import Right, right_of
 from crawld.api.connections import Connections
+from crawld.api.copies import UNKNOWN_TYPE, plausible_type
 from crawld.api.refusals import Strangers, network_of
 from crawld.errors import StoreError
 from crawld.store.records.bodies import compress, decompress_to
-from crawld.store.reports.copies import UNKNOWN_TYPE, plausible_type
 
 
 def test_addresses_of_one_machine_are_counted_together() -> None:
@@ -68,6 +68,6 @@ def test_a_copy_is_unpacked_to_its_stored_size_and_no_further() -> None:
 
 def test_what_is_not_named_needs_the_token() -> None:
     """A route added later is closed until somebody opens it."""
-    assert right_of("GET", "/anything") is right_of("POST", "/copy") is right_of("GET", "/websub") is Right.STEER
-    assert right_of("HEAD", "/copy") is Right.READ
+    assert right_of("POST", "/anything") is right_of("POST", "/copy") is right_of("PUT", "/websub") is Right.STEER
+    assert right_of("HEAD", "/copy") is right_of("GET", "/anything") is right_of("GET", "/websub") is Right.READ
     assert right_of("POST", "/websub/abc") is right_of("GET", "/healthz") is Right.NONE

@@ -7,12 +7,12 @@ takes the time since then for time in which nobody watched.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from crawld.daemon.pages.pages import Pages
-from crawld.interfaces import Clock, Copies, Floats, Gone, Ints, Store, StoredDemand
+from crawld.interfaces import Clock, Copies, Copy, Floats, Gone, Ints, Store, StoredDemand
 from crawld.learning.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.model.page import Page
 from crawld.model.url import identity
@@ -35,10 +35,10 @@ class Demand:
         self._at: Floats = np.zeros(0)  # as of when; nan: never looked at
         self._kept_at: Floats = np.zeros(0)  # as of when the store has it; nan: not at all
 
-    async def copy(self, url: str, *, even_gone: bool = False) -> tuple[bytes, Mapping[str, str]] | Gone | None:
+    async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
         """The latest copy of a page; one that is found counts as a request for the page."""
         found = await self._copies.copy(url, even_gone=even_gone)
-        if isinstance(found, tuple):
+        if isinstance(found, Copy):
             self._counts[identity(url)] += 1
         return found
 

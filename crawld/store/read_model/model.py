@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.errors import StoreError
-from crawld.interfaces import Clock, FreshnessPoint
+from crawld.interfaces import Clock, Copy, FreshnessPoint, Gone
 from crawld.interfaces.read_model import (
     CalibrationLine,
     Changes,
@@ -35,6 +35,7 @@ from crawld.store.address import parse_address
 from crawld.store.damage import Damage
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.read_model import change_list
+from crawld.store.read_model.copies import latest_copy
 from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
@@ -155,6 +156,13 @@ class SqlReadModel:
         """A kept version of a page with its bytes, the latest without `number`."""
         async with self._connected() as connection:
             return await change_list.version_body(connection, is_page(url), number)
+
+    @apart
+    async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
+        """The latest copy of a page (`interfaces.Copies`)."""
+        async with self._connected() as connection:
+            now = self._clock.now()
+            return await latest_copy(connection, is_page(url), self._live, now, even_gone=even_gone)
 
     @apart
     async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:

@@ -1,5 +1,6 @@
 """One page with its timeline."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -58,8 +59,9 @@ async def _estimate(connection: AsyncConnection, page_id: int) -> EstimateLine |
     row = (await connection.execute(select(estimate).where(estimate.c.page_id == page_id))).first()
     if row is None:
         return None
-    by_source = {name: _by_source(row._mapping, name) for name in ("kappa", "gamma", "signals")}
-    return EstimateLine(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, **by_source)
+    kappa, gamma, signals = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "signals"))
+    finite = {source: value if math.isfinite(value) else None for source, value in kappa.items()}
+    return EstimateLine(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, finite, gamma, signals)
 
 
 def _crawl(row: Any) -> CrawlLine:

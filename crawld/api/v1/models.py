@@ -1,0 +1,221 @@
+"""What is asked of version 1, and answers that are not the read model's own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from crawld.api.v1.endpoints import Asked
+from crawld.interfaces.read_model import PageSort, PageView, Version
+from crawld.model.difference import BlockEdit
+from crawld.model.page import PageState
+from crawld.model.units import parse_duration, parse_rate
+from crawld.model.url import normalise_given
+
+LONGEST_WAIT = 60.0
+"""Seconds for which a request for changes may wait for the next one."""
+MOST_CHANGES = 1_000
+MOST_PAGES = 500
+MOST_URLS = 5_000
+LARGEST = 2**63 - 1
+_Url = Annotated[str, Field(min_length=1, max_length=8_000, description="The page, in any spelling of its URL")]
+GivenUrl = Annotated[_Url, AfterValidator(normalise_given)]
+Number = Annotated[int, Field(ge=1, le=LARGEST)]
+Rate = Annotated[
+    str | float, Field(description="Requests per second, or as 2/s, 90/min, 5000/day"), AfterValidator(parse_rate)
+]
+Seconds = Annotated[str | float, Field(description="Seconds, or as 5s, 2min"), AfterValidator(parse_duration)]
+
+
+class Nothing(Asked):
+    """A request without parameters."""
+
+
+class AskPages(Asked):
+    """Which pages, in which order, from where on."""
+
+    sort: PageSort = PageSort.URL
+    descending: bool = False
+    host: Annotated[str, Field(max_length=300)] | None = None
+    state: PageState | None = None
+    search: Annotated[str, Field(max_length=1_000)] | None = None
+    after: Annotated[str, Field(max_length=12_000, description="`next` of the part before")] | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 50
+
+
+class AskPage(Asked):
+    """One page."""
+
+    url: GivenUrl
+    crawls: Annotated[int, Field(ge=0, le=1_000)] = 100
+    signals: Annotated[int, Field(ge=0, le=1_000)] = 100
+    changes: Annotated[int, Field(ge=0, le=1_000)] = 50
+
+
+class AskUrl(Asked):
+    """A page alone."""
+
+    url: GivenUrl
+
+
+class AskCopy(AskUrl):
+    """The copy of a page."""
+
+    version: Number | None = None
+
+
+class AskDiff(AskUrl):
+    """Two versions of a page; without `to` the latest, without `from` the one before that."""
+
+    before: Annotated[Number | None, Field(alias="from")] = None
+    after: Annotated[Number | None, Field(alias="to")] = None
+    format: Literal["words", "unified"] = "words"
+
+
+Cursor = Annotated[
+    Annotated[int, Field(ge=0, le=LARGEST)] | Literal["now"],
+    Field(description="The cursor to go on from; 0: the oldest change that is kept; now: the next one"),
+]
+
+
+class AskChanges(Asked):
+    """Changes after a cursor."""
+
+    after: Cursor = 0
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
+    limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
+    url: GivenUrl | None = None
+
+
+class AskEvents(Asked):
+    """The same as a stream; the header Last-Event-ID goes before `after`."""
+
+    after: Cursor = 0
+
+
+class AskHosts(Asked):
+    """How many hosts."""
+
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+
+
+class AskSignals(AskHosts):
+    """What signals were worth, of all hosts or one."""
+
+    host: Annotated[str, Field(max_length=300)] | None = None
+
+
+class AskHistory(Asked):
+    """From when on."""
+
+    since: Annotated[float, Field(ge=0, le=1e11, description="UTC seconds")] = 0.0
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 1_500
+
+
+class AskSlots(Asked):
+    """From when on, and by stretches of how many seconds."""
+
+    since: Annotated[float, Field(ge=0, le=1e11, description="UTC seconds")] = 0.0
+    bucket: Annotated[float, Field(ge=60, le=31_536_000)] = 3_600.0
+
+
+class AskForecast(Asked):
+    """Rates to look at besides the one set, separated by commas."""
+
+    bandwidth: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class SetBandwidth(Asked):
+    """A new request rate."""
+
+    rate: Rate
+
+
+class SetHost(Asked):
+    """What the operator says of a host; what is not given stays as it is, and a `delay` of null drops it."""
+
+    host: Annotated[str, Field(min_length=1, max_length=300)]
+    blocked: bool | None = None
+    delay: Seconds | None = None
+
+
+class WantedUrl(Asked):
+    """A page and its weight."""
+
+    url: _Url
+    importance: Annotated[float, Field(gt=0, le=1e300, allow_inf_nan=False)] = 1.0
+
+
+class SetUrls(Asked):
+    """Pages to add and to remove."""
+
+    add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
+    remove: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
+
+
+class Status(BaseModel):
+    """What the daemon is doing now; further figures may come with it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pages: int
+    bandwidth: float
+    paused: bool
+    requests: int
+    uptime_seconds: float
+    predicted_freshness: float | None
+    measured_freshness: dict[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPage:
+    """A page with its timeline and, where the daemon holds it, why it is not crawled just now."""
+
+    view: PageView
+    now: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The kept versions of a page, newest first."""
+
+    versions: Sequence[Version]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the later version did to the earlier one."""
+
+    before: Version
+    after: Version
+    blocks: Sequence[BlockEdit]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswer:
+    """A host after it was steered."""
+
+    host: str
+    blocked: bool
+    delay: float | None
+    blocked_until: float
+    spacing_seconds: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UrlsAnswer:
+    """What became of the pages."""
+
+    added: int
+    reweighted: int
+    removed: Sequence[str]
+
+
+class Problem(BaseModel):
+    """Why a request was not answered, in a sentence."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: str

@@ -1,0 +1,136 @@
+"""Endpoints that read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from crawld.api.refusals import RefusedError
+from crawld.api.v1.endpoints import PARTS
+from crawld.api.v1.models import (
+    AskDiff,
+    AskForecast,
+    AskHistory,
+    AskHosts,
+    AskPage,
+    AskPages,
+    AskSignals,
+    AskSlots,
+    AskUrl,
+    Difference,
+    ExplainedPage,
+    Nothing,
+    Versions,
+)
+from crawld.content.page.difference import unified
+from crawld.errors import TooCostlyError
+from crawld.interfaces import FreshnessPoint
+from crawld.interfaces.read_model import (
+    CalibrationLine,
+    HostLine,
+    PageLines,
+    PageQuery,
+    SlotLine,
+    SourceLine,
+    Version,
+    VersionBody,
+)
+from crawld.model.units import parse_rate
+
+
+async def status(request: web.Request, _: Nothing) -> Mapping[str, object]:
+    """What the daemon is doing now."""
+    return request.app[PARTS].control.status()
+
+
+async def pages(request: web.Request, asked: AskPages) -> PageLines:
+    """A part of the list of pages."""
+    return await request.app[PARTS].read.pages(PageQuery(**asked.model_dump()))
+
+
+async def page(request: web.Request, asked: AskPage) -> ExplainedPage:
+    """One page with its timeline, and why it is not crawled just now."""
+    parts = request.app[PARTS]
+    view = await parts.read.page(asked.url, crawls=asked.crawls, signals=asked.signals, changes=asked.changes)
+    if view is None:
+        raise _unknown(asked.url)
+    return ExplainedPage(view, parts.control.explain(view.page.id))
+
+
+async def versions(request: web.Request, asked: AskUrl) -> Versions:
+    """The kept versions of a page."""
+    found = await request.app[PARTS].read.versions(asked.url)
+    if found is None:
+        raise _unknown(asked.url)
+    return Versions(found)
+
+
+async def diff(request: web.Request, asked: AskDiff) -> Difference | web.Response:
+    """The difference between two versions."""
+    parts = request.app[PARTS]
+    kept = await parts.read.versions(asked.url)
+    if kept is None:
+        raise _unknown(asked.url)
+    before, after = [await _version(request, asked.url, number) for number in pair_of(kept, asked.before, asked.after)]
+    try:
+        blocks = await parts.texts.difference(before, after)
+    except TooCostlyError as error:
+        raise RefusedError(422, f"these versions cannot be compared: {error}") from None
+    if blocks is None:
+        raise RefusedError(422, "these versions have no text to compare; GET /v1/copy gives their bytes")
+    if asked.format == "unified":
+        names = (f"{asked.url} version {before.version.id}", f"{asked.url} version {after.version.id}")
+        return web.Response(text=unified(blocks, names), content_type="text/plain", charset="utf-8")
+    return Difference(before.version, after.version, blocks)
+
+
+def pair_of(kept: Sequence[Version], before: int | None, after: int | None) -> tuple[int, int]:
+    """The numbers of the versions to compare; RefusedError where there are no two."""
+    newest = [version.id for version in kept]
+    later = after if after is not None else next(iter(newest), None)
+    earlier = before if before is not None else next((number for number in newest if later and number < later), None)
+    if later is None or earlier is None:
+        raise RefusedError(404, "there are no two versions to compare: `keep_bodies: changes` keeps them from then on")
+    return earlier, later
+
+
+async def _version(request: web.Request, url: str, number: int) -> VersionBody:
+    found = await request.app[PARTS].read.version(url, number)
+    if found is None:
+        raise RefusedError(404, f"version {number} of {url} is not kept")
+    return found
+
+
+async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:
+    """Hosts that have pages."""
+    return await request.app[PARTS].read.hosts(limit=asked.limit)
+
+
+async def signals(request: web.Request, asked: AskSignals) -> Sequence[SourceLine]:
+    """What signals were worth, by host and source."""
+    return await request.app[PARTS].read.sources(host=asked.host, limit=asked.limit)
+
+
+async def freshness(request: web.Request, asked: AskHistory) -> Sequence[FreshnessPoint]:
+    """Freshness over time."""
+    return await request.app[PARTS].read.freshness_history(asked.since, limit=asked.limit)
+
+
+async def calibration(request: web.Request, _: Nothing) -> Sequence[CalibrationLine]:
+    """Predicted against seen freshness."""
+    return await request.app[PARTS].read.calibration()
+
+
+async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
+    """What slots were spent on."""
+    return await request.app[PARTS].read.slots(asked.since, asked.bucket)
+
+
+async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any]:
+    """What bandwidths buy."""
+    rates = [parse_rate(rate) for rate in asked.bandwidth.split(",") if rate.strip()]
+    return await request.app[PARTS].control.forecast(rates)
+
+
+def _unknown(url: str) -> RefusedError:
+    return RefusedError(404, f"{url} is not a page of the list")

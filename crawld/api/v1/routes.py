@@ -1,0 +1,83 @@
+"""Every endpoint of version 1, once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from crawld.api import copies
+from crawld.api.v1 import following, models, reading, steering
+from crawld.api.v1.endpoints import Endpoint, Parts, add_routes
+from crawld.api.v1.openapi import describe
+from crawld.interfaces import FreshnessPoint
+from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
+
+NO_PAGE = {404: "The page is not on the list"}
+NO_COPY = {
+    304: "The copy is the one that was named",
+    404: "There is no copy, or that version is not kept",
+    406: "The copy has no form that was asked for",
+    410: "The page is gone; the header X-Include-Gone: 1 asks for the last copy",
+    422: "Its text takes too much to read",
+}
+NO_PAIR = {404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"}
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, models.Status),
+    Endpoint("GET", "/v1/pages", "Pages, part by part", reading.pages, models.AskPages, PageLines),
+    Endpoint(
+        "GET", "/v1/page", "One page, its timeline, and why it is not crawled now", reading.page, models.AskPage,
+        models.ExplainedPage, statuses=NO_PAGE,
+    ),
+    Endpoint(
+        "GET", "/v1/versions", "The kept versions of a page", reading.versions, models.AskUrl, models.Versions,
+        statuses=NO_PAGE,
+    ),
+    Endpoint(
+        "GET", "/v1/diff", "The difference between two versions", reading.diff, models.AskDiff, models.Difference,
+        media=("application/json", "text/plain"), statuses=NO_PAIR,
+    ),
+    Endpoint(
+        "GET", "/v1/copy", "The copy of a page, or its visible text", copies.copy, models.AskCopy, None,
+        media=("*/*",), statuses=NO_COPY,
+    ),
+    Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),
+    Endpoint(
+        "GET", "/v1/events", "Changes as they come, as server-sent events", following.events, models.AskEvents, None,
+        media=("text/event-stream",),
+    ),
+    Endpoint("GET", "/v1/hosts", "How hosts are asked", reading.hosts, models.AskHosts, Sequence[HostLine]),
+    Endpoint(
+        "GET", "/v1/signals", "What signals were worth", reading.signals, models.AskSignals, Sequence[SourceLine]
+    ),
+    Endpoint(
+        "GET", "/v1/freshness", "Freshness over time", reading.freshness, models.AskHistory, Sequence[FreshnessPoint]
+    ),
+    Endpoint(
+        "GET", "/v1/calibration", "Predicted against seen freshness", reading.calibration, models.Nothing,
+        Sequence[CalibrationLine],
+    ),
+    Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
+    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, dict[str, Any]),
+    Endpoint(
+        "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, models.Status
+    ),
+    Endpoint("POST", "/v1/pause", "Pause", steering.pause, models.Nothing, models.Status),
+    Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, models.Status),
+    Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
+    Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
+)  # fmt: skip
+
+
+def add_v1(app: web.Application, parts: Parts) -> None:
+    """Let an application answer version 1, with its description."""
+    app[following.FOLLOWERS] = asyncio.Semaphore(following.MOST_FOLLOWERS)
+    app[copies.SERVED] = asyncio.Semaphore(copies.MOST_COPIES)
+    add_routes(app, ENDPOINTS, parts)
+    described = web.json_response(describe(ENDPOINTS)).body
+
+    async def openapi(_: web.Request) -> web.Response:
+        return web.Response(body=described, content_type="application/json")
+
+    app.router.add_get("/v1/openapi.json", openapi)

@@ -1,0 +1,26 @@
+"""The texts of kept copies, read in workers: they are foreign bytes."""
+
+from collections.abc import Callable, Sequence
+
+from crawld.content.page import difference
+from crawld.content.page.rules import DigestRule
+from crawld.interfaces import Copy, Workers
+from crawld.interfaces.read_model import VersionBody
+from crawld.model.difference import BlockEdit
+
+
+class StoredTexts:
+    """Implements `interfaces.read_model.PageTexts`; `rule_for` says by URL what of a page is compared."""
+
+    def __init__(self, workers: Workers, rule_for: Callable[[str], DigestRule]) -> None:
+        self._workers = workers
+        self._rule_for = rule_for
+
+    async def visible_text(self, copy: Copy) -> str | None:
+        """The visible text of a copy, a block a line."""
+        return await self._workers.run(copy.host, difference.visible_text, copy.body, copy.content_type)
+
+    async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
+        """What the second version did to the first."""
+        old, new = ((one.body, one.version.content_type) for one in (before, after))
+        return await self._workers.run(after.host, difference.difference, old, new, self._rule_for(after.url))

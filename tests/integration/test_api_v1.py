@@ -1,0 +1,208 @@
+"""Version 1 of the HTTP API against a real daemon, on the listener and on the control socket."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from crawld.api.token import make_token
+from crawld.daemon.supervisor import Daemon
+from tests.behaviours import answer, page
+from tests.integration.test_daemon import bearer, running, until
+from tests.integration.test_public_api import free_port
+from tests.site import Site
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, site: Site, *paths: str, **settings: Any
+) -> AsyncIterator[tuple[Daemon, aiohttp.ClientSession]]:
+    """A daemon with its listener, and a program that has the token."""
+    api = {"listen": f"127.0.0.1:{(port := free_port())}"} | settings.pop("api", {})
+    urls = [site.url(path) for path in paths]
+    async with (
+        running(folder, urls, api=api, keep_bodies="changes", **settings) as daemon,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers=bearer(folder)) as session,
+    ):
+        await until(lambda: daemon.crawler.status.verdicts["new"] == len(urls))
+        await daemon.store.flush()
+        yield daemon, session
+
+
+async def get(session: aiohttp.ClientSession, path: str, status: int = 200, **query: str | int) -> Any:
+    """The answer as JSON."""
+    async with session.get(path, params=query) as answered:
+        assert answered.status == status, await answered.text()
+        return await answered.json()
+
+
+async def test_reading(tmp_path: Path) -> None:
+    """Status, pages, a page, its versions and their difference, hosts, signals and figures over time."""
+    async with Site() as site, serving(tmp_path, site, "/cue/1", "/ok/2", "/ok/3") as (daemon, session):
+        url = site.url("/cue/1")
+        assert (await get(session, "/v1/status"))["pages"] == 3
+        first = await get(session, "/v1/pages", limit=2, sort="importance")
+        rest = await get(session, "/v1/pages", limit=2, sort="importance", after=first["next"])
+        assert len({one["url"] for one in first["pages"] + rest["pages"]}) == 3
+        assert rest["next"] is None
+        assert 0 <= first["pages"][0]["freshness"] <= 1
+        stalest = await get(session, "/v1/pages", sort="freshness", search="ok")
+        assert len(stalest["pages"]) == 2
+        assert len((await get(session, "/v1/pages", sort="next_crawl"))["pages"]) == 3
+        site.change("/cue/1")
+        await until(lambda: daemon.crawler.status.verdicts["changed"] >= 1)
+        await daemon.store.flush()
+        found = await get(session, "/v1/page", url=url)
+        assert (found["view"]["page"]["url"], found["now"]["url"]) == (url, url)
+        assert [one["verdict"] for one in found["view"]["changes"]] == ["changed", "new"]
+        newest, oldest = (await get(session, "/v1/versions", url=url))["versions"]
+        difference = await get(session, "/v1/diff", url=url)
+        assert (difference["before"]["id"], difference["after"]["id"]) == (oldest["id"], newest["id"])
+        assert {word["edit"] for block in difference["blocks"] for word in block["words"]} >= {"added", "removed"}
+        query = {"url": url, "from": str(newest["id"]), "to": str(oldest["id"]), "format": "unified"}
+        async with session.get("/v1/diff", params=query) as answered:
+            assert (await answered.text()).startswith(f"--- {url} version {newest['id']}\n")
+        await get(session, "/v1/diff", 404, url=site.url("/ok/2"))
+        await get(session, "/v1/page", 404, url="https://unknown.example/")
+        assert [one["pages"] for one in await get(session, "/v1/hosts")] == [3]
+        for path in ("/v1/signals", "/v1/freshness", "/v1/calibration", "/v1/slots"):
+            assert isinstance(await get(session, path), list)
+        assert "now" in json.dumps(await get(session, "/v1/forecast", bandwidth="1/s, 5/s"))
+        for path, query in (("/v1/pages", {"limit": "0"}), ("/v1/pages", {"x": "1"}), ("/v1/page", {})):
+            assert "error" in await get(session, path, 400, **query)
+
+
+async def test_a_copy_with_its_age_and_conditions(tmp_path: Path) -> None:
+    """Bytes or visible text, as is asked; a copy that the asker has already is not sent again."""
+    async with Site() as site:
+        site.pages["/ok/1"] = answer(page("Hello", "Nice to see <b>you</b>."), content_type="text/html; charset=utf-8")
+        async with serving(tmp_path, site, "/ok/1") as (_, session):
+            asking = {"url": site.url("/ok/1")}
+            async with session.get("/v1/copy", params=asking) as answered:
+                assert "<b>you</b>" in await answered.text()
+                assert answered.content_type == "text/html"
+                headers = answered.headers
+            assert int(headers["Age"]) >= 0
+            assert 0 <= float(headers["X-Freshness"]) <= 1
+            accept = {"Accept": "text/plain"}
+            async with session.get("/v1/copy", params=asking, headers=accept) as answered:
+                assert "Nice to see you." in (await answered.text()).splitlines()
+                assert answered.headers["ETag"] != headers["ETag"]
+            for condition in (
+                {"If-None-Match": f'"other", W/{headers["ETag"]}'},
+                {"If-Modified-Since": headers["Last-Modified"]},
+            ):
+                async with session.get("/v1/copy", params=asking, headers=condition) as answered:
+                    assert (answered.status, await answered.read()) == (304, b"")
+            condition = {"If-None-Match": '"other"', "If-Modified-Since": headers["Last-Modified"]}
+            async with session.get("/v1/copy", params=asking, headers=condition) as answered:
+                assert answered.status == 200
+            async with session.get("/v1/copy", params=asking, headers={"Accept": "image/png"}) as answered:
+                assert answered.status == 406
+            numbered = asking | {"version": headers["X-Version"]}
+            async with session.get("/v1/copy", params=numbered) as answered:
+                assert answered.status == 200
+            async with session.get("/v1/copy", params=asking | {"version": "99"}) as answered:
+                assert answered.status == 404
+
+
+async def test_changes_are_told_as_they_are_committed(tmp_path: Path) -> None:
+    """A request that waits is answered by the next change; a stream goes on from the last event that was seen."""
+    async with Site() as site, serving(tmp_path, site, "/cue/1") as (_, session):
+        first = await get(session, "/v1/changes")
+        assert [one["verdict"] for one in first["changes"]] == ["new"]
+        assert (await get(session, "/v1/changes", after="now"))["changes"] == []
+        waiting = asyncio.create_task(get(session, "/v1/changes", after=first["cursor"], wait=30))
+        await asyncio.sleep(0)
+        site.change("/cue/1")
+        second = await waiting
+        assert [(one["verdict"], one["url"]) for one in second["changes"]] == [("changed", site.url("/cue/1"))]
+        assert not second["missed"]
+        async with session.get("/v1/events", headers={"Last-Event-ID": str(first["cursor"])}) as stream:
+            assert stream.content_type == "text/event-stream"
+            site.change("/cue/1")
+            seen: list[Any] = []
+            async for line in stream.content:
+                if line.startswith(b"data:"):
+                    seen.append(json.loads(line[5:]))
+                if len(seen) == 2:
+                    break
+        assert seen[0] == second["changes"][0]
+        assert seen[1]["id"] == seen[0]["id"] + 1
+        async with session.get("/v1/events", headers={"Last-Event-ID": "x"}) as answered:
+            assert answered.status == 400
+
+
+async def test_steering_on_both_doors(tmp_path: Path) -> None:
+    """The listener with its token and the control socket without one steer alike."""
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, session):
+        connector = aiohttp.UnixConnector(str(tmp_path / "x.db.sock"))
+        async with aiohttp.ClientSession("http://crawld", connector=connector) as local:
+            for door, rate in ((session, 7.0), (local, 9.0)):
+                for path, body, key, value in (
+                    ("bandwidth", {"rate": rate}, "bandwidth", rate),
+                    ("pause", {}, "paused", True),
+                    ("resume", {}, "paused", False),
+                    ("host", {"host": site.host(), "delay": "2s"}, "delay", 2.0),
+                    ("host", {"host": site.host(), "delay": None, "blocked": True}, "blocked", True),
+                    ("host", {"host": site.host(), "blocked": False}, "blocked", False),
+                    ("urls", {"add": [{"url": site.url("/ok/9")}]}, "added", 1),
+                    ("urls", {"remove": [site.url("/ok/9")]}, "removed", [site.url("/ok/9")]),
+                ):
+                    async with door.post(f"/v1/{path}", json=body) as answered:
+                        assert answered.status == 200, await answered.text()
+                        assert (await answered.json())[key] == value
+                async with door.post("/v1/bandwidth", json={"rate": "nonsense"}) as answered:
+                    assert answered.status == 400
+                assert (await get(door, "/v1/openapi.json"))["openapi"] == "3.1.0"
+                assert (await get(door, "/v1/status"))["bandwidth"] == rate
+                await get(door, "/v1/nothing", 404)
+
+
+async def test_a_browser_gets_a_cookie_for_the_token(tmp_path: Path) -> None:
+    """The link sets a cookie and leads away; the cookie reads, and steers only from our own pages."""
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
+        address = str(program._base_url).rstrip("/")
+        async with aiohttp.ClientSession(address, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+            async with browser.get("/v1/status") as answered:
+                assert answered.status == 401
+            async with browser.get("/login", params={"token": "guess"}) as answered:
+                assert answered.status == 401
+            token = make_token(tmp_path / "x.db.token")
+            async with browser.get("/login", params={"token": token}, allow_redirects=False) as answered:
+                assert (answered.status, answered.headers["Location"]) == (303, "/")
+                given = answered.headers["Set-Cookie"]
+            assert "HttpOnly" in given
+            assert "SameSite=Strict" in given
+            assert token not in given
+            await get(browser, "/v1/status")
+            for headers, status in (
+                ({}, 403),
+                ({"Origin": "http://evil.example"}, 403),
+                ({"Origin": "http://127.0.0.1:1"}, 403),
+                ({"Sec-Fetch-Site": "same-site", "Origin": address}, 403),
+                ({"Sec-Fetch-Site": "same-origin"}, 200),
+                ({"Origin": address}, 200),
+            ):
+                async with browser.post("/v1/pause", json={}, headers=headers) as answered:
+                    assert answered.status == status, headers
+
+
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/pages", "/v1/changes", "/status"])
+async def test_open_reading_never_steers(tmp_path: Path, path: str) -> None:
+    """With `api.open_reading` a program on this machine reads without the token, and cannot steer."""
+    async with (
+        Site() as site,
+        serving(tmp_path, site, "/ok/1", api={"open_reading": True}) as (_, program),
+        aiohttp.ClientSession(str(program._base_url)) as stranger,
+    ):
+        await get(stranger, path)
+        async with stranger.post("/v1/pause", json={}) as answered:
+            assert answered.status == 401
+        async with stranger.get(path, headers={"Host": "evil.example"}) as answered:
+            assert answered.status == 421

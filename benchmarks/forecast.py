@@ -28,7 +28,7 @@ from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.engine import simulate
 from crawld.sim.experiments.ncis import NOISY
 from crawld.sim.population import Floats, Population, run_key
-from crawld.sim.world import World, draw_world
+from crawld.sim.world import NO_CLAIM, Claim, World, draw_world
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs
 
@@ -91,7 +91,7 @@ class GatedCrawler:
         self._gate.acquire(self._hosts[page], now)
         self._gate.finish(self._hosts[page], now)
 
-    def notice(self, page: int, now: float) -> None:  # noqa: ARG002 - as above
+    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - as above
         """Count a signal."""
         self._scheduler.notice(page)
 

@@ -13,6 +13,8 @@ from crawld.learning.likelihood import Observations, most_likely
 Floats = NDArray[np.float64]
 
 YEAR = 365.25 * 86400.0
+LONGEST_GUESS = 30 * 86400.0
+"""Seconds between changes that are assumed of a page at the most while nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,12 @@ class Prior:
     kappa_rate: float | Floats = 50.0
     gamma_shape: float | Floats = 0.5
     gamma_rate: float | Floats = 30 * 86400.0
+
+
+def first_guess(round_seconds: float, shortest: float = 60.0) -> Prior:
+    """A prior that lets everything compete: a page changes once a round of all pages, but within limits."""
+    seconds = min(max(round_seconds, shortest), LONGEST_GUESS)
+    return Prior(alpha_rate=seconds, gamma_rate=seconds)
 
 
 @dataclass(frozen=True, slots=True)

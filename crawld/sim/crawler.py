@@ -11,6 +11,7 @@ from crawld.policies.policies import build
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.learner import Fit, Learnt, Notebook
 from crawld.sim.population import Floats, Population
+from crawld.sim.world import NO_CLAIM, Claim
 
 UNBOUND = Intervals(longest=np.inf, shortest=0.0)
 """The papers' policies wait as long or as short as they like."""
@@ -51,7 +52,7 @@ class ScheduledCrawler:
             self._next_epoch += self._learning.epoch
             self._teach(self._fit(self._notebook.observed()))
 
-    def notice(self, page: int, now: float) -> None:
+    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - the papers' claim none
         """Count a signal, unless it comes so soon after a crawl that it is taken to be of what was crawled."""
         if now - self._last[page] < self._discard:
             return

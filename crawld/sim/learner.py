@@ -1,4 +1,7 @@
-"""Learning while crawling: what each crawl found, and at every epoch new beliefs for the scheduler."""
+"""The papers' way to learn while crawling: what each crawl found, and at every epoch new beliefs for the scheduler.
+
+How crawld itself learns is in `crawld.sim.online_crawler`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior, signal_rates, smoothed_rates
-from crawld.learning.host_priors import HostPriors
-from crawld.learning.likelihood import Observations
+from crawld.learning.estimator import smoothed_rates
 from crawld.sim.population import Floats
 from crawld.sim.world import Ints
 
@@ -82,25 +83,6 @@ class Notebook:
             watched=np.nan_to_num(self._last - self._first),
             heard=self._heard.copy(),
         )
-
-
-class PosteriorFit:
-    """crawld's own estimator: all pages are one host, and teach each other its prior as they do in the daemon."""
-
-    def __init__(self, prior: Prior) -> None:
-        self._siblings = HostPriors(prior, 1)
-
-    def __call__(self, seen: Observed) -> Learnt:
-        """Fit every page under the host's prior, then learn that prior anew."""
-        pages = np.arange(len(seen.offsets) - 1)
-        hosts = ["host"] * len(pages)
-        intervals = Observations.gather(seen.offsets, seen.tau, seen.signals[:, None], seen.changed, None)
-        for _ in range(2):  # once more where the first fit moved the prior
-            posterior, again = self._siblings.fit(pages, hosts, intervals)
-            if not len(again):
-                break
-        gamma = signal_rates(seen.heard[:, None], seen.watched, self._siblings.default)
-        return Learnt(posterior.alpha, posterior.shape, posterior.trust[:, 0], gamma[:, 0])
 
 
 class SmoothedFit:

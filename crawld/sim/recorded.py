@@ -1,13 +1,15 @@
 """Recorded histories of real pages as worlds: what changed when, and what sitemaps said of it.
 
 A file holds numpy arrays in Unix seconds: birth and death (0: alive) by page, change_off and change_t, and where there
-was a sitemap signal_off, signal_t and signal_lastmod (-1: no usable value). A world counts days from the first birth.
+was a sitemap signal_off, signal_t, signal_lastmod, and by page lastmod0, the first one (-1: no usable value). A world
+counts days from the first birth.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawld.sim.population import Floats, Population
 from crawld.sim.world import Ints, World
@@ -26,11 +28,12 @@ def recorded_world(path: Path, most_pages: int | None = None) -> World:
     deaths = np.where(arrays["death"] > 0, (arrays["death"] - first) / DAY, end)[chosen]
     offsets, rows = _rows(arrays["change_off"], chosen)
     changes = (arrays["change_t"][rows] - first) / DAY
-    seen, pages, claims = np.empty(0), np.empty(0, np.int64), np.empty(0)
+    seen, pages, claims, listed = np.empty(0), np.empty(0, np.int64), np.empty(0), None
     if "signal_off" in arrays:
         signal_offsets, rows = _rows(arrays["signal_off"], chosen)
         seen = (arrays["signal_t"][rows] - first) / DAY
         pages = np.repeat(np.arange(len(chosen)), np.diff(signal_offsets))
+        listed = (arrays["lastmod0"] >= 0)[chosen]
         stated = arrays["signal_lastmod"][rows].astype(float)
         claims = np.where(stated >= 0, (stated - first) / DAY, np.nan)
     order = np.lexsort((pages, seen))
@@ -49,6 +52,7 @@ def recorded_world(path: Path, most_pages: int | None = None) -> World:
         signal_spans=np.where(whole_day, 1.0, 0.0)[order],
         births=births,
         deaths=np.maximum(deaths, births),
+        listed=listed,
     )
 
 
@@ -79,6 +83,7 @@ def together(worlds: Sequence[World], days: float) -> World:
         signal_pages=pages[order],
         signal_claims=np.concatenate([_or(part.signal_claims, part, np.nan) for part in parts])[order],
         signal_spans=np.concatenate([_or(part.signal_spans, part, 0.0) for part in parts])[order],
+        listed=np.concatenate([_listed(part) for part in parts]),
         hosts=np.concatenate([part.host_of + first for part, first in zip(parts, first_hosts, strict=False)]),
         births=np.concatenate([part.born for part in parts]),
         deaths=np.concatenate([part.died for part in parts]),
@@ -87,6 +92,10 @@ def together(worlds: Sequence[World], days: float) -> World:
 
 def _or(column: Floats | None, world: World, otherwise: float) -> Floats:
     return np.full(len(world.signal_times), otherwise) if column is None else column
+
+
+def _listed(world: World) -> NDArray[np.bool_]:
+    return np.zeros(world.population.pages, bool) if world.listed is None else world.listed
 
 
 def _last_days(world: World, days: float) -> World:
@@ -109,6 +118,7 @@ def _last_days(world: World, days: float) -> World:
         signal_claims=_or(world.signal_claims, world, np.nan)[heard] - start,
         signal_spans=_or(world.signal_spans, world, 0.0)[heard],
         hosts=world.host_of[alive],
+        listed=_listed(world)[alive],
         births=np.maximum(world.born[alive] - start, 0.0),
         deaths=world.died[alive] - start,
     )

@@ -91,6 +91,7 @@ def draw_weblike(styles: Sequence[SiteStyle], days: float, key: int, *, zipf: bo
         signal_claims=signals.claims,
         signal_spans=signals.spans,
         hosts=np.repeat(np.arange(len(styles)), [style.pages for style in styles]),
+        listed=np.repeat([s.sitemap is not Sitemap.NONE for s in styles], [s.pages for s in styles]),
         styles=tuple(styles),
     )
 

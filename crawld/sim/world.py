@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from crawld.sim.population import DELAYS, EVENTS, Floats, Population, page_stream
 
 Ints = NDArray[np.int64]
+Claim = tuple[float, float]
+"""The first moment of the time in which a signal claims a change, and the first after it."""
+NO_CLAIM: Claim = (np.nan, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class World:
     hosts: Ints | None = None  # by page, the number of its host; None: all are on one
     births: Floats | None = None  # by page; None: all are there from the start
     deaths: Floats | None = None  # by page; None: all are there until the horizon
+    listed: NDArray[np.bool_] | None = None  # by page, whether a sitemap gives it a lastmod from the start; None: none
 
     @cached_property
     def host_of(self) -> Ints:
@@ -57,12 +61,12 @@ class World:
         return np.full(self.population.pages, self.horizon) if self.deaths is None else self.deaths
 
     @cached_property
-    def claimed_until(self) -> Floats:
-        """By signal, the end of the time in which it claims a change; inf where it claims none."""
+    def claims(self) -> Sequence[Claim]:
+        """By signal, what it claims."""
         if self.signal_claims is None:
-            return np.full(len(self.signal_times), np.inf)
-        spans = 0.0 if self.signal_spans is None else self.signal_spans
-        return np.nan_to_num(self.signal_claims + spans, nan=np.inf)
+            return [NO_CLAIM] * len(self.signal_times)
+        until = self.signal_claims + (0.0 if self.signal_spans is None else self.signal_spans)
+        return list(zip(self.signal_claims.tolist(), np.nan_to_num(until, nan=np.inf).tolist(), strict=True))
 
     @cached_property
     def changes_by_page(self) -> list[Floats]:

@@ -42,7 +42,7 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Copies, PollResult
-from crawld.learning.estimator import Prior
+from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
 from crawld.pacer import Pacer
@@ -68,8 +68,6 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
-LONGEST_GUESS = 30 * 86400.0
-"""Seconds between changes that are assumed of a page at the most while nothing is known."""
 READERS = (
     "crawld.content.encodings",
     "crawld.content.page.difference",
@@ -244,8 +242,7 @@ class Assembly:
         """
         await self.list.begun()
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
-        round_seconds = min(max(all_pages, self.settings.min_interval), LONGEST_GUESS)
-        guess = Prior(alpha_rate=round_seconds, gamma_rate=round_seconds)
+        guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         await Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess).run()
 

@@ -1,66 +1,63 @@
-"""Peers' timers: their shipped rules, and their known fixpoints."""
+"""Peers' rules: what they ship, their known fixpoints, and how they behave at a budget."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from crawld.sim.engine import simulate
-from crawld.sim.peers import (
-    ChangeDetection,
-    MinifluxFrequency,
-    NutchAdaptive,
-    StormCrawlerAdaptive,
-    TimerCrawler,
-)
+from crawld.sim.peers import PEERS, Marginalia, TimerCrawler, peer_crawler
 from crawld.sim.population import Population
-from crawld.sim.world import draw_world
+from crawld.sim.revisit_rules import StormCrawlerAdaptive
+from crawld.sim.world import World, draw_world
+
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "peer_rules.json").read_text())["cases"]
+IN_PASSES = {"urlwatch", "norconex", "marginalia"}
 
 
-def test_nutch_shrinks_by_a_fifth_and_grows_by_two_fifths() -> None:
-    """From 30 days: a change leads to 24 days, no change to 33.6 leaning 30 % back toward the last change."""
-    rule = NutchAdaptive()
-    assert rule.next_visit(0.0, None) == pytest.approx(30.0)
-    assert rule.next_visit(30.0, True) == pytest.approx(30.0 + 24.0)
-    assert rule.next_visit(54.0, False) == pytest.approx(54.0 - 0.3 * 24.0 + 33.6)
+def _still(pages: int, days: float = 10.0) -> World:
+    """Pages that never change."""
+    nothing = np.zeros(pages)
+    return draw_world(Population(np.ones(pages), nothing, nothing, nothing), days, 1)
 
 
-def test_nutch_takes_at_once_what_is_due_beyond_ninety_days() -> None:
-    """An interval that grows past 90 days makes the page due at once and starts from 81 days."""
-    rule = NutchAdaptive()
-    due = rule.next_visit(0.0, None)
-    for _ in range(6):
-        now, due = due, rule.next_visit(due, False)
-        if due == now:
-            break
-    assert due == now
-    assert rule.next_visit(due, False) == pytest.approx(due + 81.0)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['peer']}: {case['says']}")
+def test_timers_follow_the_published_rule(case: dict[str, Any]) -> None:
+    """Each visit leads to the next as worked out by hand."""
+    crawler = PEERS[case["peer"]].make(_still(1), copies=False)
+    assert isinstance(crawler, TimerCrawler)
+    rule = crawler._rules[0]
+    for at, changed, due in case["visits"]:
+        assert rule.next_visit(at, changed) == pytest.approx(due, rel=1e-9)
 
 
-def test_stormcrawler_counts_whole_minutes() -> None:
-    """A day becomes half way to an hour after a change, and half as much again without, up to two weeks."""
-    rule = StormCrawlerAdaptive()
-    assert rule.next_visit(0.0, None) == pytest.approx(1.0)
-    assert rule.next_visit(0.0, True) == pytest.approx(750 / 1440)
-    assert rule.next_visit(0.0, False) == pytest.approx(1125 / 1440)
-    assert [rule.next_visit(0.0, False) for _ in range(10)][-1] == pytest.approx(14.0)
+def test_every_rule_is_in_the_table_of_facts() -> None:
+    """Whoever adds a peer with a timer adds what its rule says."""
+    assert {case["peer"] for case in CASES} | IN_PASSES | {"crawl-once"} == set(PEERS)
 
 
-def test_changedetection_never_adapts() -> None:
-    """Three hours, whatever was found."""
-    assert {ChangeDetection().next_visit(1.0, found) for found in (None, True, False)} == {1.125}
-
-
-def test_miniflux_needs_two_entries_in_a_week() -> None:
-    """One change leaves the interval at a day; changes an hour apart bring it to an hour."""
-    rule = MinifluxFrequency()
-    assert rule.next_visit(0.0, True) == pytest.approx(1.0)
-    assert rule.next_visit(1 / 24, True) == pytest.approx(1 / 24 + 1 / 24)
-    assert rule.next_visit(9.0, False) == pytest.approx(10.0)
+@pytest.mark.parametrize("name", PEERS)
+def test_peers_copy_everything_once_and_forget_what_is_gone(name: str) -> None:
+    """Without copies each page is asked in turn first; a page that is gone is never asked again."""
+    world = _still(4)
+    crawler = peer_crawler(name, world, copies=False)
+    picked = []
+    for slot in range(4):
+        page = crawler.pick(0.01 * slot)
+        assert page is not None
+        crawler.settle(page, 0.01 * slot, changed=False)
+        picked.append(page)
+    assert picked == [0, 1, 2, 3]
+    crawler.vanish(np.array([0, 1, 2, 3]))  # type: ignore[attr-defined] # every peer knows pages that come and go
+    assert crawler.pick(1000.0) is None
 
 
 def test_the_most_overdue_page_comes_first_and_idle_slots_stay_idle() -> None:
-    """Three pages at three slots in three hours are visited once each, and not again before their timers run out."""
-    still = Population(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
-    run = simulate(draw_world(still, 0.125, 1), TimerCrawler(ChangeDetection, 3), 24.0 * 3)
+    """Three pages at nine slots in three hours are visited once each, and not again before their timers run out."""
+    world = _still(3, 0.125)
+    run = simulate(world, peer_crawler("changedetection.io", world, copies=False), 24.0 * 3)
     assert run.pages.tolist() == [0, 1, 2]
     assert run.used == pytest.approx(3 / 9)
 
@@ -69,7 +66,43 @@ def test_stormcrawler_settles_where_its_steps_balance() -> None:
     """With room for every timer, 37 % of its visits find a change: then growing and shrinking cancel."""
     slow = Population(np.ones(60), np.full(60, 0.2), np.zeros(60), np.zeros(60))
     world = draw_world(slow, 600.0, 2)
-    run = simulate(world, TimerCrawler(StormCrawlerAdaptive, 60), 60 * 24.0)
+    run = simulate(world, TimerCrawler(StormCrawlerAdaptive, world, copies=False), 60 * 24.0)
     found = sum(len(np.unique(np.searchsorted(run.times[run.pages == page], world.changes_by_page[page])))
                 for page in range(60))  # fmt: skip
     assert found / len(run.times) == pytest.approx(0.369, abs=0.02)
+
+
+def test_norconex_goes_by_lastmod_where_there_is_one() -> None:
+    """A listed page waits for its lastmod to move past the last visit; an unlisted one is asked in every pass."""
+    world = World(_still(2).population, 10.0, np.empty(0), np.zeros(3, np.int64), np.empty(0), np.empty(0, np.int64),
+                  listed=np.array([True, False]))  # fmt: skip
+    crawler = peer_crawler("norconex", world, copies=True)
+    assert [crawler.pick(0.0), crawler.pick(0.5)] == [1, None]
+    crawler.settle(1, 0.0, changed=False)
+    crawler.notice(0, 1.5, (1.4, 1.4))
+    assert crawler.pick(2.0) == 0
+    crawler.settle(0, 2.0, changed=True)
+    crawler.notice(0, 2.5, (1.9, 1.9))
+    assert crawler.pick(3.5) == 1
+
+
+def test_marginalia_skips_more_where_little_changes() -> None:
+    """Nothing is skipped before 25 pages of the host were asked; then up to half, and later between bounds."""
+    crawler = Marginalia(_still(2), copies=True)
+    chances = []
+    for visit in range(1001):
+        crawler.settle(0, float(visit), changed=visit % 10 == 0)
+        chances.append(crawler.skip_chance(0))
+    assert chances[23] == 0.0
+    assert chances[24] == 0.5
+    assert chances[1000] == 0.75
+    crawler.begin()
+    assert crawler.skip_chance(0) == 0.0
+
+
+def test_cron_waits_for_its_next_period() -> None:
+    """Urlwatch asks all pages at once, then nothing until a day after it began."""
+    world = _still(2)
+    crawler = peer_crawler("urlwatch", world, copies=True)
+    assert [crawler.pick(at) for at in (0.0, 0.1, 0.2, 0.9)] == [0, 1, None, None]
+    assert crawler.pick(1.0) == 0

@@ -26,6 +26,7 @@ def _write(folder: Path, *, sitemap: bool = True) -> Path:
             "signal_off": np.array([0, 2, 3, 3]),
             "signal_t": np.array([START + DAY, START + 8 * DAY, START + 3 * DAY]),
             "signal_lastmod": np.array([START + DAY, NOON, -1]),
+            "lastmod0": np.array([START, -1, START]),
         }
     np.savez(path, allow_pickle=False, **arrays)
     return path
@@ -45,12 +46,14 @@ def test_times_are_days_since_the_first_birth(tmp_path: Path) -> None:
 def test_a_date_claims_its_day_and_an_unusable_one_nothing(tmp_path: Path) -> None:
     """Midnight stands for a date without a time; a value that could not be read claims no time."""
     world = recorded_world(_write(tmp_path))
-    assert world.claimed_until.tolist() == [2.0, np.inf, 0.5]
+    assert [until for _, until in world.claims] == [2.0, np.inf, 0.5]
 
 
 def test_every_second_page(tmp_path: Path) -> None:
     """Of more pages than wanted every k-th is taken with all that is its own."""
     world = recorded_world(_write(tmp_path), 2)
+    assert world.listed is not None
+    assert world.listed.tolist() == [True, True]
     assert [times.tolist() for times in world.changes_by_page] == [[1.0, 8.0], []]
     assert world.signal_pages.tolist() == [0, 0]
 

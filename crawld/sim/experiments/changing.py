@@ -1,18 +1,16 @@
 """S-NCIS appendices C and D: signals that come late, and a bandwidth that changes."""
 
-from functools import partial
-
 import numpy as np
 
 from crawld.learning.estimator import Prior
 from crawld.sim.analytic import promised
-from crawld.sim.crawler import Learning, ScheduledCrawler, scheduled
-from crawld.sim.engine import Bandwidth, simulate
+from crawld.sim.crawler import scheduled
+from crawld.sim.engine import Bandwidth, Crawler, simulate
 from crawld.sim.experiments.ncis import BANDWIDTH, COMMON, MEASURED, NOISY, NOISY_SETTINGS, NONE, burn_in
-from crawld.sim.learner import PosteriorFit
+from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.population import Floats, Population, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
-from crawld.sim.world import draw_world
+from crawld.sim.world import World, draw_world
 
 SHORT_DELAY = 6.0
 """Mean delay in slots, Poisson."""
@@ -22,11 +20,12 @@ LONG_DELAY = 3.0
 LEARNING_TIME = 100.0
 
 
-def _delayed_crawler(contestant: str, population: Population) -> ScheduledCrawler:
+def _delayed_crawler(contestant: str, world: World) -> Crawler:
+    population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
-        fit = partial(PosteriorFit, Prior(1.0, 2.0, 1.0, 1.0, 0.5, 1.0))
-        return scheduled("greedy-ncis", population, BANDWIDTH, learning=Learning(fit, 20.0, (0.5, 1.0)))
+        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0, 0.5, 1.0 * DAY), round_share=0.1)
+        return OnlineCrawler("greedy-ncis", world, BANDWIDTH, vague, copies=False)
     discard = DISCARD if "discarding" in contestant else 0.0
     return scheduled(contestant.partition(",")[0], population, BANDWIDTH, discard=discard)
 
@@ -44,7 +43,7 @@ def measure_delays(trial: Trial) -> Measures:
         delay = LONG_DELAY * trial.pages if "very late" in trial.contestant else SHORT_DELAY
     world = draw_world(population, start + MEASURED, key, delay_mean=delay, slot=1.0 / BANDWIDTH)
     learnt = trial.contestant.endswith("fitted")
-    run = simulate(world, _delayed_crawler(trial.contestant, population), BANDWIDTH, started_fresh=not learnt)
+    run = simulate(world, _delayed_crawler(trial.contestant, world), BANDWIDTH, started_fresh=not learnt)
     return {"accuracy": run.ledger().accuracy(start, world.horizon)}
 
 

@@ -12,25 +12,26 @@ import numpy as np
 
 from crawld.learning.estimator import Prior
 from crawld.sim.crawler import Learning, convinced, scheduled
-from crawld.sim.engine import simulate
+from crawld.sim.engine import Run, simulate
 from crawld.sim.experiments.lambdacrawl import VISITED, paper_costs, paper_rates
 from crawld.sim.experiments.quality import shaped_page
-from crawld.sim.learner import Fit, Learnt, Observed, PosteriorFit, SmoothedFit
+from crawld.sim.learner import Fit, Learnt, Observed, SmoothedFit
+from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.population import Floats, Population, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import World, draw_world
 
 EPOCH = 1.0
-"""S-Lambda's learner re-solves once a day; crawld's learns all the time, here four times a day."""
+"""S-Lambda's learner re-solves once a day; crawld's learns all the time."""
 MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 """The days at which knowledge is judged."""
 STEADY = 5.0
 SETTLED, JUDGED = 10.0, 30.0
 FIRST_GUESS = 1.0
-PRIOR = Prior(1.0, 1.0 / FIRST_GUESS, 1.0, 1.0, 0.5, 1.0)
+PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0, 0.5, DAY)
 """Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
-LEARNERS = {
-    "greedy-ncis": Learning(partial(PosteriorFit, PRIOR), EPOCH / 4, (FIRST_GUESS, 1.0)),
+OURS = "greedy-ncis"
+PAPERS = {
     "lambdacrawl": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
     "lambdacrawl-approximate": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
     "binary-lambdacrawl-epsilon": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
@@ -57,6 +58,35 @@ class Diary:
         return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
 
 
+class Witness(OnlineCrawler):
+    """crawld as it learns, with what it believed at each mark."""
+
+    def __init__(self, world: World, bandwidth: float) -> None:
+        super().__init__(OURS, world, bandwidth, OnlineLearning(PRIOR, round_share=0.05))
+        self._known = [self.beliefs()]
+
+    def settle(self, page: int, now: float, changed: bool) -> None:
+        """Learn, and write down what is believed where a mark has passed."""
+        super().settle(page, now, changed)
+        while len(self._known) < len(MARKS) and now >= MARKS[len(self._known)]:
+            self._known.append(self.beliefs())
+
+    def known_at(self, day: float) -> Learnt:
+        """What was believed at a mark."""
+        return self._known[min(MARKS.index(day), len(self._known) - 1)]
+
+
+def learn_by(policy: str, world: World, bandwidth: float) -> tuple[Witness | Diary, Run]:
+    """Let the policy learn in the world: its knowledge over time, and what it did."""
+    if policy == OURS:
+        witness = Witness(world, bandwidth)
+        return witness, simulate(world, witness, bandwidth)
+    diary = Diary(PAPERS[policy], world.population.pages)
+    learning = Learning(lambda: diary, PAPERS[policy].epoch, PAPERS[policy].first_guess)
+    crawler = scheduled(policy, world.population, bandwidth, learning=learning, copies=True)
+    return diary, simulate(world, crawler, bandwidth)
+
+
 def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tuple[float, float]:
     """The freshness and the harmonic cost of a policy that believes that and learns no more.
 
@@ -78,18 +108,15 @@ def measure_learning(trial: Trial) -> Measures:
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
     policy, pages, bandwidth = trial.contestant, trial.pages, VISITED * trial.pages
-    diary = Diary(LEARNERS[policy], pages)
-    learning = Learning(lambda: diary, LEARNERS[policy].epoch, LEARNERS[policy].first_guess)
     world = draw_world(population, MARKS[-1] + 0.5, key)
-    ledger = simulate(
-        world, scheduled(policy, population, bandwidth, learning=learning, copies=True), bandwidth
-    ).ledger()
+    learner, run = learn_by(policy, world, bandwidth)
+    ledger = run.ledger()
     # The oracle knows the truth about what its policy learns: S-Lambda's learns no signals.
-    truth = population if policy == "greedy-ncis" else population.without_signals()
+    truth = population if policy == OURS else population.without_signals()
     apart = draw_world(population, SETTLED + JUDGED, run_key(trial.seed, trial.repeat + 1_000_000))
     certain: Floats = np.full(pages, np.inf)
     oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
-    judged = [judge(policy, truth, apart, diary.known_at(mark)) for mark in MARKS]
+    judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in MARKS]
     by_freshness = [accuracy / oracle[0] for accuracy, _ in judged]
     by_cost = [oracle[1] / harmonic for _, harmonic in judged]
     shares = by_cost if policy.startswith("lambdacrawl") else by_freshness
@@ -120,12 +147,13 @@ LEARNING = Experiment(
     shows="S-Lambda Fig. 3: days until a policy that starts knowing nothing has learnt 95 % of its oracle's worth",
     pages=(100,),
     repeats=5,
-    contestants=tuple(LEARNERS),
+    contestants=(OURS, *PAPERS),
     measure=measure_learning,
     summarise=days_to_95,
-    pairs=tuple(("greedy-ncis", other) for other in LEARNERS if other != "greedy-ncis"),
+    pairs=tuple((OURS, other) for other in PAPERS),
     settings={
-        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "epoch": "1 day, greedy-ncis a quarter", "burn_in": STEADY,
+        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "burn_in": STEADY,
+        "epoch": "1 day, greedy-ncis a twentieth of all pages",
         "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
         "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
         "oracle": "accuracy of the policy with true parameters",

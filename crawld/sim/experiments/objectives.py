@@ -1,17 +1,14 @@
 """Which cost a policy minimises, judged by all of them; and crawld beside its peers."""
 
-from functools import partial
-
 import numpy as np
 
-from crawld.learning.estimator import Prior
 from crawld.policies import allocation
 from crawld.policies.allocation_costs import VisitOrder, age, freshness, harmonic, weighted
-from crawld.sim.crawler import Learning, scheduled
+from crawld.sim.crawler import scheduled
 from crawld.sim.engine import Crawler, simulate
 from crawld.sim.experiments.ncis import NONE
-from crawld.sim.learner import PosteriorFit
-from crawld.sim.peers import PEERS, TimerCrawler
+from crawld.sim.online_crawler import OnlineCrawler
+from crawld.sim.peers import peer_crawler
 from crawld.sim.population import Population, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import draw_world
@@ -72,6 +69,8 @@ OBJECTIVES = Experiment(
 
 PEER_BURN_IN, PEER_MEASURED = 300.0, 100.0
 BUDGETS = {"": 1.0, ", 4 a day": 4.0}
+SHOWN_PEERS = ("nutch-adaptive", "stormcrawler-adaptive", "changedetection.io", "miniflux-frequency")
+"""The best known; `python -m benchmarks.freshness` has all."""
 
 
 def weekly_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
@@ -87,12 +86,10 @@ def measure_peers(trial: Trial) -> Measures:
     name, _, often = trial.contestant.partition(", ")
     bandwidth = trial.pages * (4.0 if often else 1.0)
     crawler: Crawler
-    if name in PEERS:
-        crawler = TimerCrawler(PEERS[name], trial.pages)
+    if name in SHOWN_PEERS:
+        crawler = peer_crawler(name, world, copies=False)
     elif name == "greedy-ncis learnt":
-        prior = Prior(1.0, 7.0, 1.0, 50.0, 0.5, 30.0)
-        learning = Learning(partial(PosteriorFit, prior), 10.0, (1 / 7, 1.0))
-        crawler = scheduled("greedy-ncis", population, bandwidth, learning=learning)
+        crawler = OnlineCrawler("greedy-ncis", world, bandwidth, copies=False)
     else:
         crawler = scheduled(name, population, bandwidth)
     run = simulate(world, crawler, bandwidth, started_fresh=False)
@@ -104,7 +101,7 @@ def measure_peers(trial: Trial) -> Measures:
     }
 
 
-_CONTESTANTS = ("uniform", *PEERS, "greedy", "greedy-ncis learnt")
+_CONTESTANTS = ("uniform", *SHOWN_PEERS, "greedy", "greedy-ncis learnt")
 PEER_COMPARISON = Experiment(
     name="peers",
     shows="crawld beside the revisit rules of Nutch, StormCrawler, changedetection.io and miniflux, same budget",

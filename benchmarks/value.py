@@ -66,7 +66,7 @@ def measure(pages: int, rounds: int = 3) -> dict[str, float]:
         "gammainc few": lambda: gammainc(*few_terms),
         "learnt": lambda: expected_value(*learnt),
         "batch": lambda: [valuation.value(tau[:10], nothing, beliefs) for _ in range(200)],
-        "jets": lambda: [valuation.jet(tau[:10], nothing, beliefs) for _ in range(200)],
+        "taylor": lambda: [valuation.taylor(tau[:10], nothing, beliefs) for _ in range(200)],
         "blind": lambda: [valuation.value(tau[:10], nothing, blind) for _ in range(200)],
     }
     best = {name: min(seconds(work) for _ in range(rounds)) for name, work in works.items()}
@@ -79,7 +79,7 @@ def measure(pages: int, rounds: int = 3) -> dict[str, float]:
         "the_same_where_x_is_below_12_kappa": best["few"] / columns[0].size * part / best["gammainc few"],
         "expected_value_over_crawl_value": best["learnt"] / tau.size / per_page,
         "batch_of_10_us": 1e6 * best["batch"] / 200,
-        "batch_of_10_jets_us": 1e6 * best["jets"] / 200,
+        "batch_of_10_taylor_us": 1e6 * best["taylor"] / 200,
         "batch_of_10_learnt_blind_us": 1e6 * best["blind"] / 200,
     }
 

@@ -314,7 +314,7 @@ class Scheduler:
 
     def waits_until(self, page_id: int) -> float:
         """The time before which the page is not picked, whatever its value."""
-        return self.chooser.waits_until(self._row_of[page_id])
+        return float(self.chooser.pages.not_before[self._row_of[page_id]])
 
     def some_waiting(self, now: float, most: int) -> list[int]:
         """Some of the waiting pages, of those that may be asked by their own waits if there are any."""

@@ -102,15 +102,11 @@ class PageTable:
 
     def believe(self, rows: Ints, beliefs: Beliefs) -> None:
         """Write beliefs over the old ones."""
-        self.mu[rows] = beliefs.mu
-        self.alpha[rows] = beliefs.alpha
-        self.shape[rows] = beliefs.shape
-        self.kappa[rows] = beliefs.kappa
-        self.gamma[rows] = beliefs.gamma
+        self.table[rows, :5] = np.transpose(beliefs)
 
     def beliefs(self, rows: Ints) -> Beliefs:
         """What is believed of these pages."""
-        return Beliefs(*np.ascontiguousarray(self.table[rows, :5].T))
+        return Beliefs(*self.take(rows)[:5])
 
     def remove(self, rows: Ints) -> None:
         """Forget pages, those held once they are given back."""
@@ -172,23 +168,16 @@ class PageTable:
         """Whether the page is out."""
         return row in self._picked_at
 
-    def value(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
-        """The crawl value of pages that have been crawled; a clock behind the last crawl counts as that moment."""
-        tau = np.maximum(now - self.last[rows], 0.0)
-        return valuation.value(tau, self.boost[rows], self.beliefs(rows))
+    def take(self, rows: Ints) -> Floats:
+        """The columns of floats of some pages, in the order of `_FLOATS`."""
+        return np.ascontiguousarray(self.table[rows].T)
 
-    def standing(self, valuation: Valuation, rows: Ints, now: float) -> Floats:
-        """The crawl value of pages, inf for those never crawled."""
-        values = np.full(len(rows), np.inf)
-        crawled = ~np.isnan(self.last[rows])
-        values[crawled] = self.value(valuation, rows[crawled], now)
-        return values
-
-    def expected_of(self, valuation: Valuation, rows: Ints, level: float, now: float) -> Floats:
-        """When pages will be picked if the level stays and no signal comes: as their value gets there, or when due."""
-        tau = valuation.crossing(level, self.boost[rows], self.beliefs(rows))
-        reached = np.where(np.isnan(self.last[rows]), now, self.last[rows] + tau)
-        return np.maximum(np.maximum(now, self.not_before[rows]), np.minimum(self.due[rows], reached))
+    def values(self, valuation: Valuation, rows: Ints, at: Floats | float) -> Floats:
+        """The crawl values of pages that have been crawled; a clock behind the last crawl counts as that moment."""
+        if not len(rows):
+            return np.zeros(0)
+        page = self.take(rows)
+        return valuation.value(np.maximum(at - page[5], 0.0), page[6], Beliefs(*page[:5]))
 
     def some(self, now: float, most: int) -> Ints:
         """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""

@@ -3,22 +3,11 @@
 import numpy as np
 
 from crawld.frontier.chooser import ValueChooser
-from crawld.frontier.page_table import WAITING, Intervals
-from crawld.frontier.politeness import HostGate
-from crawld.value.valuation import Valuation
+from crawld.frontier.page_table import WAITING
 
 
 class Scan(ValueChooser):
     """A chooser that evaluates every page: exact by construction, and slow."""
-
-    def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
-        super().__init__(valuation, gate, intervals)
-        self.evaluations = 0
-
-    @property
-    def active(self) -> int:
-        """How many pages the choice is being made among: all that wait."""
-        return self.pages.waiting
 
     def pick(self, now: float) -> int | None:
         """Hold and return the best page that may be asked now."""
@@ -32,23 +21,20 @@ class Scan(ValueChooser):
 
     def best(self, now: float) -> tuple[int | None, float]:
         """The best page that may be asked now, and its crawl value (inf if never crawled)."""
-        pages = self.pages
-        size = pages.size
+        pages, size = self.pages, self.pages.size
         eligible = (pages.state[:size] == WAITING) & (pages.not_before[:size] <= now)
-        if self._gate is not None:
-            eligible &= self._gate.ready_at[pages.host[:size]] <= now
+        if self.gate is not None:
+            eligible &= self.gate.ready_at[pages.host[:size]] <= now
         rows = np.flatnonzero(eligible)
-        due = pages.due[rows]
-        late = rows[due <= now]
+        late = rows[pages.due[rows] <= now]
         if len(late):
             due = pages.due[late]
             late = late[due == due.min()]
             if due.min() == -np.inf:  # never crawled
                 late = late[[pages.mu[late].argmax()]]
-            return int(late[0]), float(pages.standing(self._valuation, late[:1], now)[0])
+            return int(late[0]), float(self.value_of(late[:1], now)[0])
         if not len(rows):
             return None, 0.0
-        values = pages.value(self._valuation, rows, now)
-        self.evaluations += len(rows)
+        values = self._values(rows, now)
         at = int(values.argmax())  # the first of equals: the lowest row
         return (int(rows[at]), float(values[at])) if values[at] > 0 else (None, 0.0)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.frontier.page_table import FREE, LEAVING, WAITING, Intervals, Ints, PageTable
+from crawld.frontier.chooser import Chooser
+from crawld.frontier.page_table import FREE, LEAVING, WAITING, Intervals, Ints
 from crawld.frontier.politeness import HostGate
 from crawld.policies.window_queue import WindowQueue, Windows
 from crawld.value.valuation import Beliefs, Floats
@@ -36,8 +37,8 @@ class Plan:
     random: bool = False  # exponential intervals instead of even ones
 
 
-class RateChooser:
-    """Visits pages at the rates of a plan; offers the chooser's verbs, and `change_bandwidth`."""
+class RateChooser(Chooser):
+    """Visits pages at the rates of a plan."""
 
     def __init__(
         self,
@@ -47,10 +48,10 @@ class RateChooser:
         intervals: Intervals | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
+        super().__init__(gate, intervals)
         self._plan = plan
         self._bandwidth = bandwidth
         self._rng = rng or np.random.default_rng(0)
-        self.pages = PageTable(intervals or Intervals())
         self._queue = WindowQueue(gate)
         self._interval: Floats = np.zeros(0)  # by row, like the columns; inf: not visited in turn
         self._turn: Floats = np.zeros(0)  # when the window for the next visit begins
@@ -61,9 +62,6 @@ class RateChooser:
         self._changed = 0
         self._unsolved = True
         self._picks_since = 0
-        self.level = 0.0
-        self.evaluations = 0
-        self.picks = 0
 
     # -- pages come and go ------------------------------------------------------------------------------------------
 
@@ -81,22 +79,7 @@ class RateChooser:
 
     def retire(self, rows: Ints) -> None:
         """Forget pages."""
-        for row in rows.tolist():
-            self._queue.drop(row)
-        self.pages.remove(rows)
-        self._changed += rows.size
-
-    def reweight(self, rows: Ints, mu: Floats) -> None:
-        """Change the importance of pages."""
-        self.pages.mu[rows] = mu
-        self._changed += rows.size
-
-    def learn(self, rows: Ints, beliefs: Beliefs, boost: Floats, last: Floats | None = None) -> None:
-        """Replace what is believed of pages."""
-        self.pages.believe(rows, beliefs)
-        self.pages.boost[rows] = boost
-        if last is not None:
-            self.pages.last[rows] = last
+        super().retire(rows)
         self._changed += rows.size
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: ARG002 - the next pick brings the time
@@ -121,14 +104,6 @@ class RateChooser:
         self._picks_since += 1
         return row
 
-    def hold(self, row: int, now: float) -> bool:
-        """Hold this very page; False if it is held already."""
-        if self.pages.held(row):
-            return False
-        self._queue.drop(row)
-        self.pages.hold(row, now)
-        return True
-
     def settle(self, row: int, now: float) -> None:
         """Give back a page crawled with success: its next window follows the last one, or its first crawl."""
         new = bool(self._new[row] or np.isnan(self.pages.last[row]))
@@ -138,11 +113,6 @@ class RateChooser:
         self._turn[row] = self._following(float(self._turn[row]), float(self._interval[row]), now, new)
         self._new[row] = False
         self._queue_up(row)
-
-    def release(self, row: int, not_before: float = -np.inf) -> None:
-        """Give back a page as it was; its visit is still owed."""
-        if self.pages.release(row, not_before):
-            self._queue_up(row)
 
     def lift(self, row: int, asked_at: float) -> None:
         """Let a page wait no longer than the minimum interval."""
@@ -160,14 +130,6 @@ class RateChooser:
 
     # -- questions --------------------------------------------------------------------------------------------------
 
-    def held(self, row: int) -> bool:
-        """Whether the page is out being crawled."""
-        return self.pages.held(row)
-
-    def waits_until(self, row: int) -> float:
-        """The time before which the page is not picked."""
-        return float(self.pages.not_before[row])
-
     def value_of(self, rows: Ints, now: float) -> Floats:
         """How many intervals have passed since each page's last crawl, inf for those never crawled."""
         return np.array([self._owed(row, now) for row in rows.tolist()])
@@ -184,11 +146,6 @@ class RateChooser:
         """The rate each page is visited at in turn, or upon signals."""
         upon = self._chance[rows] * self.pages.gamma[rows]
         return np.where(self._chance[rows] > 0, upon, 1 / self._interval[rows])
-
-    @property
-    def active(self) -> int:
-        """How many pages the choice is being made among."""
-        return self.pages.waiting
 
     # -- rates and windows ------------------------------------------------------------------------------------------
 
@@ -217,7 +174,7 @@ class RateChooser:
         pages = self.pages
         rows = np.flatnonzero((pages.state[: pages.size] != FREE) & (pages.state[: pages.size] != LEAVING))
         rates, announced = self._plan.allot(pages.beliefs(rows), self._bandwidth)
-        self.evaluations += rows.size
+        self._evaluated += rows.size
         gamma = pages.gamma[rows]
         self._chance[rows] = np.where(announced, np.minimum(rates / np.where(gamma > 0, gamma, 1.0), 1.0), 0.0)
         with np.errstate(divide="ignore"):
@@ -241,6 +198,19 @@ class RateChooser:
         else:
             start = np.where(np.isnan(last) | ~self._new[rows], now, last)
         return np.where(interval < np.inf, np.where(begin, start, kept), np.inf)
+
+    def _file(self, rows: list[int]) -> None:
+        """Queue pages that are given back; their visits are still owed."""
+        for row in rows:
+            self._queue_up(row)
+
+    def _withdraw(self, row: int) -> None:
+        """Take a page out of the queue."""
+        self._queue.drop(row)
+
+    def _file_again(self, rows: Ints) -> None:
+        """Pages stay where they are until the next solution."""
+        self._changed += rows.size
 
     def _queue_up(self, row: int) -> None:
         """Queue one page with its window; what `_windows` does for many."""

@@ -1,23 +1,28 @@
-"""The crawl value expected over what is not known of α (docs/method.md, "Evaluating the crawl value")."""
+"""The crawl value expected over what is not known of α (docs/method.md, "Evaluating the crawl value").
 
-from collections.abc import Callable, Sequence
+A page without signals has a closed form. Others are a mixture of known pages, over points of α that do not depend on
+time, so that the expectation rises as each point's value does. Functions of arrays and of one page stand side by side.
+"""
+
+from collections.abc import Callable
 from functools import lru_cache
-from math import ceil, exp, expm1, fsum, log1p, sqrt
+from math import ceil, exp, expm1, frexp, inf, ldexp, log1p
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from crawld.value.scalar import measure_page
-from crawld.value.series import columns, measure_pages, times
+from crawld.value.scalar import Motion, measure_page
+from crawld.value.series import measure_pages
 
 Floats = NDArray[np.float64]
-Gamma = tuple[Floats, Floats]  # shape and mean of each page's distribution of α
-Measure = Callable[[Floats, Floats, Floats, Floats], Sequence[Floats]]
+Measure = Callable[[Floats, Floats, Floats, Floats], Floats]  # rows of x, α, κ and γ
 
+_COARSE = 256  # of the mantissa of a shape, between .5 and 1, as many parts of 1 are told apart
 _PAGES = 1024  # learnt pages evaluated at once
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
+_STEPS = tuple(zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True))
 
 
 class Rule(NamedTuple):
@@ -27,65 +32,60 @@ class Rule(NamedTuple):
     below: tuple[float, float]  # parts of 1/√a and of 1/a
     deepest: float
     above: tuple[float, float]  # the same, of α itself
+    coarse: bool = False  # shapes are rounded to a few hundred, so that the points of one page are mostly known
 
 
-QUICK = Rule(9, (3.8, 2.5), 7.0, (3.5, 3.5))
+QUICK = Rule(9, (3.8, 2.5), 7.0, (3.5, 3.5), coarse=True)
 """For picks: the root mean square error of E[V] is 6e-3 at shape .3, 1e-3 at 1, 1e-4 from 4 on."""
 FINE = Rule(96, (8.0, 12.0), 24.0, (8.0, 24.0))
 """For `expected_value`: good to 1e-6, 1e-4 where γ ≫ α makes V kinked."""
 
 
-def expected_value(
-    tau: ArrayLike,
-    signals: ArrayLike,
-    shape: ArrayLike,
-    rate: ArrayLike,
-    kappa: ArrayLike,
-    gamma: ArrayLike,
-    mu: ArrayLike = 1.0,
-) -> Floats:
-    """The crawl value after `tau` and so many signals, expected over α ~ Gamma(shape, rate)."""
-    form, (taus, counts, shapes, rates, kappas, gammas, mus) = columns(tau, signals, shape, rate, kappa, gamma, mu)
+def expected_pages(tau: Floats, signals: Floats, shape: Floats, rate: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    """E[V] after `tau` and so many signals over α ~ Gamma(shape, rate), for importance 1."""
     with np.errstate(all="ignore"):
-        boost = np.where(counts > 0, kappas * counts, 0.0)
-        blind = blind_pages(boost, kappas, gammas)
-        value = np.empty_like(taus)
-        value[blind] = blind_value(taus[blind], shapes[blind], rates[blind])
-        if not blind.all():
-            seen = ~blind
-            posterior = (shapes[seen], shapes[seen] / rates[seen])
-            rows = mixture(_values, taus[seen], boost[seen], posterior, kappas[seen], gammas[seen], rule=FINE)
-            value[seen] = rows[0]
-    return times(mus, value).reshape(form)[()]
+        boost = np.where(signals > 0, kappa * signals, 0.0)
+        value: Floats = unsignalled_rows(tau, shape, rate)[0]
+        seen = np.flatnonzero(~unsignalled(boost, kappa, gamma))
+        if seen.size:
+            columns = (column[seen] for column in (tau, boost, shape / rate, shape, kappa, gamma))
+            value[seen] = mixture(_values, *columns, rule=FINE)[0]
+        return value
 
 
-def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> tuple[Floats]:
-    return (measure_pages(x, alpha, kappa, gamma, length=False).value,)
+def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
+    return measure_pages(x, alpha, kappa, gamma).value[None, :]
 
 
 def mixture(
-    measure: Measure, tau: Floats, boost: Floats, posterior: Gamma, kappa: Floats, gamma: Floats, rule: Rule = QUICK
+    measure: Measure,
+    tau: Floats,
+    boost: Floats,
+    mean: Floats,
+    shape: Floats,
+    kappa: Floats,
+    gamma: Floats,
+    *,
+    rule: Rule = QUICK,
 ) -> Floats:
     """Rows of what `measure(x, α, κ, γ)` gives, expected over each page's Gamma posterior of α."""
     blocks = []
-    shape, mean = posterior
     for start in range(0, shape.size, _PAGES):
         now = slice(start, start + _PAGES)
         factor, weight = gamma_points(shape[now], rule)
         alpha = (mean[now, None] * factor).ravel()
-        x = alpha * np.repeat(tau[now], rule.points) + np.repeat(boost[now], rule.points)
-        rows = measure(x, alpha, np.repeat(kappa[now], rule.points), np.repeat(gamma[now], rule.points))
-        shares = np.asarray(rows) * weight.ravel()
+        times, boosts, kappas, gammas = (np.repeat(column[now], rule.points) for column in (tau, boost, kappa, gamma))
+        shares = measure(alpha * times + boosts, alpha, kappas, gammas) * weight.ravel()
         shares[:, weight.ravel() == 0] = 0.0  # no mass counts for nothing, even of an endless value
-        blocks.append(shares.reshape(len(rows), -1, rule.points).sum(axis=2))
+        blocks.append(shares.reshape(len(shares), -1, rule.points).sum(axis=2))
     return np.concatenate(blocks, axis=1)
 
 
 def expected_page(
     tau: float, boost: float, posterior: tuple[float, float], kappa: float, gamma: float, terms: float
-) -> tuple[float, float, float, float]:
-    """The scalar twin of `mixture` for the freshness objective: E[V], its two derivatives and a bound on the third."""
-    shape, mean = posterior
+) -> Motion:
+    """For one page and the freshness objective: E[V], its two derivatives and a bound on the third."""
+    mean, shape = posterior
     value = slope = curvature = bound = 0.0
     for factor, weight in page_points(shape):
         alpha = mean * factor
@@ -104,7 +104,7 @@ def expected_ceiling(tau: float, boost: float, posterior: tuple[float, float], k
 
     ψ ≤ y/α, because signals only shorten a cycle, and ψ ≤ ⌈y/κ⌉/γ, because so many signals end it.
     """
-    shape, mean = posterior
+    mean, shape = posterior
     false = exp(-kappa)
     true = gamma * (1 - false)
     total = 0.0
@@ -113,20 +113,11 @@ def expected_ceiling(tau: float, boost: float, posterior: tuple[float, float], k
         x = alpha * tau + boost
         most, early = 1 / (alpha + true), 0.5 * x * x / alpha
         most = min(most, early)
-        if x < 20 * kappa:
+        if x < 20 * kappa and true > 0:
             count = ceil(x / kappa)
-            driven = (gamma / true * (1 - false**count) - count * exp(-x)) / gamma if true > 0 else most
-            most = min(most, driven)
+            most = min(most, (gamma / true * (1 - false**count) - count * exp(-x)) / gamma)
         total += weight * most
     return total * (1 + 1e-9) + 1e-12 / gamma
-
-
-def blind_pages(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_]:
-    """Where no signal has counted nor ever will."""
-    blind: NDArray[np.bool_] = gamma == 0
-    blind |= kappa == 0
-    blind &= boost == 0
-    return blind
 
 
 def gamma_points(shape: Floats, rule: Rule) -> tuple[Floats, Floats]:
@@ -135,6 +126,9 @@ def gamma_points(shape: Floats, rule: Rule) -> tuple[Floats, Floats]:
     The trapezoidal rule in ln α over the whole line, whose error falls exponentially with the step. The points below
     the reach, where the density is a power of α, are one point at their own mean. Σw = 1 and Σwα = 1.
     """
+    if rule.coarse:
+        mantissa, exponent = np.frexp(shape)
+        shape = np.ldexp(np.rint(mantissa * _COARSE) / _COARSE, exponent)
     a = shape[:, None]
     root = np.sqrt(a)
     low = -np.minimum(rule.deepest, rule.below[0] / root + rule.below[1] / a)
@@ -150,78 +144,50 @@ def gamma_points(shape: Floats, rule: Rule) -> tuple[Floats, Floats]:
     return alpha, weight
 
 
-@lru_cache(4096)
 def page_points(shape: float) -> list[tuple[float, float]]:
-    """The scalar twin of `gamma_points`: pairs for one page; many pages share a shape."""
-    points, below, deepest, above = QUICK
-    root = sqrt(shape)
-    low = -min(deepest, below[0] / root + below[1] / shape)
-    step = (log1p(above[0] / root + above[1] / shape) - low) / (points - 2)
-    pairs = []
-    for i in range(points - 1):
-        offset = low + step * i
-        pairs.append((exp(offset), exp(-shape * (expm1(offset) - offset))))
-    keep, move = -expm1(-shape * step), -expm1(-(shape + 1) * step)
-    pairs.insert(0, (pairs[0][0] * exp(-step) * keep / move, pairs[0][1] * (1 - keep) / keep))
-    mass = fsum(weight for _, weight in pairs)
-    mean = fsum(alpha * weight for alpha, weight in pairs) / mass
-    return [(alpha / mean, weight / mass) for alpha, weight in pairs]
+    """The points of one page for picks, as pairs; a known α is its only point."""
+    if shape == inf:
+        return [(1.0, 1.0)]
+    mantissa, exponent = frexp(shape)
+    return _points_of(round(mantissa * _COARSE), exponent)
 
 
-def blind_value(tau: Floats, shape: Floats, rate: Floats) -> Floats:
-    """E[V] without signals: ∫S − τS with S(τ) = (1+τ/b)^−a the chance to be still fresh.
+@lru_cache(8192)
+def _points_of(mantissa: int, exponent: int) -> list[tuple[float, float]]:
+    alpha, weight = gamma_points(np.array([ldexp(mantissa / _COARSE, exponent)]), QUICK)
+    return list(zip(alpha[0].tolist(), weight[0].tolist(), strict=True))
 
-    With l = ln(1+τ/b) it is b·a∫(e^l−1)e^−al dl: integrated where the closed forms would cancel.
+
+def unsignalled(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_]:
+    """Where no signal has counted nor ever will."""
+    alone: NDArray[np.bool_] = ((gamma == 0) | (kappa == 0)) & (boost == 0)
+    return alone
+
+
+def unsignalled_rows(tau: Floats, shape: Floats, rate: Floats) -> Floats:
+    """E[V] = ∫S − τS without signals, S(τ) = (1+τ/b)^−a, its two derivatives and a bound on the third.
+
+    With l = ln(1+τ/b) the value is b·a∫(e^l−1)e^−al dl: integrated where the closed forms would cancel.
     """
     a, y = shape, np.minimum(tau, 1e300) / rate
-    log = np.log1p(y)
-    span = a * log
-    near = (np.maximum(span, log) <= 8).nonzero()[0]
-    if near.size == a.size:
-        result = _blind_near(a, log)
-    else:
-        steep = (1 - np.exp(-span) * (1 + a * y)) / (a - 1)
-        excess = a - 1
-        with_log = np.where(excess == 0, log, -np.expm1(-excess * log) / excess)
-        result = np.where(a >= 2, steep, a * with_log + np.expm1(-span))
-        result[near] = _blind_near(a[near], log[near])
-    result *= rate
-    result[np.logical_not(rate < np.inf)] = 0.0
-    result[rate == 0] = 0.0
-    return result
-
-
-def _blind_near(a: Floats, log: Floats) -> Floats:
-    depth = log[:, None] * _NODES
-    heights = np.exp(depth * -a[:, None])
-    heights *= np.expm1(depth, out=depth)
-    heights *= _WEIGHTS
-    sums: Floats = np.add.reduce(heights, axis=1)
-    sums *= a * log
-    return sums
-
-
-def blind_jet(tau: Floats, shape: Floats, rate: Floats) -> tuple[Floats, Floats, Floats]:
-    """dE[V]/dτ, d²E[V]/dτ² and a bound on the third derivative from τ on, without signals."""
-    a, y = shape, np.minimum(tau, 1e300) / rate
-    log = np.log1p(y)
-    stay = np.exp(-(a + 1) * log)
-    slope = a * y * stay
-    curvature = a * (1 - (a + 1) * y / (1 + y)) * stay / rate
+    grown = np.log1p(y)
+    span, excess = a * grown, a - 1
+    growth = np.where(excess == 0, grown, -np.expm1(-excess * grown) / excess)
+    value = np.where(a >= 2, (1 - np.exp(-span) * (1 + a * y)) / excess, a * growth + np.expm1(-span))
+    near = (np.maximum(span, grown) <= 8).nonzero()[0]
+    depth = grown[near, None] * _NODES
+    value[near] = span[near] * np.add.reduce(np.exp(-a[near, None] * depth) * np.expm1(depth) * _WEIGHTS, axis=1)
+    stay = np.exp(-(a + 1) * grown)
     peak = np.maximum(y, 1 / (a + 2))
     arch = peak * np.exp(-(a + 3) * np.log1p(peak))
     bound = a * (a + 1) * (2 * stay / (1 + y) + (a + 2) * arch) / rate / rate
-    fixed = (rate == np.inf).nonzero()[0]
-    if fixed.size:
-        slope[fixed] = curvature[fixed] = bound[fixed] = 0.0
-    return slope, curvature, bound
+    rows = np.array((value * rate, a * y * stay, a * (1 - (a + 1) * y / (1 + y)) * stay / rate, bound))
+    rows[:, ~((rate > 0) & (rate < np.inf))] = 0.0
+    return rows
 
 
-_STEPS = tuple(zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True))
-
-
-def blind_page(tau: float, shape: float, rate: float) -> tuple[float, float, float, float]:
-    """The scalar twin of `blind_value` and `blind_jet`."""
+def unsignalled_page(tau: float, shape: float, rate: float) -> Motion:
+    """The same of one page."""
     a, y = shape, min(tau, 1e300) / rate
     grown = log1p(y)
     span = a * grown

@@ -1,10 +1,12 @@
 """Crawl values of other objectives: V_C = μ∫ψC′ for the harmonic penalty and for age (docs/method.md, "The model")."""
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from collections.abc import Callable
+from math import factorial
 
-from crawld.value.rests import epsilon, erlang2_rest
-from crawld.value.series import columns, measure_pages, times
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.value.series import erlang2, eta, measure_pages
 
 Floats = NDArray[np.float64]
 
@@ -13,30 +15,15 @@ _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 _BROAD = 1e6  # past this log-staleness the harmonic value goes on as a straight line
 _TINY = 1e-90
 _SMALL = 1e-4  # below, the age value is integrated instead of subtracted
-
-
-def harmonic_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0) -> Floats:
-    """The crawl value under the penalty H(n) for n missed changes: it grows without bound, so no page is given up."""
-    shape, (xs, alphas, kappas, gammas, mus) = columns(x, alpha, kappa, gamma, mu)
-    return times(mus, harmonic_pages(xs, alphas, kappas, gammas)).reshape(shape)[()]
-
-
-def age_value(x: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, mu: ArrayLike = 1.0) -> Floats:
-    """The crawl value when the penalty is the age of the copy: exact without signals, in the mean with them."""
-    shape, (xs, alphas, kappas, gammas, mus) = columns(x, alpha, kappa, gamma, mu)
-    return times(mus, age_pages(xs, alphas, kappas, gammas)).reshape(shape)[()]
+_BLOCK = 512  # pages with signals measured at once
+_REST = np.array([(-1) ** k * (k + 2) / factorial(k + 3) for k in range(18, -1, -1)])  # (x²/2 − P(2, x))/x³
 
 
 def harmonic_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     """∫ψ(y)(1−e^−y)/y dy of flat columns: (1−e^−y)/y = ∫₀¹e^−sy ds makes it a mean of crawl values in slower clocks."""
     with np.errstate(all="ignore"):
-        value = epsilon(x) / alpha
-        seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
-        for start in range(0, seen.size, 512):
-            now = seen[start : start + 512]
-            value[now] = _harmonic_block(x[now], alpha[now], kappa[now], gamma[now])
-        value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
-        return _settled(value, x, alpha, kappa, gamma)
+        alone = np.where(x < 1, 0.5 * x * x - eta(np.minimum(x, 1.0)), x + np.expm1(-x)) / alpha
+        return _with_signals(alone, _harmonic_block, x, alpha, kappa, gamma)
 
 
 def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
@@ -47,7 +34,7 @@ def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> F
     value: Floats = np.einsum("ij,ij->i", weight, _slowed(clock, near, alpha, kappa, gamma))
     tiny = np.flatnonzero(x < _TINY)
     if tiny.size:  # C′ is 1 as for freshness
-        value[tiny] = measure_pages(x[tiny], alpha[tiny], kappa[tiny], gamma[tiny], length=False).value
+        value[tiny] = measure_pages(x[tiny], alpha[tiny], kappa[tiny], gamma[tiny]).value
     far = np.flatnonzero(x > _BROAD)
     if far.size:
         length = measure_pages(near[far], alpha[far], kappa[far], gamma[far]).length
@@ -60,20 +47,16 @@ def _slowed(clock: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Float
     """∫ψ(y)e^−sy dy for each clock s (pages × clocks): V(sx; sα, sκ, γ)/s, since ψ only knows ratios to x."""
     ones = np.ones_like(clock)
     columns_ = [(clock * x[:, None]), (clock * alpha[:, None]), (clock * kappa[:, None]), (ones * gamma[:, None])]
-    value = measure_pages(*(column.ravel() for column in columns_), length=False).value
+    value = measure_pages(*(column.ravel() for column in columns_)).value
     return value.reshape(clock.shape) / clock
 
 
 def age_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     """∫ψ(y)(1−e^−y) dy/Δ of flat columns."""
     with np.errstate(all="ignore"):
-        value = erlang2_rest(x) / alpha / alpha
-        seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
-        for start in range(0, seen.size, 512):
-            now = seen[start : start + 512]
-            value[now] = _age_block(x[now], alpha[now], kappa[now], gamma[now])
-        value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
-        return _settled(value, x, alpha, kappa, gamma)
+        near = np.minimum(x, 1.0)
+        alone = np.where(x < 1, near**3 * np.polyval(_REST, near), 0.5 * x * x - erlang2(x)) / alpha / alpha
+        return _with_signals(alone, _age_block, x, alpha, kappa, gamma)
 
 
 def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
@@ -81,7 +64,7 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
     x = np.clip(x, _TINY, 1e100)
     still = np.exp2(-70.0) / (1 + x)[:, None]  # a clock so slow that e^−sy is 1
     area = _slowed(still, x, alpha, kappa, gamma)[:, 0]
-    value = area - measure_pages(x, alpha, kappa, gamma, length=False).value
+    value = area - measure_pages(x, alpha, kappa, gamma).value
     small = np.flatnonzero(x < _SMALL)
     if small.size:
         # ∫ψ(1−e^−y)dy = ∫e^−y(Ψ(x) − Ψ(y))dy, Ψ = ∫ψ
@@ -96,9 +79,21 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
     return value
 
 
-def _settled(value: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    """Nothing at x = 0 and for pages that never change; endless where even the parts are beyond the largest float."""
-    value[np.isnan(value)] = np.inf
+def _with_signals(
+    value: Floats,
+    block: Callable[[Floats, Floats, Floats, Floats], Floats],
+    x: Floats,
+    alpha: Floats,
+    kappa: Floats,
+    gamma: Floats,
+) -> Floats:
+    """Fill in the values of pages with signals, at x = 0, at x = ∞, and of pages that never change."""
+    seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
+    for start in range(0, seen.size, _BLOCK):
+        now = seen[start : start + _BLOCK]
+        value[now] = block(x[now], alpha[now], kappa[now], gamma[now])
+    value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
+    value[np.isnan(value)] = np.inf  # even the parts are beyond the largest float
     value[(x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))] = 0.0
     return value
 

@@ -1,22 +1,31 @@
-"""V, αψ and αψ′ of one page in plain floats: the scalar twin of `value_series`, with the same formulas and digits.
+"""V, αψ and αψ′ of one page in plain floats: the twin of `series.py`, with the same formulas.
 
-For a single page the overhead of arrays costs a hundred times the arithmetic. What follows is docs/method.md,
-"Evaluating the crawl value", case by case; tests hold it equal to the arrays to 1e-12. The few pages that need
-integrated terms or whose rates are beyond any unit are handed to the arrays.
+For a single page the overhead of arrays costs a hundred times the arithmetic. Tests hold the twins equal to 1e-12. The
+few pages that need integrated terms, or whose rates are beyond any unit, are handed to the arrays.
 """
 
 from math import ceil, exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
-from crawld.value.rests import ETA, P2
-from crawld.value.series import LIMITS, LOG_LOW, LOG_STEP, MANY, REACH, SATURATION, measure_pages
-from crawld.value.terms import LATE, SMALL, TALL
+from crawld.value.series import (
+    CELLS,
+    ETA,
+    LATE,
+    LIMITS,
+    LOG_LOW,
+    LOG_STEP,
+    MANY,
+    P2,
+    SATURATION,
+    SMALL,
+    TALL,
+    measure_pages,
+)
 
 Motion = tuple[float, float, float, float]  # V, αψ, αψ′ and a bound on |α²ψ″| from here on
 
-_LIMITS, _REACH = LIMITS.tolist(), REACH.tolist()
-_P2, _ETA = P2[::-1].tolist(), ETA[::-1].tolist()
+_LIMITS, _P2, _ETA = LIMITS.tolist(), P2.tolist(), ETA.tolist()
 _TINY, _HUGE = 1e-100, 1e100  # rates beyond, or further apart than this, are left to the arrays, which choose a unit
 
 
@@ -31,13 +40,12 @@ def measure_page(x: float, alpha: float, kappa: float, gamma: float, terms: floa
     if gamma == 0:
         return (_erlang2(x) if x < SATURATION else 1.0) / alpha, min(1e300, x), 1.0, 0.0
     if x >= SATURATION:  # what is still to come is below the last digit
-        if terms < inf:
-            return _by_arrays(x, alpha, kappa, gamma, terms)
-        return 1 / (alpha - gamma * expm1(-kappa)), 0.0, 0.0, 0.0
+        left = -expm1(-terms * (kappa + log1p(alpha / gamma))) if terms < inf else 1.0
+        return left / (alpha - gamma * expm1(-kappa)), 0.0, 0.0, 0.0
     if x > kappa and terms == inf:
         cell = int(log(alpha / (gamma * kappa)) / LOG_STEP + (1 - LOG_LOW / LOG_STEP))
-        if x / kappa > _LIMITS[0 if cell < 0 else min(680, cell)]:
-            return _smooth(x, alpha, kappa, gamma)
+        if x / kappa > _LIMITS[min(max(cell, 0), CELLS)]:
+            return _asymptote(x, alpha, kappa, gamma)
     return _series(x, alpha, kappa, gamma, terms)
 
 
@@ -47,7 +55,7 @@ def _by_arrays(x: float, alpha: float, kappa: float, gamma: float, terms: float)
     return float(found.value[0]), drift if drift < inf else 0.0, float(found.density[0]), float(found.unrest[0])
 
 
-def _smooth(x: float, alpha: float, kappa: float, gamma: float) -> Motion:
+def _asymptote(x: float, alpha: float, kappa: float, gamma: float) -> Motion:
     """The renewal asymptote."""
     pace = alpha + gamma * kappa
     half = 0.5 * kappa * (gamma * kappa / pace)
@@ -66,14 +74,11 @@ def _series(x: float, alpha: float, kappa: float, gamma: float, limit: float) ->
     start, end, value, length, density, sums = 0, 1, 0.0, 0.0, 0.0, 0.0
     if x > kappa:
         end = ceil(x / kappa * (1 - 4e-16)) or 1
-        if limit < inf:
-            end = min(end, int(limit))
-        elif end > _REACH[0]:
-            end = int(min(end, _REACH[int(first) if first < MANY else int(MANY)]))
+        end = int(min(end, limit if limit < inf else first + 10 * sqrt(first) + 18))
     if first >= MANY and limit == inf:
         inverse = alpha / (gamma * kappa)
         spread, scale = 4.5 * inverse / (1 + inverse), 1 + inverse
-        root = sqrt(max(spread * spread + (x / kappa - 40 * inverse) / scale, 0.0)) - spread
+        root = sqrt(max(spread * spread + (x / kappa - MANY * inverse) / scale, 0.0)) - spread
         beyond = sqrt(spread * spread + (x / kappa + 1 + 2 * inverse) / scale) + spread
         start = int(min(root * root // 1 + 1, end))
         end = int(min(ceil(beyond * beyond), end))
@@ -100,31 +105,23 @@ def _series(x: float, alpha: float, kappa: float, gamma: float, limit: float) ->
             term = expm1(z - (i + 1) * decay) + none * silent * total
             if term > 0:
                 sums += term
-        if i == 0:
-            length -= expm1(-u)
-        elif u < SMALL:
-            length += last * u / (i + 1) * (1 + _rising(u, i, None))
+        if u < SMALL:
+            length += last * u / (i + 1) * (1 + _rising(u, i, 1.0))
         elif none * mass < 1:
             length += 1 - none * mass
         density += last
     return (value + sums * fresh) / gamma, length / ratio, density, gamma
 
 
-def _rising(y: float, i: int, silent: float | None) -> float:
-    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)), or without its first factor."""
-    p, q, total, below, factor = 1.0, 0.0, 0.0, i + 1, 1.0
-    if silent is None:
-        while p > 1e-17 * total:
-            below += 1
-            p *= y / below
-            total += p
-        return total
-    while factor > 1e-17 * total:
+def _rising(y: float, i: int, silent: float) -> float:
+    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k))."""
+    power, share, total, below, term = 1.0, 0.0, 0.0, i + 1, 1.0
+    while term > 1e-17 * total:
         below += 1
-        p *= y / below
-        q = q * (1 - silent) + silent
-        factor = p * q
-        total += factor
+        power *= y / below
+        share = share * (1 - silent) + silent
+        term = power * share
+        total += term
     return total
 
 

@@ -1,34 +1,41 @@
-"""The numbers under every crawl value: V, ψ and αψ′ for unit importance, each to full precision.
+"""V, ψ and αψ′ of many pages, for importance 1 and to full precision (docs/method.md, "Evaluating the crawl value").
 
-Formulas and regimes are those of docs/method.md, "Evaluating the crawl value". All columns are one-dimensional,
-of equal length, and rates are in units of the larger of α and γ, so nothing here can overflow by its unit alone.
+Columns are one-dimensional and of equal length. To the last digit, a page's numbers do not depend on the pages that are
+measured with it. `scalar.py` is the twin of this file for one page.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from math import factorial
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from crawld.value.rests import erlang2, eta
-from crawld.value.unfolding import Unfolding
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Triple = tuple[Floats, Floats, Floats]
 
 SATURATION = 50.0  # e^−x·ψΔ ≤ (2x+1)e^−x is below the last digit from here on: V = 1/Δ
+LATE = 256  # from this signal count on, terms are integrated instead of summed
+SMALL = 0.25  # expected signals below which P is not what its complement leaves
+TALL = 700.0  # e^u is a float up to here, and for i < LATE nothing is left of e^−u·uⁱ/i! beyond
+MANY = 40.0  # expected signals in a cycle from which on its first terms are closed
+LOG_LOW, LOG_STEP, CELLS = -15.0, 0.125, 680  # the grid of LIMITS in ln(α/γκ)
+P2 = np.array([(-1) ** k * (k + 1) / factorial(k + 2) for k in range(12, -1, -1)])  # P(2, x)/x², highest power first
+ETA = np.array([(-1) ** k / factorial(k + 3) for k in range(16, -1, -1)])
+
+_BLOCK = 16384  # pages measured at once, so that temporaries stay in the cache
+_FACTORIAL = np.array([factorial(i) for i in range(171)], dtype=np.float64)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 
 
-@dataclass(slots=True)
-class Measures:
+class Measures(NamedTuple):
     """What one evaluation yields per page, for importance 1."""
 
     value: Floats  # V
     length: Floats  # ψ
     density: Floats  # αψ′, between 0 and 1
     unrest: Floats  # a bound on |α²ψ″| here and at every greater x: γ, or 0 where ψ has become a straight line
-
-
-LOG_LOW, LOG_STEP = -15.0, 0.125  # the table's grid in ln(α/γκ)
 
 
 def _oscillation_limits() -> Floats:
@@ -38,196 +45,209 @@ def _oscillation_limits() -> Floats:
     Each entry serves the cell above it, where decay is only faster; beyond the low end the lattice never smooths out,
     but there is a count at which it is finer than a float.
     """
-    g = np.exp(-(LOG_LOW + LOG_STEP * np.arange(680)))
+    g = np.exp(-(LOG_LOW + LOG_STEP * np.arange(CELLS)))
     s = np.full(g.shape, 2j * np.pi) - np.log1p(6.0 / g)
     for _ in range(60):
         s -= (s + np.log(1 + s / g) - 2j * np.pi) / (1 + 1 / (g + s))
-    limits = np.clip(40.0 / -s.real, 1.0, 1e13)
-    return np.concatenate(([1e13], limits))
+    return np.concatenate(([1e13], np.clip(40.0 / -s.real, 1.0, 1e13)))
 
 
 LIMITS = _oscillation_limits()
 
-_STAND_IN = np.array([[1.0], [1.0], [2.0], [1.0]])  # x, α, κ and γ of a page of one term
-MANY = 40.0  # expected signals in a cycle from which on its first terms are closed
+
+def measure_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, terms: float = np.inf) -> Measures:
+    """V, ψ and αψ′ in any unit of time; of the first `terms` terms of the sums alone if limited (APPROX-j)."""
+    if x.size <= _BLOCK:
+        return Measures(*_measure(x, alpha, kappa, gamma, terms))
+    blocks = (slice(start, start + _BLOCK) for start in range(0, x.size, _BLOCK))
+    return Measures(*np.hstack([_measure(x[now], alpha[now], kappa[now], gamma[now], terms) for now in blocks]))
 
 
-def _signal_limits() -> Floats:
-    """The signal count that a cycle with at most n+1 expected signals does not reach, by n; endless from MANY on."""
-    limits = []
-    for mean in range(1, int(MANY) + 1):
-        count, chance = mean, 1.0
-        while chance > 1e-19:
-            count += 1
-            chance = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
-        limits.append(float(count))
-    return np.array([*limits, np.inf])
+def _measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: float) -> Floats:
+    """The rows of `Measures`, found in units of the larger of α and γ, so that no unit makes anything overflow."""
+    with np.errstate(all="ignore"):
+        unit = np.maximum(alpha, gamma)
+        unit[unit == 0] = 1.0
+        a, g = alpha / unit, gamma / unit
+        k = np.where(g > 0, kappa, 0.0)
+        signalled = g * k
+        summed = (x > 0) & (g > 0)
+        if limit == np.inf:
+            cell = np.clip(np.log(a / signalled) / LOG_STEP + (1 - LOG_LOW / LOG_STEP), 0, CELLS)
+            cell[np.isnan(cell)] = 0
+            summed &= (signalled > 0) & ~(x / k > LIMITS[cell.astype(np.intp)])
+        found = _asymptote(x, a, k, g)
+        pages = summed.nonzero()[0]
+        if pages.size:
+            found[:, pages] = _series(x[pages], a[pages], k[pages], g[pages], limit)
+        far = (x >= SATURATION).nonzero()[0]
+        if far.size:  # every P that counts is 1: a geometric sum
+            a_, k_, g_ = a[far], k[far], g[far]
+            left = -np.expm1(-limit * (k_ + np.log1p(a_ / g_))) if limit < np.inf else 1.0
+            found[0, far] = left / (a_ - g_ * np.expm1(-k_))
+        still = ((x <= 0) | ((a == 0) & (signalled == 0))).nonzero()[0]
+        if still.size:  # nothing has happened yet, or nothing ever does
+            found[0, still], found[1, still] = 0.0, np.where(x[still] > 0, np.inf, 0.0)
+            found[2, still], found[3, still] = a[still] > 0, np.where(k[still] > 0, g[still], 0.0)
+        found[:2] /= unit
+        found[3] *= unit
+    return found
 
 
-REACH = _signal_limits()
-
-
-def measure(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
-    """V, and where asked ψ and αψ′, of each page; call it with floating-point warnings off."""
-    if terms < np.inf:
-        return _truncated(x, alpha, kappa, gamma, terms)
-    if np.count_nonzero(gamma) < gamma.size:
-        kappa = np.where(gamma > 0, kappa, 0.0)
-    signalled = gamma * kappa
-    cell = np.log(alpha / signalled)
-    cell *= 1 / LOG_STEP
-    cell += 1 - LOG_LOW / LOG_STEP
-    np.fmin(cell, 680.0, out=cell)
-    rough = x / kappa > LIMITS.take(np.fmax(cell, 0.0, out=cell).astype(np.intp))  # settled, so far
-    np.logical_not(rough, out=rough)
-    rough &= signalled > 0
-    rough &= x > 0
-    if not length:
-        rough &= x < SATURATION
-    many = np.count_nonzero(rough)
-    if many == x.size:
-        result = _series(x, alpha, kappa, gamma, length=length)
-    elif many == 0:
-        result = _smooth(x, alpha, kappa, gamma)
-    else:
-        result = _both(rough, np.array((x, alpha, kappa, gamma)), length=length)
-    _settle_ends(result, x, alpha, kappa, gamma)
-    return result
-
-
-def _both(rough: NDArray[np.bool_], page: Floats, *, length: bool) -> Measures:
-    """Whichever are more go together, the others apart; the series sees pages of one term in their places."""
-    if 2 * np.count_nonzero(rough) < rough.size:
-        apart = rough.nonzero()[0]
-        some, result = _series(*page[:, apart], length=length), _smooth(*page)
-    else:
-        apart = np.logical_not(rough).nonzero()[0]
-        some = _smooth(*page[:, apart])
-        page[:, apart] = _STAND_IN
-        result = _series(*page, length=length)
-    result.value[apart] = some.value
-    if length:
-        result.length[apart], result.density[apart], result.unrest[apart] = some.length, some.density, some.unrest
-    return result
-
-
-def _settle_ends(result: Measures, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> None:
-    """Fill in x = 0, saturated x and pages that never change."""
-    far = x >= SATURATION
-    if np.count_nonzero(far):
-        result.value[far] = 1.0 / (alpha[far] - gamma[far] * np.expm1(-kappa[far]))
-    odd = x <= 0
-    if np.count_nonzero(alpha) < alpha.size:
-        odd |= (alpha == 0) & ((gamma == 0) | (kappa == 0))
-    if np.count_nonzero(odd):
-        result.value[odd] = 0.0
-        result.length[odd] = np.where(x[odd] > 0, np.inf, 0.0)
-        result.density[odd] = np.where(alpha[odd] > 0, 1.0, 0.0)
-        result.unrest[odd] = np.where(kappa[odd] > 0, gamma[odd], 0.0)
-
-
-def _smooth(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:
+def _asymptote(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     """The renewal asymptote, exact where oscillations have died out; κ = 0 or γ = 0 make it GREEDY."""
     m1 = alpha + gamma * kappa
     half = 0.5 * kappa * (gamma * kappa / m1)  # m2/2m1
     value = (erlang2(x) - half * np.expm1(-x)) / m1
-    noisy = half > 0
-    if np.count_nonzero(noisy):
-        k, a, g, m = kappa[noisy], alpha[noisy], gamma[noisy], m1[noisy]
-        k = np.minimum(k, SATURATION)
+    noisy = (half > 0).nonzero()[0]
+    if noisy.size:
+        k, a, g, m = np.minimum(kappa[noisy], SATURATION), alpha[noisy], gamma[noisy], m1[noisy]
         rest = eta(k)
-        epsilon = 0.5 * k * k - rest
-        delta = a - g * np.expm1(-k)
         # V(∞) = 1/Δ fixes the constant that ψ's early oscillations leave behind: 1/Δ − 1/m1 − m2/2m1²
-        value[noisy] += (g * (epsilon * k * 0.5 - rest) * k - a * rest) / m * (g / m) / delta
-    return Measures(value, (x + half) / m1, alpha / m1, np.zeros_like(x))
+        constant = (g * ((0.5 * k * k - rest) * k * 0.5 - rest) * k - a * rest) / m * (g / m)
+        value[noisy] += constant / (a - g * np.expm1(-k))
+    return np.array((value, (x + half) / m1, alpha / m1, np.zeros_like(x)))
 
 
-def _series(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool) -> Measures:
+def _series(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: float) -> Floats:
     """Sum over the number i of signals in the cycle: a closed prefix where both P are 1, then term by term."""
-    endless = kappa == np.inf  # one signal is all there can be, and x = ∞ may be it
-    if np.count_nonzero(endless):
-        x, kappa = np.minimum(x, 1e300), np.where(endless, 1e301, kappa)
-    terms = x / kappa
-    terms *= 1 - 4e-16
-    np.maximum(np.ceil(terms, out=terms), 1.0, out=terms)
-    columns = Unfolding(x, alpha, kappa, gamma)
-    first = columns.ratio * x
-    if np.count_nonzero(terms > REACH[0]):
-        np.minimum(terms, REACH.take(np.minimum(first, MANY).astype(np.intp)), out=terms)
-    closed = (first >= MANY).nonzero()[0]
+    x, kappa = np.minimum(x, 1e300), np.minimum(kappa, 1e301)  # κ = ∞: one signal is all there can be
+    ratio, decay = np.minimum(gamma / alpha, 1e300), np.log1p(alpha / gamma)
+    first, fresh = ratio * x, np.exp(-x)
+    start, end = np.zeros_like(x), np.maximum(np.ceil(x / kappa * (1 - 4e-16)), 1.0)
+    if limit < np.inf:
+        end = np.minimum(end, limit)
+    else:
+        start, last = _open_range(x / kappa, alpha / (gamma * kappa), first)
+        start, end = np.minimum(start, end), np.fmin(end, last)
+    # Where u is small and e^Z·T_0 ≈ γ/α·(e^x − 1 − x) is small against 1, finite sums would cancel.
+    rising = (first < 3) & (ratio * (1 - fresh - x * fresh) < 0.05 * fresh)
+    columns = np.array((start, end, x, kappa, ratio, decay, alpha / (alpha + gamma)))
+    sums = np.zeros((3, x.size))
+    for some, kernel in ((rising, _rising_terms), (~rising, _finite_terms)):
+        pages = (some & (end > start)).nonzero()[0]
+        if pages.size:
+            sums[:, pages] = _add_up(kernel, *columns[:, pages])
+    sums[0] *= fresh
+    closed = (start > 0).nonzero()[0]
     if closed.size:
-        k = kappa[closed]
-        prefix, last = _open_range(x[closed] / k, alpha[closed] / (gamma[closed] * k))
-        prefix = np.minimum(prefix, terms[closed])
-        columns.prefix[closed] = prefix
-        terms[closed] = np.maximum(np.minimum(last, terms[closed]) - prefix, 0.0)
-    fresh = np.exp(-x)
-    sums, lengths, densities = columns.add_up(_cancelling(x, first, columns.ratio, fresh), terms, length=length)
-    sums *= fresh
-    if closed.size:
-        sums[closed] += _prefix_sum(prefix, x[closed], kappa[closed], columns.decay[closed])
-        lengths[closed] += prefix
-    sums /= gamma
-    if length:
-        lengths /= gamma
-    return Measures(sums, lengths, densities, gamma)
+        sums[0, closed] += _prefix_sum(start[closed], x[closed], kappa[closed], decay[closed])
+        sums[1, closed] += start[closed]
+    return np.array((sums[0] / gamma, sums[1] / gamma, sums[2], gamma))
 
 
-def _cancelling(x: Floats, first: Floats, ratio: Floats, fresh: Floats) -> NDArray[np.bool_]:
-    """Where the finite sums would cancel: u is small, and so is e^Z·T_0 ≈ γ/α·(e^x − 1 − x) against 1."""
-    gain = x * fresh
-    np.subtract(1 - fresh, gain, out=gain)
-    gain *= ratio
-    low = gain < 0.05 * fresh
-    low &= first < 3
-    return low
-
-
-def _open_range(real: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-    """The first signal count for which P is not yet 1 and one from which on it is 0, given x/κ and α/γκ."""
+def _open_range(real: Floats, inverse: Floats, first: Floats) -> tuple[Floats, Floats]:
+    """The first signal count for which P is not yet 1 and one from which on it is 0, given x/κ, α/γκ and γx/α."""
     spread = 4.5 * inverse / (1 + inverse)
-    root = np.sqrt(np.maximum(spread * spread + (real - 40 * inverse) / (1 + inverse), 0.0)) - spread
+    root = np.sqrt(np.maximum(spread * spread + (real - MANY * inverse) / (1 + inverse), 0.0)) - spread
     beyond = np.sqrt(spread * spread + (real + 1 + 2 * inverse) / (1 + inverse)) + spread
-    return np.floor(root * root) + 1, np.ceil(beyond * beyond)
+    start = np.where(first >= MANY, np.floor(root * root) + 1, 0.0)
+    return start, np.ceil(np.fmin(beyond * beyond, first + 10 * np.sqrt(first) + 17))
 
 
-def _truncated(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, limit: float) -> Measures:
-    """The same for the sums' first terms alone: APPROX-j, literally also where κ = 0."""
-    result = _smooth(x, alpha, np.zeros_like(kappa), gamma)  # GREEDY is what remains without signals
-    sees = np.flatnonzero((gamma > 0) & (x > 0))
-    if sees.size:
-        x_, a, g = np.minimum(x[sees], 1e300), alpha[sees], gamma[sees]
-        k = np.minimum(kappa[sees], 1e301)
-        count = np.minimum(np.maximum(np.ceil(x_ / k * (1 - 4e-16)), 1.0), limit)
-        columns = Unfolding(x_, a, k, g)
-        low = _cancelling(x_, g * (x_ / a), columns.ratio, np.exp(-x_))
-        sums, lengths, densities = columns.add_up(low, count, length=True)
-        value = np.exp(-x_) * sums
-        far = x_ >= SATURATION  # every P that counts is 1: a geometric sum
-        if far.any():
-            s = columns.silent[far]
-            r = (g / (a + g))[far]
-            step = count[far] * (k[far] + columns.decay[far])
-            value[far] = r * -np.expm1(-step) / (s - r * np.expm1(-k[far]))
-        result.value[sees], result.length[sees] = value / g, lengths / g
-        result.density[sees], result.unrest[sees] = densities, g
-    odd = (x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))
-    if odd.any():
-        result.value[odd] = result.length[odd] = 0.0
-        result.density[odd] = np.where(alpha[odd] > 0, 1.0, 0.0)
-        result.unrest[odd] = gamma[odd]
-    return result
+Kernel = Callable[[Floats, Floats, Floats, Floats, Floats, Floats], Triple]
+
+
+def _add_up(
+    kernel: Kernel, start: Floats, end: Floats, x: Floats, kappa: Floats, ratio: Floats, decay: Floats, silent: Floats
+) -> Floats:
+    """Per page, the sums of e^Z·T_i, P(i+1, u) and pois(i; u) over start ≤ i < end, where Z = x − iκ and u = γZ/α.
+
+    Pages are unfolded into one list of terms, in rising order of i. A kernel gets i, Z, u, γ/α, −ln r and 1 − r of
+    each term, r = γ/(α+γ).
+    """
+    counts = (end - start).astype(np.intp)
+    page = np.repeat(np.arange(x.size), counts)
+    i = np.arange(page.size) - np.repeat(np.cumsum(counts) - counts, counts) + start[page]
+    order = np.argsort(i, kind="stable")
+    page, i = page[order], i[order]
+    z = np.maximum(x[page] - i * kappa[page], 0.0)
+    u = np.minimum(ratio[page] * z, np.where(i < LATE, TALL, 1e300))
+    found = kernel(i, z, u, ratio[page], decay[page], silent[page])
+    return np.array([np.bincount(page, row, x.size) for row in found])
+
+
+def _rising_terms(i: Floats, z: Floats, u: Floats, _ratio: Floats, _decay: Floats, silent: Floats) -> Triple:
+    """Series of positive terms: where finite sums would cancel."""
+    pois, more = np.exp(-u), slice(int(np.searchsorted(i, 1)), None)
+    pois[more] *= u[more] ** i[more] / _FACTORIAL[i[more].astype(np.intp)]
+    value = pois * u / (i + 1) * _rising_sum(u + np.minimum(z, 60.0), i, silent)
+    return value, _rising_chance(i, u, pois), pois
+
+
+def _rising_chance(i: Floats, u: Floats, pois: Floats) -> Floats:
+    """P(i+1, u) as a series of positive terms, i in rising order; in closed form where i = 0."""
+    chance, more = -np.expm1(-u), slice(int(np.searchsorted(i, 1)), None)
+    u, i = u[more], i[more]
+    chance[more] = pois[more] * u / (i + 1) * (1 + _rising_sum(u, i, np.ones_like(u)))
+    return chance
+
+
+def _rising_sum(y: Floats, i: Floats, silent: Floats) -> Floats:
+    """Σ over k ≥ 1 of (1−r^k)·y^k/((i+2)…(i+1+k)); what is added after a page's own end is below its last digit."""
+    found, where = np.zeros_like(y), np.arange(y.size)
+    total, power, share = np.zeros_like(y), np.ones_like(y), np.zeros_like(y)
+    for k in range(1, 400):
+        power *= y / (i + 1 + k)
+        share *= 1 - silent
+        share += silent
+        term = power * share
+        total += term
+        if k % 4 == 0:
+            found[where] = total
+            going = (term > 1e-17 * total).nonzero()[0]
+            if not going.size:
+                break
+            if 2 * going.size < where.size:
+                where, total, power, share = where[going], total[going], power[going], share[going]
+                y, i, silent = y[going], i[going], silent[going]
+    return found
+
+
+def _finite_terms(i: Floats, z: Floats, u: Floats, ratio: Floats, decay: Floats, silent: Floats) -> Triple:
+    """Finite sums over fewer than i+1 changes of count: where nothing that matters cancels."""
+    late = int(np.searchsorted(i, LATE))
+    if late < i.size:
+        columns = np.array((i, z, u, ratio, decay, silent))
+        tail = _integrated_terms(i[late:], u[late:], ratio[late:])
+        both = np.hstack((_finite_terms(*columns[:, :late]), tail)) if late else np.array(tail)
+        return both[0], both[1], both[2]
+    none, r = np.exp(-u), 1 - silent
+    total, mass, pois = np.ones((3, i.size))  # Σ over m ≤ i of (1−r^(i−m+1))/(1−r)·u^m/m!, of u^m/m!, and u^i/i!
+    for m, begin in enumerate(np.searchsorted(i, np.arange(1, i[-1] + 1)).tolist(), start=1):
+        pois[begin:] *= u[begin:] / m
+        mass[begin:] += pois[begin:]
+        total[begin:] *= r[begin:]
+        total[begin:] += mass[begin:]
+    pois *= none
+    chance = np.maximum(1 - none * mass, 0.0)
+    small = (u < SMALL).nonzero()[0]  # where the complement would cost ψ its digits
+    if small.size:
+        chance[small] = _rising_chance(i[small], u[small], pois[small])
+    return np.maximum(np.expm1(z - (i + 1) * decay) + none * silent * total, 0.0), chance, pois
+
+
+def _integrated_terms(i: Floats, u: Floats, ratio: Floats) -> Triple:
+    """∫ pois(i; v)·(e^((u−v)α/γ) − 1) dv over v < u by Gauss-Legendre, for counts too high to sum."""
+    peak = np.exp(-1 / (12 * i) + 1 / (360 * i**3)) / np.sqrt(2 * np.pi * i)
+    low = np.maximum(np.minimum(i, u) - 10 * np.sqrt(i), 0.0)
+    width = u - low
+    v = low[:, None] + width[:, None] * _NODES
+    shift = (v - i[:, None]) / i[:, None]
+    weight = np.exp(i[:, None] * (np.log1p(shift) - shift)) * _WEIGHTS
+    gain = np.expm1((u[:, None] - v) / ratio[:, None])
+    shift = (u - i) / i
+    scale, pois = peak * width, peak * np.exp(i * (np.log1p(shift) - shift))
+    return scale * np.einsum("ij,ij->i", weight, gain), np.minimum(scale * weight.sum(axis=1), 1.0), pois
 
 
 def _prefix_sum(m: Floats, x: Floats, kappa: Floats, decay: Floats) -> Floats:
     """Σ over i < m of e^−(ℓ+ih) − e^−x with h = κ+ℓ, kept positive where everything is small."""
     step = kappa + decay
     span = m * step
-    geometric = np.expm1(-span) / np.expm1(-step)
-    result = np.exp(-decay) * geometric - m * np.exp(-x)
-    near = x < 1
-    if np.count_nonzero(near):
+    result = np.exp(-decay) * np.expm1(-span) / np.expm1(-step) - m * np.exp(-x)
+    near = (x < 1).nonzero()[0]
+    if near.size:
         m, x, step, span = m[near], x[near], step[near], span[near]
         lost = (0.5 * span * span - eta(span) - m * (0.5 * step * step - eta(step))) / -np.expm1(-step)
         lost[m == 1] = 0.0  # whatever the step, there is none
@@ -235,57 +255,19 @@ def _prefix_sum(m: Floats, x: Floats, kappa: Floats, decay: Floats) -> Floats:
     return result
 
 
-BLOCK = 32768  # pages evaluated at once, so that temporaries stay in the cache
+def erlang2(x: Floats) -> Floats:
+    """P(2, x) = 1 − (1+x)e^−x without cancellation."""
+    x = np.minimum(x, 800.0)
+    return np.where(x < 0.3, x * x * np.polyval(P2, np.minimum(x, 0.3)), -np.expm1(-x) - x * np.exp(-x))
 
 
-def columns(*arguments: ArrayLike) -> tuple[tuple[int, ...], list[Floats]]:
-    """The common shape of the arguments, and each as a flat column of that many floats."""
-    arrays = [np.asarray(argument, dtype=np.float64) for argument in arguments]
-    shape = arrays[0].shape
-    if any(array.shape != shape for array in arrays):
-        shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        arrays = [np.broadcast_to(array, shape) for array in arrays]
-    return shape, [array.reshape(-1) for array in arrays]
-
-
-def measure_pages(
-    x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool = True, terms: float = np.inf
-) -> Measures:
-    """V, ψ and αψ′ of flat columns for importance 1, in any unit of time; of the first `terms` terms if limited."""
-    if x.size <= BLOCK:
-        return _measure_block(x, alpha, kappa, gamma, length=length, terms=terms)
-    parts = [
-        _measure_block(x[now], alpha[now], kappa[now], gamma[now], length=length, terms=terms)
-        for now in (slice(start, start + BLOCK) for start in range(0, x.size, BLOCK))
-    ]
-    return Measures(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.length for part in parts]),
-        np.concatenate([part.density for part in parts]),
-        np.concatenate([part.unrest for part in parts]),
-    )
-
-
-def _measure_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats, *, length: bool, terms: float) -> Measures:
-    with np.errstate(all="ignore"):
-        unit = np.maximum(alpha, gamma)
-        if np.count_nonzero(unit) < unit.size:
-            unit = np.where(unit > 0, unit, 1.0)
-        result = measure(x, alpha / unit, kappa, gamma / unit, length=length, terms=terms)
-        result.value /= unit
-        if length:
-            result.length /= unit
-            result.unrest = result.unrest * unit
-    return result
-
-
-def times(mu: Floats, value: Floats) -> Floats:
-    """μ·V where an overflow is inf and nothing is ever worth a page of no importance."""
-    with np.errstate(all="ignore"):
-        return weigh(mu, value)
+def eta(y: Floats) -> Floats:
+    """The value of y²/2 − y + 1 − e^−y, the third-order rest of the exponential, without cancellation."""
+    near = np.minimum(y, 1.0)
+    return np.where(y < 1, near**3 * np.polyval(ETA, near), y * (0.5 * y - 1) - np.expm1(-y))
 
 
 def weigh(mu: Floats, value: Floats) -> Floats:
-    """The same where floating-point warnings are off already."""
-    product = mu * value
-    return product if np.count_nonzero(np.isfinite(product)) == product.size else np.where(mu > 0, product, 0.0)
+    """μ·V where an overflow is inf and nothing is ever worth a page of no importance."""
+    with np.errstate(all="ignore"):
+        return np.where(mu > 0, mu * value, 0.0)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crawld.value.series import SATURATION, times
+from crawld.value.series import SATURATION, weigh
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def multi_source_value(
             now = open_[start : start + 4096]
             value[now] = np.fmin(_integrate(xs[now], scaled[now], kappa[now], gamma[now]), value[now])
         value /= unit
-    return times(mus, value).reshape(shape)[()]
+    return weigh(mus, value).reshape(shape)[()]
 
 
 def _integrate(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:

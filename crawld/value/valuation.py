@@ -1,19 +1,22 @@
 """The contract between crawl values and whoever picks by them."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.value.crossing import Indices, rising_crossing
+
 Floats = NDArray[np.float64]
 Number = TypeVar("Number", float, Floats)
 Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
 
+EARLY = 1e-6  # how much too early, relatively, a crossing may be
+_END = 1e300  # a time by which every value has arrived
 
-@dataclass(frozen=True, slots=True)
-class Beliefs:
+
+class Beliefs(NamedTuple):
     """What is believed of each page, as columns of equal length.
 
     α has mean `alpha` and a Gamma posterior of shape `shape` (inf: α is known). `kappa` is the log-staleness one
@@ -26,12 +29,12 @@ class Beliefs:
     kappa: Floats
     gamma: Floats
 
-    def select(self, pages: NDArray[np.bool_] | NDArray[np.intp]) -> "Beliefs":
+    def select(self, pages: NDArray[np.bool_] | NDArray[np.intp] | slice) -> "Beliefs":
         """The same of some pages only."""
-        return Beliefs(self.mu[pages], self.alpha[pages], self.shape[pages], self.kappa[pages], self.gamma[pages])
+        return Beliefs(*(column[pages] for column in self))
 
 
-class Jet(NamedTuple):
+class Taylor(NamedTuple):
     """A value and how it moves with τ: |V(τ+h) − V − slope·h − curvature·h²/2| ≤ bound·h³/6 for every h ≥ 0."""
 
     value: Floats
@@ -46,36 +49,34 @@ class Valuation(ABC):
     `tau` is the time since the last successful crawl, `boost` the log-staleness that signals have added since
     (κn for one source, Σκn for several; may be inf), so that log-staleness is x = ατ + boost.
 
-    A value must tell `value` and `crossing`; whatever else it can tell makes picking by it cheaper.
+    A value must tell `value` and `taylor`; a tighter `ceiling` or `early_rate` makes picking by it cheaper.
     """
-
-    additive = False  # a page of known α is worth the same at the same x, whether time or signals made it
-    deaf = False  # signals change nothing
-    quick = False  # `jet_of` takes microseconds
 
     @abstractmethod
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now."""
 
     @abstractmethod
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-        """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
-
-    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
-        """The value now, its first two derivatives in τ, and a bound on the third from now on; inf where unknown."""
-        unknown = np.full(len(tau), np.inf)
-        return Jet(self.value(tau, boost, beliefs), unknown, unknown, unknown)
-
-    def jet_of(self, tau: float, boost: float, page: Page) -> tuple[float, float, float, float]:
-        """The same of one page, equal to 1e-12."""
-        jet = self.jet(np.array([tau]), np.array([boost]), Beliefs(*(np.array([part]) for part in page)))
-        value, slope, curvature, bound = (float(row[0]) for row in jet)
-        return value, slope, curvature, bound
-
-    def ceiling_of(self, tau: float, boost: float, page: Page) -> float:  # noqa: ARG002 - others need them
-        """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
-        return np.inf
+    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
+        """The value now to 1e-12, its first two derivatives in τ, and a bound on the third from now on."""
 
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
         """A rate r for which the value is at most μrτ²/2 before the first signal; inf where there is none."""
         return alpha + np.inf
+
+    def ceiling(self, tau: float, boost: float, page: Page) -> float:
+        """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
+        mu, alpha, _, kappa, gamma = page
+        return 0.5 * mu * self.early_rate(alpha, kappa, gamma) * tau * tau * (1 + 1e-9) if boost == 0 else np.inf
+
+    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
+        """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""
+
+        def evaluate(tau: Floats, pages: Indices) -> tuple[Floats, Floats]:
+            found = self.taylor(tau, boost[pages], beliefs.select(pages))
+            return found.value, found.slope
+
+        now, end = (self.value(np.full_like(boost, tau), boost, beliefs) for tau in (0.0, _END))
+        goal = np.where(now >= level * (1 - EARLY), 0.0, level)
+        with np.errstate(all="ignore"):
+            return rising_crossing(evaluate, goal, end, 1 / beliefs.alpha, EARLY)[0]

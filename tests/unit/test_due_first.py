@@ -36,7 +36,8 @@ def test_pieces_come_out_as_one_list_would(pieces: list[int], seed: int) -> None
                 here.remove(row)
             else:
                 pages.mu[row] = rng.integers(1, 4)
-                late.rekey(row)
+                late.remove(row)
+                late.insert(np.array([row]))
     order = sorted(here, key=lambda r: (pages.due[r], -pages.mu[r] if pages.due[r] == -np.inf else 0.0, r))
     found = []
     while (row := late.best(100.0, None)) is not None:

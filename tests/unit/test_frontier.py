@@ -15,12 +15,11 @@ from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
 from crawld.value.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Jetted, Plain, Quick
+from tests.unit.rising_values import Bounded, Plain
 
 VALUATIONS: list[Valuation] = [
     Plain(),
-    Jetted(),
-    Quick(),
+    Bounded(),
     GreedyNcis(),
     GreedyBlind(),
     GreedyCis(),
@@ -111,7 +110,7 @@ class Twins(RuleBasedStateMachine):
                 chooser.settle(row, self.now)
             else:
                 chooser.release(row, self.now + wait)
-            assert not chooser.held(row)
+            assert not chooser.pages.held(row)
         if row in self.leaving:
             self.leaving.remove(row)
 

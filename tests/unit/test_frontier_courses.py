@@ -13,7 +13,7 @@ from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
 from crawld.value.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Jetted, Quick
+from tests.unit.rising_values import Bounded, Plain
 
 
 class Course:
@@ -69,7 +69,7 @@ def hosts(count: int, spacing: float) -> HostGate:
     return gate
 
 
-@pytest.mark.parametrize("valuation", [Jetted(), Quick()], ids=["jet", "quick"])
+@pytest.mark.parametrize("valuation", [Plain(), Bounded()], ids=["plain", "bounded"])
 @pytest.mark.parametrize("gated", [False, True], ids=["no gate", "gate"])
 def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuation: Valuation, gated: bool) -> None:
     """Restored pages, steady picks, ten times the bandwidth and back: never a different page."""
@@ -82,7 +82,7 @@ def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuatio
 
 def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:
     """When hosts allow half the rate, half the slots find nobody and the others the best of whoever is ready."""
-    course = Course(Quick(), 2000, hosts(40, 8.0))
+    course = Course(Bounded(), 2000, hosts(40, 8.0))
     picked = course.run(1200, 10.0)
     assert 500 <= sum(row is not None for row in picked) <= 700
 
@@ -90,18 +90,18 @@ def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:
 def test_a_blocked_host_with_most_pages_is_set_aside_and_comes_back() -> None:
     """Its pages are neither watched nor picked while it is blocked, and at once when the operator unblocks it."""
     gate = hosts(2, 0.0)
-    course = Course(Quick(), 5000, gate)
+    course = Course(Bounded(), 5000, gate)
     course.scan.pages.host[1000:5000] = course.frontier.pages.host[1000:5000] = 0
     gate.block(0)
     assert {int(course.scan.pages.host[row]) for row in course.run(100, 10.0) if row is not None} == {1}
-    assert course.frontier.active <= 600
+    assert course.frontier.active <= 800
     gate.unblock(0)
     assert 0 in {int(course.scan.pages.host[row]) for row in course.run(100, 10.0) if row is not None}
 
 
 def test_equal_pages_take_turns_by_row() -> None:
     """Thousands of pages alike in everything are picked in the order of their rows."""
-    frontier = Frontier(Quick(), None, Intervals(shortest=0.0))
+    frontier = Frontier(Bounded(), None, Intervals(shortest=0.0))
     ones = np.ones(5000)
     frontier.add(np.zeros(5000, dtype=np.int64), Beliefs(ones, ones, ones * np.inf, ones, ones), -ones, 0 * ones)
     assert [frontier.pick(0.0) for _ in range(50)] == list(range(50))
@@ -110,7 +110,7 @@ def test_equal_pages_take_turns_by_row() -> None:
 def test_pages_never_crawled_are_picked_by_importance_among_ready_hosts() -> None:
     """A first crawl of a long list follows importance, and a busy host does not hold up the others."""
     gate = hosts(3, 5.0)
-    frontier = Frontier(Quick(), gate)
+    frontier = Frontier(Bounded(), gate)
     count = 300
     columns = np.arange(count, dtype=float)
     ones = np.ones(count)
@@ -139,7 +139,7 @@ def test_a_host_that_comes_free_earlier_wakes_all_its_pages() -> None:
 
 
 def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
-    """A hundred pages out at once on one host: blocks last, and neither level nor charts are renewed at every slot."""
+    """A hundred pages out at once on one host: neither level nor models are renewed at every slot."""
     pages, gate = 1000, HostGate(HostLimits(spacing=0.0, per_host=100))
     host = gate.host("one")
     beliefs = Beliefs(*(np.full(pages, x) for x in (1.0, 1e-6, 1.0, 0.0, 0.0)))
@@ -160,7 +160,7 @@ def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
         assert picked == scan.pick(now)
         gate.acquire(host, now)
         out.append((picked, now))
-    assert frontier.evaluations < 5 * frontier.picks
+    assert frontier.evaluations < 6 * frontier.picks
 
 
 @pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])

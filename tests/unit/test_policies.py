@@ -40,7 +40,7 @@ def test_every_policy_runs_behind_the_same_verbs(name: str) -> None:
         now = slot / 10.0
         row = chooser.pick(now)
         if row is not None:
-            assert chooser.held(row)
+            assert chooser.pages.held(row)
             picked.append(row)
             chooser.settle(row, now)
         noticed = slot % 30

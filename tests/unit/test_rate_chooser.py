@@ -100,13 +100,13 @@ def test_a_held_page_is_not_picked_again() -> None:
     first, second = table.pick(1.0), table.pick(2.0)
     assert {first, second} == {0, 1}
     assert table.pick(3.0) is None
-    assert table.held(0)
+    assert table.pages.held(0)
     assert not table.hold(0, 3.0)
     table.release(0)
     assert table.pick(4.0) == 0
     table.release(0, not_before=9.0)
     assert table.pick(8.0) is None
-    assert table.waits_until(0) == 9.0
+    assert table.pages.not_before[0] == 9.0
     assert table.pick(9.0) == 0
 
 

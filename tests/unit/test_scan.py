@@ -8,7 +8,7 @@ from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
-from crawld.value.valuation import Beliefs, Floats, Jet, Valuation
+from crawld.value.valuation import Beliefs, Floats, Taylor, Valuation
 
 
 class Linear(Valuation):
@@ -18,14 +18,10 @@ class Linear(Valuation):
         """The value of crawling each page now."""
         return beliefs.mu * (beliefs.alpha * tau + boost)
 
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
-        """When the value reaches the level."""
-        return np.maximum(level / beliefs.mu - boost, 0.0) / beliefs.alpha
-
-    def jet(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Jet:
+    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """A straight line."""
         none = np.zeros(len(tau))
-        return Jet(self.value(tau, boost, beliefs), beliefs.mu * beliefs.alpha, none, none)
+        return Taylor(self.value(tau, boost, beliefs), beliefs.mu * beliefs.alpha, none, none)
 
 
 def believe(mu: list[float]) -> Beliefs:
@@ -45,9 +41,9 @@ def test_the_highest_value_is_picked_and_ties_go_to_the_lower_row() -> None:
     """Value first, then row; a held page is absent."""
     chooser: Chooser = scan([1.0, 3.0, 3.0, 2.0], [0.0] * 4)
     assert [chooser.pick(10.0) for _ in range(5)] == [1, 2, 3, 0, None]
-    assert chooser.held(1)
+    assert chooser.pages.held(1)
     chooser.release(1)
-    assert not chooser.held(1)
+    assert not chooser.pages.held(1)
     assert chooser.pick(10.0) == 1
     assert chooser.level == 30.0
 

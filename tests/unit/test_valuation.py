@@ -64,18 +64,18 @@ def test_values_rise_with_time_and_signals(valuation: Valuation) -> None:
     assert (valuation.value(tau, signalled, beliefs) >= now * (1 - 1e-9)).all()
 
 
-def test_the_jet_bounds_the_value_for_all_time(valuation: Valuation) -> None:
+def test_the_taylor_model_bounds_the_value_for_all_time(valuation: Valuation) -> None:
     """The quadratic in time errs by no more than its cubic bound, near and far."""
     tau, boost, beliefs = population()
-    jet = valuation.jet(tau, boost, beliefs)
-    np.testing.assert_allclose(jet.value, valuation.value(tau, boost, beliefs), rtol=1e-12)
-    endless = np.isinf(jet.value)
+    model = valuation.taylor(tau, boost, beliefs)
+    np.testing.assert_allclose(model.value, valuation.value(tau, boost, beliefs), rtol=1e-12)
+    endless = np.isinf(model.value)
     for factor in (1e-3, 0.1, 1.0, 10.0):
         step = factor * tau
         then = valuation.value(tau + step, boost, beliefs)
         with np.errstate(invalid="ignore"):
-            rest = np.abs(then - jet.value - jet.slope * step - jet.curvature * step**2 / 2)
-        allowed = jet.bound * step**3 / 6 + 1e-9 * then
+            rest = np.abs(then - model.value - model.slope * step - model.curvature * step**2 / 2)
+        allowed = model.bound * step**3 / 6 + 1e-9 * then
         assert (rest <= allowed)[~endless].all()
 
 
@@ -128,11 +128,9 @@ def test_learnt_pages_are_worth_their_expectation() -> None:
 
 
 def test_a_page_is_worth_the_same_in_any_company(valuation: Valuation) -> None:
-    """Value and jet of a page do not depend on the pages evaluated with it, not even in the last digit."""
+    """The value of a page does not depend on the pages evaluated with it, not even in the last digit."""
     tau, boost, beliefs = population()
-    whole = valuation.jet(tau, boost, beliefs)
-    np.testing.assert_array_equal(valuation.value(tau, boost, beliefs), whole.value)
+    whole = valuation.value(tau, boost, beliefs)
+    np.testing.assert_array_equal(valuation.taylor(tau, boost, beliefs).value, whole)
     for few in (np.arange(PAGES)[i::17] for i in range(17)):
-        here = valuation.jet(tau[few], boost[few], beliefs.select(few))
-        for name, part in here._asdict().items():
-            np.testing.assert_array_equal(part, getattr(whole, name)[few], err_msg=name)
+        np.testing.assert_array_equal(valuation.value(tau[few], boost[few], beliefs.select(few)), whole[few])

@@ -1,0 +1,274 @@
+"""The bounds of all other pages, and the level below which they keep them (docs/method.md, "Exact argmax").
+
+A page that is no candidate has a bound, a `ceiling` and an `expiry`: up to that time its crawl value does not exceed
+the ceiling, or the page may not be picked anyway. So the level can move freely: a bound serves while it expires after
+the horizon and its ceiling is below the level. It is made to expire well short of the moment when the value reaches
+the level; the pages that a falling level catches are then few.
+
+A pass sets a horizon and a level. Pages whose bound does not serve are evaluated: those that may reach the level by the
+horizon become candidates, the others get a new bound.
+
+Invariants: from the end of a pass until its horizon every bounded page that may be picked is below the level; a row
+without a bound (free, held, due, a candidate, or not looked at yet) has expiry = inf and ceiling = -inf; no bound
+expires after its page is due.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawld.frontier.candidates import ROUNDING, Candidates, highest, models
+from crawld.frontier.page_table import Ints, PageTable
+from crawld.frontier.politeness import HostGate
+from crawld.value.valuation import Floats, Valuation
+
+SLOTS = 512  # slots between passes at most
+ROUND = 16  # and at most that part of a round of all pages, so that most pages keep their bounds
+CANDIDATES = 1024  # candidates aimed at, at most
+FEW = 2048  # of that many pages, all that are picked until the horizon are candidates
+MOST = 1536  # pages that a pass should look at, so that no slot waits long for it
+SAMPLE = 131_072  # pages by whose ceilings the level falls
+PATIENCE = 0.4  # how far a bound reaches toward the guessed crossing
+EARLY = 0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
+SPREAD = 0.05, 0.25  # its ceiling is at least a part of the level in this range, by its row,
+GOLDEN = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
+FOREVER = 1e18  # seconds: a page below the level then never reaches it
+SUNK = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
+SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
+
+
+class Bounds:
+    """Keeps bounds and level, and makes pages candidates in time."""
+
+    def __init__(self, valuation: Valuation, pages: PageTable, gate: HostGate | None) -> None:
+        self._valuation = valuation
+        self._pages = pages
+        self._gate = gate
+        self.candidates = Candidates()
+        self.expiry: Floats = np.zeros(0)
+        self.ceiling: Floats = np.zeros(0)
+        self.start, self.horizon = np.inf, -np.inf
+        self.level = 0.0
+        self.lowest_pick = np.inf  # since the last pass
+        self._lowest_before = np.inf
+        self._shut: dict[int, float] = {}  # hosts that may not be asked until then, whose pages are bounded by that
+        self.evaluations = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory taken."""
+        return self.candidates.nbytes + self.expiry.nbytes + self.ceiling.nbytes
+
+    @property
+    def _wanted(self) -> int:
+        """How many candidates there should be."""
+        waiting = self._pages.waiting
+        return min(CANDIDATES, 64 + max(waiting // 16, min(waiting, FEW) // 8))
+
+    @property
+    def thin(self) -> bool:
+        """Whether candidates are running out."""
+        return self.level > 0 and len(self.candidates) < self._wanted // 4
+
+    # Single pages
+
+    def fit(self, rows: int) -> None:
+        """Make room for that many rows."""
+        more = rows - len(self.expiry)
+        if more > 0:
+            self.candidates.fit(rows)
+            self.expiry = np.concatenate([self.expiry, np.full(more, np.inf)])
+            self.ceiling = np.concatenate([self.ceiling, np.full(more, -np.inf)])
+
+    def forget(self, row: int) -> None:
+        """Let a page have neither bound nor model."""
+        self.candidates.remove(row)
+        self.expiry[row], self.ceiling[row] = np.inf, -np.inf
+
+    def postpone(self, rows: Ints) -> None:
+        """Leave pages to the next pass, which comes before the next pick."""
+        self._bound(rows, -np.inf, np.inf)
+        self.start = np.inf
+
+    def place(self, rows: list[int], now: float) -> None:
+        """Bound pages that stay below the level up to the horizon, and make the others candidates."""
+        horizon, level, left = self.horizon, self.level, []
+        for row in rows:
+            mu, alpha, shape, kappa, gamma, last, boost, not_before, _ = self._pages.table[row].tolist()
+            if not_before > horizon:
+                self.expiry[row], self.ceiling[row] = min(not_before, FOREVER), 0.0
+                continue
+            high = self._valuation.ceiling(max(horizon - last, 0.0), boost, (mu, alpha, shape, kappa, gamma))
+            if high < level:
+                self.expiry[row], self.ceiling[row] = horizon, high
+            else:
+                left.append(row)
+        if left:
+            self._follow(np.array(left), now)
+
+    def above(self, value: float, now: float) -> Ints:
+        """The bounded pages that may be picked now and may be worth that much."""
+        rows = np.flatnonzero((self.ceiling >= value) & (self.ceiling > 0))
+        rows = rows[self._pages.not_before[rows] <= now]
+        if self._gate is not None:
+            rows = rows[self._gate.ready_at[self._pages.host[rows]] <= now]
+        return rows
+
+    def sink(self, value: float) -> bool:
+        """Lower the level below `value` if no ceiling forbids it; return whether it was lowered."""
+        if len(self.ceiling) > MOST:
+            return False  # among so many a ceiling forbids it nearly always, and to look through them costs picks
+        top = float(self.ceiling.max(initial=0.0))
+        if top >= value:
+            return False
+        self.level = max(float(np.nextafter(top, np.inf)) if top > 0 else 0.0, SUNK * value)
+        return True
+
+    def open_hosts(self) -> None:
+        """Look again at the pages of hosts that may be asked earlier than was said."""
+        assert self._gate is not None, "only a gate shuts hosts"
+        for host, until in list(self._shut.items()):
+            if self._gate.earliest[host] < until:
+                del self._shut[host]
+                rows = np.flatnonzero(self._pages.host[: self._pages.size] == host)
+                self.postpone(rows[np.isfinite(self.expiry[rows])])
+
+    # Passes
+
+    def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
+        """Pass over all bounds; returns the pages that may become due before the horizon."""
+        pages, candidates = self._pages, self.candidates
+        self.start, self.horizon = now, now + min(SLOTS, 64 + pages.waiting // ROUND) * slot
+        self._set_level(fall=fall)
+        rows = self._open()
+        new = rows[self.ceiling[rows] == np.inf]
+        if self.level == 0 and len(new) > self._wanted:
+            values = self._values(new[:: max(1, len(new) // 8192)], now)
+            self.level = float(np.quantile(values, 1 - self._wanted / len(new)))
+        while len(rows) - len(new) > MOST and not fall and self.horizon - now > 8 * slot:
+            # The pace has just dropped, or much time has passed: look less far ahead rather than long.
+            self.horizon = now + 0.25 * (self.horizon - now)
+            rows = self._open()
+        looked_at = np.concatenate([rows, candidates.row[: candidates.size]])
+        rows = self._extend(self._bound_early(self._set_aside(rows)))
+        self.expiry[rows], self.ceiling[rows] = np.inf, -np.inf
+        self._follow(rows, now)
+        self._prune()
+        looked_at = looked_at[looked_at >= 0]
+        return np.asarray(looked_at[pages.due[looked_at] <= self.horizon])
+
+    def _set_level(self, *, fall: bool) -> None:
+        """Lower the level if candidates are wanted, raise it if there are too many."""
+        wanted, count = self._wanted, len(self.candidates)
+        floor = min(self.lowest_pick, self._lowest_before)
+        self._lowest_before, self.lowest_pick = self.lowest_pick, np.inf
+        if fall or (self.level > 0 and count < wanted // 2):
+            step = 1 + len(self.ceiling) // SAMPLE
+            some = self.ceiling[::step]
+            some, most = some[(some > 0) & (some < self.level)], min(MOST, 2 * wanted) // step
+            self.level = float(np.partition(some, -most)[-most]) if len(some) > most else 0.0
+            if self.level < 1e-300:
+                self.level = 0.0
+        elif count > wanted + wanted // 2 and floor < np.inf:
+            high = highest(self.candidates.models(), self.horizon)
+            enough = float(np.partition(high, -wanted)[-wanted])
+            self.level = max(self.level, min(enough, floor * (1 - 1e-3)))
+
+    def _open(self) -> Ints:
+        """The pages that may reach the level up to the horizon."""
+        # Nothing is worth picking at value 0, so at level 0 a ceiling of 0 serves.
+        reach = self.ceiling >= self.level if self.level > 0 else self.ceiling > 0
+        return np.flatnonzero((self.expiry <= self.horizon) | reach)
+
+    def _set_aside(self, rows: Ints) -> Ints:
+        """Bound pages that may not be picked before the horizon whatever their value; returns the others."""
+        pages, horizon = self._pages, self.horizon
+        wait = pages.not_before[rows]
+        if self._gate is not None:
+            host = pages.host[rows]
+            earliest = self._gate.earliest[host]
+            for shut in np.unique(host[earliest > horizon]).tolist():
+                # Some of its pages may be bounded for longer, since before the host came free earlier.
+                self._shut[shut] = max(self._shut.get(shut, -np.inf), float(self._gate.earliest[shut]))
+            wait = np.maximum(wait, earliest)
+        waiting = wait > horizon
+        # A host blocked for good must still be found again: inf is kept for rows without a bound.
+        self._bound(rows[waiting], np.minimum(wait[waiting], FOREVER), 0.0)
+        return rows[~waiting]
+
+    def _bound_early(self, rows: Ints) -> Ints:
+        """Bound pages that no signal has touched since a crawl too short ago to matter; returns the others."""
+        mu, alpha, _, kappa, gamma, last, boost, _, due = self._pages.take(rows)
+        with np.errstate(all="ignore"):
+            half = 0.5 * mu * self._valuation.early_rate(alpha, kappa, gamma) * (1 + ROUNDING)
+            high = half * np.maximum(self.horizon - last, 0.0) ** 2
+            early = (high < EARLY * self.level) & (boost == 0)
+            ceiling = np.maximum(2 * high, (SPREAD[0] + SPREAD[1] * (GOLDEN * rows % 1)) * self.level)
+            until = np.minimum(last + np.sqrt(ceiling / half) * (1 - 1e-12), FOREVER)
+        # The time of a crawl is not as sharp as that since it.
+        until = np.maximum(until - 1e-15 * np.abs(until), self.horizon)
+        self._bound(rows[early], np.minimum(until, due)[early], ceiling[early])
+        return np.asarray(rows[~early])
+
+    def _extend(self, rows: Ints) -> Ints:
+        """Give pages bounds that reach further; returns those that may reach the level before the horizon."""
+        level, horizon = self.level, self.horizon
+        until, ceiling = self.expiry[rows], self.ceiling[rows]
+        unknown = ~((ceiling > 0) & (ceiling < np.inf) & (until > -np.inf))
+        until[unknown] = horizon
+        ceiling[unknown] = self._values(rows[unknown], horizon)
+        rise = unknown & (ceiling >= level) & (ceiling > 0)
+        risen = [rows[rise]]
+        rows, until, ceiling = rows[~rise], until[~rise], ceiling[~rise]
+
+        _, alpha, _, _, _, last, boost, _, due = self._pages.take(rows)
+        x = alpha * (until - last) + boost
+        with np.errstate(all="ignore"):
+            # A guess, early where it can be: a value grows at most like the square of x (docs/method.md, "Limits").
+            crossing = until + x * (np.sqrt(level / ceiling) - 1.0) / alpha
+        endless = ~(np.abs(crossing) < np.inf)
+        crossing[endless] = horizon
+        pending = np.ones(len(rows), dtype=np.bool_)
+        for share in (None, PATIENCE, PATIENCE / 8, 0.0):
+            at = np.flatnonzero((x > SATURATED) | endless if share is None else pending)
+            target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
+            high = self._values(rows[at], target) * (1 + ROUNDING)
+            below = (high < level) | (high <= 0)
+            until = np.minimum(np.broadcast_to(target, len(at)), due[at])
+            self._bound(rows[at[below]], until[below], high[below])
+            pending[at[below]] = False
+            if share is not None:
+                surely = at[~below & (target <= horizon)]
+                risen.append(rows[surely])
+                pending[surely] = False
+        return np.concatenate(risen)
+
+    def _follow(self, rows: Ints, now: float) -> None:
+        """Make pages candidates, but for those whose model stays below the level up to the horizon."""
+        self.evaluations += len(rows)
+        made = models(self._valuation, self._pages, rows, now)
+        high = highest(made, self.horizon)
+        below = (high < self.level) | (high <= 0)
+        if below.any():
+            self._bound(rows[below], self.horizon, high[below])
+            rows, made = rows[~below], made[:, ~below]
+        self.candidates.insert(rows, self._pages.host[rows], made)
+
+    def _prune(self) -> None:
+        """Bound candidates that stay below the level, or whose host may not be asked before the horizon."""
+        candidates = self.candidates
+        rows = candidates.row[: candidates.size]
+        high = highest(candidates.models(), self.horizon)
+        kept: NDArray[np.bool_] = rows >= 0
+        below = kept & (high < self.level)
+        self._bound(rows[below], self.horizon, high[below])
+        kept &= ~below
+        kept[kept] = np.isin(rows[kept], self._set_aside(rows[kept]))
+        candidates.keep(kept)
+
+    def _bound(self, rows: Ints, expiry: Floats | float, ceiling: Floats | float) -> None:
+        self.expiry[rows], self.ceiling[rows] = expiry, ceiling
+
+    def _values(self, rows: Ints, at: Floats | float) -> Floats:
+        """The crawl values of pages at some time."""
+        self.evaluations += len(rows)
+        return self._pages.values(self._valuation, rows, at)

@@ -192,7 +192,7 @@ class HostLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """What the signals of a host and source were worth."""
+    """What the signals of a host and source were worth, and whether they are heard (None: not known yet) and why."""
 
     host: str
     source: Source
@@ -202,6 +202,9 @@ class SourceLine:
     site_events: int
     precision: float | None
     recall: float | None
+    heard: bool | None = None
+    score: float | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

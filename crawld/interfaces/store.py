@@ -13,7 +13,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import Signal, SignalTrust, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -181,6 +181,12 @@ class Store(Protocol):
 
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
+
+    async def signal_trust(self) -> Sequence[SignalTrust]:
+        """Which sources of signals are heard on which hosts."""
+
+    async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
+        """Keep which sources are heard; hosts without a row are left out."""
 
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""

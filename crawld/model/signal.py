@@ -51,3 +51,19 @@ class Signal:
     seen_at: float
     claimed_at: float | None = None
     stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SignalTrust:
+    """Whether signals of a source are heard on a host, and by what evidence.
+
+    `score` is by how much predictions that listened to the source are ahead of those that did not, as a sum of log
+    scores over the `intervals` between crawls in which it spoke; `why` says it in a sentence.
+    """
+
+    host: str
+    source: Source
+    heard: bool
+    score: float
+    intervals: int
+    why: str

@@ -31,7 +31,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import Signal, SignalTrust, Source
 from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
 from crawld.store.damage import Damage, touch_tables
@@ -278,6 +278,17 @@ class SqlStore:
         """Keep how the copies of these hosts age; None: by plain time."""
         async with self._connection.transaction() as connection:
             await learning.write_age_curves(connection, curves)
+
+    @patiently
+    async def signal_trust(self) -> Sequence[SignalTrust]:
+        """Which sources of signals are heard on which hosts."""
+        return await learning.read_signal_trust(self._reading)
+
+    @patiently
+    async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
+        """Keep which sources are heard; hosts without a row are left out."""
+        async with self._connection.transaction() as connection:
+            await learning.write_signal_trust(connection, trust)
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:

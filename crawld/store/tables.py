@@ -243,6 +243,17 @@ signal_counts = Table(
     _count("site_events"),
 )
 
+signal_trust = Table(  # whether signals of a source are heard on a host: crawld.model.signal
+    "signal_trust",
+    metadata,
+    Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
+    Column("source", Text, primary_key=True),
+    Column("heard", Boolean, nullable=False),
+    Column("score", Double, nullable=False),
+    _count("intervals"),
+    Column("why", Text, nullable=False),
+)
+
 sources = Table(  # the files that signals are read from
     "sources",
     metadata,

@@ -35,8 +35,7 @@ def _of_source(name: str) -> str:
     return f"CASE c.source {cases} END AS {name}"
 
 
-SIGNAL_STATS = f"""
-CREATE VIEW signal_stats AS
+TOLD = f"""
 WITH belief AS ({_sums(SOURCES)}
 ), told AS (
     SELECT c.*, b.change_rate, {_of_source("gamma")}, {_of_source("announced")}
@@ -44,9 +43,8 @@ WITH belief AS ({_sums(SOURCES)}
 )
 SELECT h.name AS host, t.source, t.polls, t.signals, t.stale, t.site_events,
        CASE WHEN t.gamma > 0 THEN t.announced / t.gamma END AS "precision",
-       CASE WHEN t.change_rate > 0 THEN t.announced / t.change_rate END AS recall
-FROM told t JOIN hosts h ON h.id = t.host_id
-"""
+       CASE WHEN t.change_rate > 0 THEN t.announced / t.change_rate END AS recall"""
+SIGNAL_STATS = f"CREATE VIEW signal_stats AS {TOLD} FROM told t JOIN hosts h ON h.id = t.host_id"
 
 
 def upgrade() -> None:

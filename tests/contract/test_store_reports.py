@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from crawld.errors import StoreError
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
-from crawld.model.signal import SOURCES, Source
+from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.store import Reader, SqlStore
 from tests.contract.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
@@ -141,6 +142,29 @@ async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) 
     assert (ping["source"], ping["signals"], ping["precision"]) == ("ping", 1, None)
     assert (sitemap["source"], sitemap["signals"], sitemap["stale"]) == ("sitemap", 3, 1)
     assert (sitemap["precision"], sitemap["recall"]) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
+async def test_a_host_has_sources_that_are_heard_and_others_that_are_not(store: SqlStore, store_url: str) -> None:
+    """Which sources are heard is kept over a restart, the latest word counts, and every report gives it with why."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    store.record_signals([signal(1, at=NOW), signal(1, at=NOW, source=Source.SITEMAP_BULK)])
+    store.record_signals([signal(1, at=NOW, source=Source.PING)])
+    await store.flush()
+    alone = SignalTrust("example.org", Source.SITEMAP, True, 4.5, 12, "it predicted better")
+    bulk = SignalTrust("example.org", Source.SITEMAP_BULK, True, 3.5, 40, "so far")
+    await store.save_signal_trust([alone, bulk, replace(alone, host="unknown.example")])
+    await store.save_signal_trust([deaf := replace(bulk, heard=False, score=-9.0, why="every build stamps every page")])
+    assert sorted(await store.signal_trust(), key=lambda one: one.source) == [alone, deaf]
+    async with Reader(store_url) as reader:
+        rows = {row["source"]: (row["heard"], row["score"], row["why"]) for row in await reader.signal_stats()}
+        page = await reader.page("https://example.org/a")
+    assert rows["ping"] == (None, None, None)
+    assert rows["sitemap_bulk"] == (False, -9.0, "every build stamps every page")
+    assert page is not None
+    assert [(one["source"], one["heard"], one["intervals"]) for one in page["signal_trust"]] == [
+        ("sitemap", True, 12),
+        ("sitemap_bulk", False, 40),
+    ]
 
 
 async def test_calibration_compares_predicted_with_seen(store: SqlStore, store_url: str) -> None:

@@ -11,6 +11,8 @@ from crawld.cli import main
 from crawld.cli.remote import ask_at
 from crawld.errors import CrawldError, InputError
 from crawld.model.host import host_name
+from crawld.model.signal import Signal, SignalTrust, Source
+from crawld.store import SqlStore
 from tests.process import OURS, command, daemon, settings
 from tests.site import Site
 
@@ -54,6 +56,34 @@ def test_a_stopped_daemon_is_steered_in_its_database() -> None:
     assert host("10.0.0.1:8080", "delay", "default").stdout == "10.0.0.1:8080: not blocked, 1 s between requests\n"
     assert list(listed()) == ["example.org", "10.0.0.1:8080", "www.example.net"]
     assert "… and 2 more" in host("list", "--limit", "1").stdout
+
+
+@pytest.mark.usefixtures("_pages")
+def test_which_signals_are_heard_is_told_in_words() -> None:
+    """The host, its pages and the statistics say which sources are heard and why; --json has the same."""
+
+    async def judge() -> None:
+        store = SqlStore("sqlite:///crawld.db")
+        await store.start()
+        store.record_signals([Signal(1, source, 1e9) for source in (Source.SITEMAP, Source.SITEMAP_BULK, Source.FEED)])
+        why = {Source.SITEMAP: "it foresaw 9 of 12 changes", Source.SITEMAP_BULK: "every build stamps every page"}
+        trust = [SignalTrust("example.org", s, s is Source.SITEMAP, 4.0, 12, text) for s, text in why.items()]
+        await store.save_signal_trust(trust)
+        await store.close()
+
+    asyncio.run(judge())
+    told = host("example.org").stdout.splitlines()
+    assert "  feed, 1 signal, not judged yet" in told
+    assert "  sitemap, 1 signal, heard: it foresaw 9 of 12 changes" in told
+    assert "  sitemap_bulk, 1 signal, not heard: every build stamps every page" in told
+    heard = {one["source"]: one["heard"] for one in json.loads(host("example.org", "--json").stdout)["signals"]}
+    assert heard == {"feed": None, "sitemap": True, "sitemap_bulk": False}
+    page = CliRunner().invoke(main, ["explain", "https://example.org/a"]).stdout
+    assert [line.split(maxsplit=1)[1] for line in page.splitlines() if line.startswith("heard")] == [
+        "sitemap: it foresaw 9 of 12 changes"
+    ]
+    assert "sitemap_bulk: every build stamps every page" in page
+    assert "every build stamps every page" in CliRunner().invoke(main, ["stats", "--signals"]).stdout
 
 
 @pytest.mark.usefixtures("_pages")

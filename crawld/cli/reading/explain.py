@@ -84,6 +84,9 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
         worth = [source for source, count in estimate["signals"].items() if count]
         found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
+    found += [
+        ("heard" if one["heard"] else "not heard", f"{one['source']}: {one['why']}") for one in page["signal_trust"]
+    ]
     memory = page["memory"]
     if memory and memory["volatile_places"]:
         found.append(

@@ -50,6 +50,10 @@ def _recall(row: Row) -> str:
     return figure(row["recall"]) if row["signals"] > row["stale"] else "–"  # nothing was announced, nothing is known
 
 
+def _heard(row: Row) -> str:
+    return "–" if row["heard"] is None else "yes" if row["heard"] else "no"
+
+
 CHANGES_EVERY = Column("changes every", _rate, _brief_rate, stays=60)
 VIEWS: Mapping[str, Sequence[Column]] = {
     "hosts": (
@@ -75,12 +79,14 @@ VIEWS: Mapping[str, Sequence[Column]] = {
     "signals": (
         name("host"),
         word("source", 95),
+        Column("heard", _heard, _heard, stays=90, left=True),
         number("precision", 80),
         Column("recall", _recall, _recall, stays=70),
         number("signals", 60),
         number("polls", 50),
         number("stale", 40),
         number("site_events", 30),
+        word("why", 20),
     ),
     "calibration": (
         Column("tenth", _tenth, _tenth, stays=100, left=True),
@@ -95,7 +101,11 @@ VIEWS: Mapping[str, Sequence[Column]] = {
 @click.option("--hosts", "views", flag_value="hosts", multiple=True, help="One row per host.")
 @click.option("--pages", "views", flag_value="pages", multiple=True, help="One row per page, the stalest first.")
 @click.option(
-    "--signals", "views", flag_value="signals", multiple=True, help="What each host's signals were worth, by source."
+    "--signals",
+    "views",
+    flag_value="signals",
+    multiple=True,
+    help="What signals were worth, by host and source, and which are heard.",
 )
 @click.option(
     "--calibration", "views", flag_value="calibration", multiple=True, help="Predicted against seen freshness."

@@ -18,7 +18,7 @@ from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, q
 from crawld.config import Settings, load
 from crawld.errors import InputError
 from crawld.model.host import HostState, host_name
-from crawld.model.units import format_duration, in_a_row, parse_duration
+from crawld.model.units import format_duration, in_a_row, many, parse_duration
 
 LIST = "list"
 WIDEST_NAME = 50
@@ -69,7 +69,7 @@ def command(
     if found is None:
         _refuse(host, [str(row["host"]) for row in hosts])
     elif action is None:
-        click.echo(json.dumps(found, indent=2) if as_json else _line(found))
+        _show(found, read(config_file, database, lambda reader: reader.signal_stats(host=host)), as_json=as_json)
     else:
         state = _steer(host, _wanted(action, value), config_file, database)
         _tell(state, as_json=as_json, spacing=action == "delay")
@@ -92,6 +92,19 @@ def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
         click.echo("no hosts yet")
     if of > len(rows):
         click.echo(f"… and {of - len(rows)} more: --limit 0 shows all")
+
+
+def _show(row: Mapping[str, Any], signals: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """One host with the sources of its signals: which are heard, and why."""
+    if as_json:
+        click.echo(json.dumps({**row, "signals": list(signals)}, indent=2))
+        return
+    click.echo(_line(row))
+    for one in signals:
+        heard = (
+            "not judged yet" if one["heard"] is None else f"{'heard' if one['heard'] else 'not heard'}: {one['why']}"
+        )
+        click.echo(f"  {one['source']}, {many(one['signals'], 'signal')}, {heard}")
 
 
 def _line(row: Mapping[str, Any], width: int = 0) -> str:

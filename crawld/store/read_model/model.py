@@ -40,7 +40,7 @@ from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.records.slot_history import slots_since
-from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats
+from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats, with_heard
 from crawld.store.schema import check_readable
 
 P = ParamSpec("P")
@@ -209,7 +209,8 @@ class SqlReadModel:
         if host is not None:
             query = query.where(stat.host == host)
         async with self._connected() as connection:
-            return [SourceLine(name, Source(source), *rest) for name, source, *rest in await connection.execute(query)]
+            rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
+        return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
 
     @apart
     async def source_files(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceFileLine]:

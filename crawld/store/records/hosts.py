@@ -9,7 +9,7 @@ from crawld.model.host import HostState
 from crawld.store import tables
 from crawld.store.in_values import among
 
-OF_A_HOST = (tables.signal_counts, tables.age_curves, tables.frame_changes)
+OF_A_HOST = (tables.signal_counts, tables.signal_trust, tables.age_curves, tables.frame_changes)
 
 
 async def read_hosts(connection: AsyncConnection, now: float) -> Sequence[HostState]:

@@ -1,6 +1,7 @@
 """What the learner reads and writes: pages with news, their histories, their estimates."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
@@ -28,13 +29,13 @@ from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState
-from crawld.model.signal import SOURCES
+from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.store import tables
 from crawld.store.in_values import choice, chosen
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import CHANGES, known
 from crawld.store.writing.bulk import fetch, run
-from crawld.store.writing.upserts import put_age_curve, replacing
+from crawld.store.writing.upserts import put_of_host, replacing
 
 ROWS_AT_ONCE = (
     4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
@@ -218,5 +219,22 @@ async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, Age
         for host, curve in curves.items()
         if curve is not None
     ]
-    await run(connection, put_age_curve(connection.dialect.name), rows)
+    await run(connection, put_of_host(connection.dialect.name, tables.age_curves), rows)
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
+
+
+async def read_signal_trust(reading: AsyncEngine) -> list[SignalTrust]:
+    """Which sources are heard on which hosts."""
+    host, trust = tables.hosts.c, tables.signal_trust.c
+    query = select(host.name, trust.source, trust.heard, trust.score, trust.intervals, trust.why).join_from(
+        tables.signal_trust, tables.hosts, host.id == trust.host_id
+    )
+    async with reading.connect() as connection:
+        rows = await fetch(connection, query)
+    return [SignalTrust(name, Source(source), bool(heard), *evidence) for name, source, heard, *evidence in rows]
+
+
+async def write_signal_trust(connection: AsyncConnection, trust: Sequence[SignalTrust]) -> None:
+    """Write which sources are heard over what was known of the same hosts and sources."""
+    rows = [{f"b_{name}": value for name, value in asdict(one).items()} for one in trust]
+    await run(connection, put_of_host(connection.dialect.name, tables.signal_trust), rows)

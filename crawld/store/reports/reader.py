@@ -44,7 +44,9 @@ HOST_COLUMNS = (
     "change_rate", "freshness", "blocked", "blocked_until", "successive_failures", "delay_seconds",
     "crawl_delay_seconds",
 )  # fmt: skip
-SIGNAL_COLUMNS = ("host", "source", "polls", "signals", "stale", "site_events", "precision", "recall")
+SIGNAL_COLUMNS = (
+    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "score", "why",
+)  # fmt: skip
 CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
 
 page_stats = table("page_stats", *map(column, PAGE_COLUMNS))
@@ -207,7 +209,7 @@ class Reader:
         query = select(signal_stats).order_by(signal_stats.c.host, signal_stats.c.source)
         if host is not None:
             query = query.where(signal_stats.c.host == host)
-        return await self._rows(query.limit(limit))
+        return [with_heard(row) for row in await self._rows(query.limit(limit))]
 
     async def calibration(self) -> Sequence[Row]:
         """Rows of the view, lowest tenth first."""
@@ -260,6 +262,7 @@ class Reader:
         answer["successive_failures"] = page["failures"]
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
+        answer["signal_trust"] = await self._signal_trust(page["host_id"])
         answer["estimate"] = await self._estimate(page["id"])
         answer["memory"] = await self._memory(page["id"])
         answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
@@ -297,6 +300,12 @@ class Reader:
         )
         rows = await self._rows(query)
         return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
+
+    async def _signal_trust(self, host_id: int) -> Sequence[Row]:
+        trust = tables.signal_trust.c
+        columns = (trust.source, trust.heard, trust.score, trust.intervals, trust.why)
+        query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
+        return [with_heard(row) for row in await self._rows(query)]
 
     async def _host_in_trouble(self, host_id: int) -> Row:
         host = tables.hosts.c
@@ -380,6 +389,11 @@ def is_page(url: str) -> ColumnElement[bool]:
     """The condition that a page is the one of this URL, in any spelling."""
     page, wanted = tables.pages.c, identity(url)
     return or_(page.url == wanted, page.identity == wanted)
+
+
+def with_heard(row: Row) -> Row:
+    """The row with true, false or nothing known: SQLite has no booleans."""
+    return row | {"heard": None if row["heard"] is None else bool(row["heard"])}
 
 
 def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from crawld.store.writing.upserts import (
     count_signals,
     know_host,
     plain,
-    put_frame_change,
     put_host,
+    put_of_host,
     replacing,
 )
 
@@ -155,7 +155,7 @@ async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only
         await _write_polls(connection, batch.polls)
     if batch.frame_changes:
         rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
-        await run(connection, put_frame_change(dialect), rows)
+        await run(connection, put_of_host(dialect, tables.frame_changes), rows)
     if batch.points:
         await _write_points(connection, batch.points.values())
     if batch.calibration:

@@ -71,16 +71,15 @@ def count_polls(dialect: str) -> Insert:
 
 
 @lru_cache
-def put_frame_change(dialect: str) -> Insert:
-    """INSERT a change of a host's frame, by the host's name, or overwrite the one that began at the same time."""
-    table, host = tables.frame_changes, tables.hosts.c
-    keys, fields = _split(table)
-    values = [bindparam(f"b_{name}", type_=table.c[name].type) for name in ("first_at", *fields)]
-    origin = select(host.id, *values).where(host.name == bindparam("b_host", type_=Text))
-    statement = _insert(dialect, table).from_select(["host_id", "first_at", *fields], origin)
-    finished: Insert = statement.on_conflict_do_update(
-        index_elements=keys, set_={name: statement.excluded[name] for name in fields}
-    )
+def put_of_host(dialect: str, table: Table) -> Insert:
+    """INSERT or overwrite a row about a host, by the host's name and whatever else the row's key has."""
+    host, (keys, fields) = tables.hosts.c, _split(table)
+    names = [*(key for key in keys if key != "host_id"), *fields]
+    given = [bindparam(f"b_{name}", type_=table.c[name].type) for name in names]
+    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
+    statement: Any = _insert(dialect, table).from_select(["host_id", *names], origin)
+    changes = {name: statement.excluded[name] for name in fields}
+    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
     return finished
 
 
@@ -90,18 +89,6 @@ def _next_host(dialect: str, fields: list[Column[Any]]) -> Any:
     next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
     origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in fields)).where(literal(1) == 1)
     return _insert(dialect, hosts).from_select(["id", *(c.name for c in fields)], origin)
-
-
-@lru_cache
-def put_age_curve(dialect: str) -> Insert:
-    """INSERT or overwrite the age curve of a host, by its name."""
-    host, (keys, fields) = tables.hosts.c, _split(tables.age_curves)
-    given = (bindparam(f"b_{name}", type_=tables.age_curves.c[name].type) for name in fields)
-    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
-    statement: Any = _insert(dialect, tables.age_curves).from_select([*keys, *fields], origin)
-    changes = {name: statement.excluded[name] for name in fields}
-    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
-    return finished
 
 
 @lru_cache

@@ -102,6 +102,7 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict
             "fetch": {"unconditional_share": 0 if conditional else 1},
             "signals": {"sitemaps": "off", "feeds": "off"},
             "log": {"level": "warning"},
+            "api": {"listen": None},
         }
         daemon = wiring.build(Settings.model_validate(given))
         running, status, gauge = asyncio.create_task(daemon.run()), daemon.crawler.status, Gauge()

@@ -113,6 +113,7 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
         "allow_private": ["127.0.0.0/8"],
         "politeness": {"delay": 0, "per_host": 100},
         "min_interval": 0.5,
+        "api": {"listen": None},  # several run at once
     }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(given | more))

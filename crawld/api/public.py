@@ -1,6 +1,7 @@
 """The interface for other programs, on `api.listen`: pings in, copies and status out."""
 
 import asyncio
+import errno
 import logging
 import socket
 import time
@@ -32,6 +33,7 @@ MOST_BODIES = 4
 """Bodies without the token that are read at once: 20 MB at the most. Others wait unread."""
 LONGEST_LINE, LONGEST_HEADER, MOST_HEADERS = 8_190, 4_096, 64
 """Of a request: an address in a query takes 6,000 characters at the most, and no client sends more headers."""
+TAKEN = "no dashboard and API: another program has this port; set api.listen to another one, or to null, and restart"
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 """What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
@@ -131,14 +133,20 @@ class PublicServer:
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - made by setup
         make = runner.server
-        server = await self._bind(lambda: Connection(make(), connections))
         try:
-            await connections.keep_sweeping()
+            server = await self._bind(lambda: Connection(make(), connections))
+            if server is None:
+                await asyncio.Event().wait()
+                return
+            try:
+                await connections.keep_sweeping()
+            finally:
+                server.close()
         finally:
-            server.close()
             await runner.cleanup()
 
-    async def _bind(self, protocol: Callable[[], Connection]) -> asyncio.Server:
+    async def _bind(self, protocol: Callable[[], Connection]) -> asyncio.Server | None:
+        """Listen; None where another program has the port, which is said and stops nothing."""
         host, _, port = self._listen.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
@@ -147,5 +155,8 @@ class PublicServer:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)  # connections inherit it
             await server.start_serving()
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                log.warning(TAKEN, extra={"listen": self._listen})
+                return None
             raise StoreError(f"api.listen {self._listen}: {error.strerror}. Choose another address.") from None
         return server

@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": "Resume a paused daemon.",
     "host": "List hosts; block, unblock or slow down one.",
     "reload": "Have the running daemon read its settings and URL list again.",
+    "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
     "install-service": "Print or install the systemd unit.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",

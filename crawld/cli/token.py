@@ -6,7 +6,7 @@ import click
 
 from crawld.api.token import read_token
 from crawld.cli.remote import CONFIG, DATABASE
-from crawld.config import load
+from crawld.config import Settings, load
 from crawld.errors import CrawldError
 
 
@@ -16,12 +16,16 @@ from crawld.errors import CrawldError
 def command(config_file: Path | None, database: str | None) -> None:
     """Print the token that programs send to `api.listen`, as `Authorization: Bearer TOKEN`.
 
-    The daemon makes it when it first starts with `api.listen` set, and keeps it in a file beside the database that only
+    The daemon makes it when it first starts, and keeps it in a file beside the database that only
     its own user can read (`api.token_file`). To change it, remove the file and restart the daemon.
     """
-    settings = load(config_file, {"database": database})
+    click.echo(token_of(load(config_file, {"database": database})))
+
+
+def token_of(settings: Settings) -> str:
+    """The token of the daemon of these settings; CrawldError where there is none yet."""
     file = settings.token_file()
     if not file.exists():
         what = "start the daemon" if settings.api.listen else "set `api.listen` in the settings and start the daemon"
         raise CrawldError(f"there is no token at {file}: {what}, which makes it")
-    click.echo(read_token(file))
+    return read_token(file)

@@ -17,7 +17,7 @@ EXAMPLES = {
     "DigestRule": "pattern: example.org/blog/*",
     "Retention": "days: 400",
     "Audit": "share: 0.01",
-    "Api": "listen: 127.0.0.1:8080",
+    "Api": "listen: 127.0.0.1:8642",
     "Log": "level: info",
 }
 """One line of each section, as it is written below the section's name."""

@@ -113,6 +113,7 @@ class Retention(_Section):
     signals: Count = 5_000_000
     changes: Count = 5_000_000
     bodies_per_page: Count = 20
+    version_bytes: Count = 2_000_000_000
 
 
 class Audit(_Section):
@@ -125,7 +126,7 @@ class Api(_Section):
     """How the running daemon is reached."""
 
     socket: str | None = None
-    listen: Annotated[str, AfterValidator(listen_address)] | None = None
+    listen: Annotated[str, AfterValidator(listen_address)] | None = "127.0.0.1:8642"
     public_url: Url | None = None
     hosts: Annotated[list[Annotated[str, AfterValidator(host_name)]], Texts] = []
     token_file: str | None = None
@@ -157,7 +158,7 @@ class Settings(_Section):
     signals: Signals = Signals()
     discover: list[Discover] = []
     digest: list[DigestRule] = []
-    keep_bodies: KeepBodies = "latest"
+    keep_bodies: KeepBodies = "changes"
     retention: Retention = Retention()
     audit: Audit = Audit()
     api: Api = Api()
@@ -177,7 +178,7 @@ class Settings(_Section):
         """Refuse settings that are good one by one and make no sense together."""
         bad = []
         if self.importance == "requests" and self.api.listen is None:
-            bad.append("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8080")
+            bad.append("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8642")
         if self.max_interval < self.min_interval:
             given = f"{spell_duration(self.max_interval)} is less than min_interval {spell_duration(self.min_interval)}"
             bad.append(f"max_interval: {given}")

@@ -14,6 +14,7 @@ from crawld.store.in_values import among
 from crawld.store.records.hosts import forget_hosts
 from crawld.store.records.robots import forget_old_robots
 from crawld.store.records.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
+from crawld.store.records.version_room import VersionRoom
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000
@@ -37,6 +38,7 @@ class Retention:
     signals: int = 5_000_000
     changes: int = 5_000_000
     bodies_per_page: int = 20  # with keep_bodies: changes
+    version_bytes: int = 2_000_000_000  # of all versions but each page's latest, compressed
 
 
 class Pruning:
@@ -49,6 +51,7 @@ class Pruning:
         self._walked_hosts = 0
         self._grown: dict[int, None] = {}  # pages that may have too many rows, in order
         self._counts: dict[Table, int] | None = None
+        self._room = VersionRoom(retention.version_bytes)
 
     async def count(self, connection: AsyncConnection) -> None:
         """Count the rows that have an overall bound: once, because it takes a scan."""
@@ -56,10 +59,12 @@ class Pruning:
             query = {table: select(func.count()).select_from(table) for table in COUNTED}
             counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
             self._counts = counts
+        await self._room.count(connection)
 
-    def added(self, pages: Iterable[int], *, crawls: int, signals: int) -> None:
-        """Rows were committed, some of them of these pages."""
+    def added(self, pages: Iterable[int], *, crawls: int, signals: int, version_bytes: int) -> None:
+        """Rows were committed, some of them of these pages, and versions of so many bytes."""
         self._grown.update(dict.fromkeys(pages))
+        self._room.added(version_bytes)
         if self._counts is not None:
             self._counts[tables.crawls] += crawls
             self._counts[tables.signals] += signals
@@ -71,6 +76,7 @@ class Pruning:
         deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
+        deleted += await self._room.step(connection)
         deleted += await _prune_changes(connection, cutoff, self._keep.changes)
         deleted += await _thin_freshness(connection, now, cutoff) + await sum_up_slots(connection, now, cutoff)
         day = tables.calibration_days.c.day

@@ -87,7 +87,7 @@ class SqlStore:
         self,
         url: str,
         *,
-        keep_bodies: KeepBodies = "latest",
+        keep_bodies: KeepBodies = "changes",
         retention: Retention | None = None,
         commit_interval: float = 0.2,
         clock: Clock | None = None,
@@ -389,7 +389,8 @@ class SqlStore:
             await write(connection, batch, bodies, only_latest=only_latest)
         if batch.changes:
             self.changes.tell()
-        self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals))
+        size = 0 if only_latest else sum(len(row["zstd"]) for row in bodies)
+        self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals), version_bytes=size)
         for item in items:
             if isinstance(item, Record) and item.memory is not None:
                 self._memories.committed(item.memory)

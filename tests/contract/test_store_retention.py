@@ -1,5 +1,6 @@
 """How the store stays bounded, on SQLite and on PostgreSQL alike."""
 
+import hashlib
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -116,6 +117,22 @@ async def test_bodies_of_changes_are_bounded_by_page(store: SqlStore, store_url:
     await store.flush()
     assert await prune(store) == 3
     assert await rows(store_url, "SELECT at - 1700000000 FROM bodies ORDER BY id") == [(3.0,), (4.0,)]
+
+
+async def test_earlier_versions_are_bounded_by_bytes(store_url: str) -> None:
+    """The oldest of them go first, whosever they are; every page keeps its latest copy."""
+    store = SqlStore(store_url, retention=Retention(days=9_999, version_bytes=250))
+    await store.start()
+    await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+    for later, page_id in enumerate((1, 2, 3, 1, 2, 1, 2)):
+        body = hashlib.shake_128(bytes([later])).digest(100)  # cannot be compressed
+        store.record(record(page_id, Verdict.CHANGED, at=NOW + later, body=body, memory=memory(page_id)))
+        await store.flush()
+    await prune(store)
+    await store.close()
+    assert await rows(store_url, "SELECT page_id, at - 1700000000 FROM bodies ORDER BY id") == [
+        (3, 2.0), (1, 3.0), (2, 4.0), (1, 5.0), (2, 6.0),
+    ]  # fmt: skip
 
 
 async def test_pages_retired_long_ago_are_forgotten(store: SqlStore, store_url: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from crawld.daemon.supervisor import Daemon
 from tests.behaviours import answer, page
 from tests.integration.test_daemon import bearer, running, until
 from tests.integration.test_public_api import free_port
+from tests.process import command
 from tests.site import Site
 
 
@@ -206,3 +208,27 @@ async def test_open_reading_never_steers(tmp_path: Path, path: str) -> None:
             assert answered.status == 401
         async with stranger.get(path, headers={"Host": "evil.example"}) as answered:
             assert answered.status == 421
+
+
+async def test_a_taken_port_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The daemon crawls without its listener and says what to do."""
+    async with Site() as site:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            listen = f"127.0.0.1:{taken.getsockname()[1]}"
+            async with running(tmp_path, [site.url("/ok/1")], api={"listen": listen}) as daemon:
+                await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+    assert "set api.listen to another one, or to null" in caplog.text
+
+
+async def test_the_command_prints_the_link(tmp_path: Path) -> None:
+    """`crawld dashboard` prints a link that lets a browser in; without a daemon it says so."""
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
+        file = tmp_path / "config.yaml"
+        file.write_text(
+            f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{str(program._base_url).strip('htp:/')}'}}\n"
+        )
+        ended = await command("dashboard", "--no-open", "--config", str(file), cwd=tmp_path)
+        async with aiohttp.ClientSession() as browser, browser.get(ended.out.strip(), allow_redirects=False) as found:
+            assert found.status == 303
+    ended = await command("dashboard", "--config", str(file), cwd=tmp_path)
+    assert (ended.status, "start it with `crawld run`" in ended.err) == (2, True)

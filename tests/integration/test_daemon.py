@@ -40,6 +40,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "audit": {"share": 0},
         "signals": {"sitemaps": "off", "feeds": "off"},
         "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
+        "api": {"listen": None},  # several run at once
     }
     daemon = wiring.build(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2, demand=0.2))
     daemon.catch_signals = False

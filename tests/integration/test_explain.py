@@ -34,6 +34,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "audit": {"share": 0},
         "signals": {"sitemaps": "off", "feeds": "off"},
         "fetch": {"timeout": 60, "first_byte_timeout": 60, "connect_timeout": 5},
+        "api": {"listen": None},  # several run at once
     }
     assembly = wiring.Assembly(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2))
     daemon = assembly.daemon()

@@ -80,7 +80,7 @@ async def test_there_is_no_token_before_the_first_start(tmp_path: Path) -> None:
     """The command says what makes one."""
     ended = await command("token", cwd=tmp_path)
     assert ended.status == 2
-    assert "set `api.listen` in the settings and start the daemon" in ended.err
+    assert "crawld.db.token: start the daemon, which makes it" in ended.err
 
 
 async def test_open_reading_opens_reading_on_loopback_alone(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> Non
 def test_importance_by_requests_needs_requests() -> None:
     """Without api.listen nobody can ask for copies: that is said, and with it all is well."""
     with pytest.raises(ConfigError, match=r"\n  importance: requests counts what is asked of api.listen"):
-        config.load(None, {"importance": "requests"})
+        config.load(None, {"importance": "requests", "api": {"listen": None}})
     assert config.load(None, {"importance": "requests", "api": {"listen": "127.0.0.1:8080"}}).importance == "requests"
 
 

@@ -137,6 +137,7 @@ class _Demo:
                 "signals": {"share": 0.05} if policy != "uniform" else {"sitemaps": "off", "feeds": "off"},
                 "audit": {"share": 0.01 if policy != "uniform" else 0},
                 "log": {"level": "warning"},
+                "api": {"listen": None},
             }
         )
 

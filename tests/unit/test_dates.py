@@ -1,8 +1,6 @@
 """Claimed times: every spelling met in public files, and every reason for not using one."""
 
-import csv
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from crawld.content.lists.dates import DAY, SAYS_NOTHING, Precision, Unusable, read_date
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
-WILD = Path(__file__).parents[3] / "shared" / "data" / "lastmod_wild_values.csv"
 
 
 def at(*when: int) -> float:
@@ -154,13 +151,3 @@ def test_any_text_is_a_claim_or_a_reason(text: str) -> None:
     claim = read_date(text, NOW)
     assert claim.usable == (claim.reason is None)
     assert not claim.usable or (claim.at is not None and claim.until is not None and claim.until >= claim.at)
-
-
-def test_every_wild_value_is_understood_or_named() -> None:
-    """All values met in public files are read, none is merely garbled."""
-    if not WILD.exists():
-        pytest.skip("the reference data is not beside the project")
-    with WILD.open(encoding="utf-8", newline="") as file:
-        claims = [read_date(row["value"], NOW) for row in csv.DictReader(file)]
-    assert len(claims) > 20
-    assert not [claim.raw for claim in claims if claim.reason is Unusable.GARBLED]

@@ -1,10 +1,5 @@
 """robots.txt to rules."""
 
-import base64
-import gzip
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +7,9 @@ from hypothesis import strategies as st
 from crawld.content.robots.match import RuleMatcher
 from crawld.content.robots.parser import LONGEST_ROBOTS, read_robots
 from crawld.model.robots import RobotsReading
+from tests.reference_files import robots_files
 
 SITE = "https://example.org"
-REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "robots.jsonl.gz"
 
 
 def read(text: str | bytes) -> RobotsReading:
@@ -91,14 +86,10 @@ def test_any_lines_are_a_robots_txt(lines: list[str]) -> None:
     assert allows("\n".join(lines), "/robots.txt")
 
 
-def test_real_files() -> None:
-    """Every robots.txt of the reference data is read, and most of them let somebody in."""
-    if not REFERENCE.exists():
-        pytest.skip(f"no reference data at {REFERENCE}")
-    with gzip.open(REFERENCE) as lines:
-        bodies = [base64.b64decode(json.loads(line)["b64"]) for line in lines]
+def test_files_as_servers_send_them() -> None:
+    """Every robots.txt of the reference files is read, and most of them let somebody in."""
+    bodies = [*robots_files()]
     found = [read(body) for body in bodies]
-    assert len(found) > 100
     assert sum(allows(body, "/") for body in bodies) > len(bodies) / 2
     assert any(one.sitemaps for one in found)
     assert any(one.crawl_delay for one in found)

@@ -17,6 +17,7 @@ COMMANDS = {
     "forecast": "How fresh the copy would be at other bandwidths.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
+    "hooks": "Who is told of changes, and what waits for them; try one.",
     "urls": "Add, remove, list and import pages.",
     "bandwidth": "Show or change the running daemon's request rate.",
     "pause": "Pause the running daemon.",
@@ -29,7 +30,7 @@ COMMANDS = {
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("stats", "forecast", "explain", "get"), "reading"),
+    **dict.fromkeys(("stats", "forecast", "explain", "get", "hooks"), "reading"),
     **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "simulate"), "trials"),
 }

@@ -164,6 +164,8 @@ def _plain(name: str, value: Any) -> Any:
         except CrawldError:
             return without_password(value)
         return f"sqlite:///{address.file}" if address.file else address.shown
+    if name == "hooks":
+        return [hook.shown() for hook in value]
     if isinstance(value, list):
         return [item.model_dump() if isinstance(item, BaseModel) else item for item in value]
     return value

@@ -15,12 +15,15 @@ EXAMPLES = {
     "ReadingAnswers": "deadline: 5s",
     "Discover": "site: https://example.org/",
     "DigestRule": "pattern: example.org/blog/*",
+    "Hook": "name: search-index",
     "Retention": "days: 400",
     "Audit": "share: 0.01",
     "Api": "listen: 127.0.0.1:8642",
     "Log": "level: info",
 }
 """One line of each section, as it is written below the section's name."""
+SECRET = frozenset({"secret", "notify"})
+"""Settings whose value no message shows."""
 WHOLE_NUMBER, POSITIVE = "write a whole number, 1 or more", "write a number above 0"
 SENTENCES = {
     "extra_forbidden": "no such setting",
@@ -71,6 +74,8 @@ def _sentence(mistake: Any) -> str:
         message = f"write one of: {facts['expected'].replace(' or ', ', ')}".replace("'", "")
     elif kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
+    if mistake["loc"][-1] in SECRET:
+        return message
     if mistake["loc"][-1] == "database" and isinstance(given, str):
         given = without_password(given)
     shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__

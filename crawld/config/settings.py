@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from crawld.config.errors import sentences
+from crawld.config.hooks import Hooks
 from crawld.config.values import (
     Count,
     Duration,
@@ -158,6 +159,7 @@ class Settings(_Section):
     signals: Signals = Signals()
     discover: list[Discover] = []
     digest: list[DigestRule] = []
+    hooks: Hooks = []
     keep_bodies: KeepBodies = "changes"
     retention: Retention = Retention()
     audit: Audit = Audit()

@@ -1,6 +1,18 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
 from crawld.interfaces.control import Control, Copies, Copy, Gone, Inbox, Reload, Steered
+from crawld.interfaces.hooks import (
+    HookDelivery,
+    HookFigures,
+    HookStore,
+    NewChange,
+    News,
+    NotDelivered,
+    Queued,
+    QueueWrites,
+    Transport,
+    Waiting,
+)
 from crawld.interfaces.signals import Delivery, Discoveries, Hubs, Pings, PollResult, SignalSources, Slices, at_once
 from crawld.interfaces.store import (
     Adoption,
@@ -33,13 +45,21 @@ __all__ = [
     "FreshnessPoint",
     "Gone",
     "Histories",
+    "HookDelivery",
+    "HookFigures",
+    "HookStore",
     "Hubs",
     "Inbox",
     "Ints",
     "NeedsFetch",
+    "NewChange",
+    "News",
+    "NotDelivered",
     "Pings",
     "Poll",
     "PollResult",
+    "QueueWrites",
+    "Queued",
     "Record",
     "Reload",
     "Robots",
@@ -51,6 +71,8 @@ __all__ = [
     "Store",
     "StoredDemand",
     "StoredPages",
+    "Transport",
+    "Waiting",
     "Workers",
     "at_once",
 ]

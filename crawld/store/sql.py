@@ -36,6 +36,7 @@ from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
 from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.hook_queue import StoredHooks
 from crawld.store.in_values import among
 from crawld.store.lock import FileLock
 from crawld.store.records import demand, hosts, learning, robots, settings
@@ -101,6 +102,7 @@ class SqlStore:
         self._memory_reader = VersionReader()
         self.damage = Damage(self._address.shown)
         self.changes = ChangeSignal()
+        self.hooks = StoredHooks(lambda: self._connection, lambda: self._reading, self.changes, self.shown)
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None

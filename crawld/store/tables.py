@@ -300,6 +300,28 @@ demand = Table(  # requests for copies and days of watching, both faded as of `a
     Column("at", Double, nullable=False),
 )
 
+hooks = Table(  # who is told of changes, and what became of those so far
+    "hooks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("cursor", Id, nullable=False),  # the last change that it was asked about
+    _count("delivered"),
+    _count("dropped"),
+    Column("delivered_at", Double),
+    Column("trouble", Text),  # why the last sending failed
+    Column("trouble_since", Double),
+)
+
+deliveries = Table(  # changes that wait for hooks
+    "deliveries",
+    metadata,
+    Column("hook", Text, primary_key=True),
+    Column("change", Id, primary_key=True, autoincrement=False),
+    Column("page_id", Id, nullable=False),  # no foreign key: a change is told although its page is forgotten
+    Column("document", Text, nullable=False),  # what is sent, JSON
+    Column("added_at", Double, nullable=False),
+)
+
 settings = Table(
     "settings",
     metadata,

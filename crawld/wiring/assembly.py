@@ -41,7 +41,8 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Copies, PollResult
+from crawld.hooks.dispatcher import Dispatcher
+from crawld.interfaces import Copies, PollResult, Reload
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
@@ -57,6 +58,7 @@ from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.wiring.checks import digest_rules, user_agent
+from crawld.wiring.hooks import make_hooks
 from crawld.wiring.reload import Reloader
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
@@ -125,6 +127,8 @@ class Assembly:
         self.crawler = Crawler(self._parts())
         live = LivePageView(self.scheduler, self.gate)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
+        hooks = make_hooks(settings, self.clock, user_agent(settings))
+        self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng)
         self.demand = Demand(self.read_model, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
         self.list = ListFile(
@@ -185,7 +189,7 @@ class Assembly:
         services.append(self.read_model.run)
         services.append(ControlServer(self._api_parts(), self.settings.control_socket()).run)
         services += self._public()
-        services += [self.list.run, self.watch.run]
+        services += [self.list.run, self.watch.run, self.dispatcher.run]
         daemon = Daemon(
             store=self.store,
             fetcher=self.fetcher,
@@ -196,11 +200,19 @@ class Assembly:
             workers=self.workers,
             prepare=self._prepare,
             services=services,
-            read_again=partial(self.reloader.reload, read_settings, self.list, self.crawler, self.steering),
+            read_again=partial(self._reload, read_settings),
             tick_seconds=self._tempo.tick,
         )
         self.steering.on_reload = daemon.reload
         return daemon
+
+    async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
+        before = self.reloader.settings
+        result = await self.reloader.reload(read_settings, self.list, self.crawler, self.steering)
+        new = self.reloader.settings
+        if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
+            self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
+        return result
 
     def _public(self) -> list[Callable[[], Awaitable[None]]]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""

@@ -13,6 +13,7 @@ from crawld.errors import ConfigError, CrawldError, InputError
 from crawld.fetch.identity import check_user_agent
 from crawld.model.units import many
 from crawld.store.address import parse_address
+from crawld.wiring.hooks import check_hooks
 
 
 def user_agent(settings: Settings) -> str:
@@ -45,6 +46,7 @@ def check(settings: Settings) -> Sequence[CrawldError]:
         partial(digest_rules, settings),
         lambda: check_user_agent(user_agent(settings)),
         lambda: parse_address(settings.database),
+        partial(check_hooks, settings),
     ]
     found: list[CrawldError] = []
     for question in questions:

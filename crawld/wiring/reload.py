@@ -12,7 +12,7 @@ from crawld.errors import ConfigError, CrawldError
 from crawld.interfaces import Reload
 from crawld.wiring.checks import check, digest_rules, set_up_logging
 
-LIVE = frozenset({"bandwidth", "urls", "digest", "audit.share", "signals.share", "log.level", "log.format"})
+LIVE = frozenset({"bandwidth", "urls", "digest", "hooks", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
 
 

@@ -71,12 +71,15 @@ def test_every_value_shown_in_the_shipped_file_loads(tmp_path: Path, text: str) 
 def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> None:
     """The indented examples, with their comment signs taken away, are settings."""
     file = tmp_path / "c.yaml"
-    examples = re.findall(r"As in\n((?:#   .*\n)+)(discover|digest): \[\]\n", SHIPPED)
-    assert [name for _, name in examples] == ["discover", "digest"]
+    examples = re.findall(r"As in\n((?:#   .*\n)+)(discover|digest|hooks): \[\]\n", SHIPPED)
+    assert [name for _, name in examples] == ["discover", "digest", "hooks"]
     file.write_text("".join(f"{name}:\n{re.sub('(?m)^#', '', text)}" for text, name in examples))
     loaded = config.load(file)
     assert [site.site for site in loaded.discover] == ["https://example.org/blog/"]
     assert [rule.ignore for rule in loaded.digest] == [[".comments", "time"]]
+    assert [(hook.name, hook.kind) for hook in loaded.hooks] == [
+        ("search-index", "webhook"), ("archive", "command"), ("me", "notify")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Rules for what counts as a change, chosen by URL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -8,6 +8,7 @@ from typing import Any, Literal
 from crawld.content.page.patterns import compile_linear
 from crawld.content.page.selectors import Selector
 from crawld.errors import InputError
+from crawld.model.url_pattern import UrlPattern
 
 Mode = Literal["main", "text", "raw"]
 
@@ -32,6 +33,7 @@ class DigestRule:
     _selectors: tuple[Selector, ...] = field(init=False, repr=False, compare=False)
     _only: Selector | None = field(init=False, repr=False, compare=False)
     _texts: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    _fits: Callable[[str], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_change <= 1.0:
@@ -40,6 +42,7 @@ class DigestRule:
             raise InputError(f"rule {self.pattern!r}: selectors and texts to ignore need mode main or text")
         object.__setattr__(self, "_only", None if self.only is None else self._selector(self.only))
         object.__setattr__(self, "_selectors", tuple(self._selector(text) for text in self.ignore))
+        object.__setattr__(self, "_fits", UrlPattern(self.pattern).fits)
         object.__setattr__(self, "_texts", tuple(compile_linear(text) for text in self.ignore_text))
 
     def _selector(self, text: str) -> Selector:
@@ -58,27 +61,9 @@ class DigestRule:
         """All selectors of the rule."""
         return self._selectors if self._only is None else (*self._selectors, self._only)
 
-    @cached_property
-    def _parts(self) -> list[str]:
-        return self.pattern.split("*")
-
     def fits(self, url: str) -> bool:
         """Whether the rule is for that URL."""
-        if "://" not in self.pattern and not self.pattern.startswith("*"):
-            url = url.partition("://")[2]
-        first, *rest = self._parts
-        if not rest:
-            return url == first
-        *middle, last = rest
-        if not url.startswith(first) or not url.endswith(last) or len(url) < len(first) + len(last):
-            return False
-        at, end = len(first), len(url) - len(last)
-        for part in middle:
-            at = url.find(part, at, end)
-            if at < 0:
-                return False
-            at += len(part)
-        return True
+        return self._fits(url)
 
 
 @lru_cache(256)

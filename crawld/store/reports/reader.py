@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +21,7 @@ from crawld.store import tables
 from crawld.store.address import Address, parse_address
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.records.bodies import decompress_to
+from crawld.store.records.hooks import read_figures, read_queues
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports import troubles
 from crawld.store.schema import check_readable
@@ -242,6 +243,16 @@ class Reader:
         kept = tables.settings.c
         found = await self._rows(select(kept.value).where(kept.name == name))
         return None if not found else str(found[0]["value"])
+
+    async def hooks(self) -> Mapping[str, Row]:
+        """What waits for each hook and what became of the rest, by name."""
+        async with self._connected() as connection:
+            figures, queues = await read_figures(connection), await read_queues(connection)
+        found = {}
+        for name, one in figures.items():
+            waiting, since = queues.get(name, (0, None))
+            found[name] = {"waiting": waiting, "waiting_since": since} | asdict(one)
+        return found
 
     async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
         """What was changed while running, newest first."""

@@ -1,0 +1,194 @@
+"""Takes new changes into the queues of the hooks that want them, sends what is due, and settles what was delivered."""
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from crawld.errors import DamagedError, StoreError
+from crawld.hooks.line import Hook, Line
+from crawld.interfaces import Clock, HookStore, NotDelivered, Queued, QueueWrites, Waiting
+
+T = TypeVar("T")
+log = logging.getLogger("crawld.hooks")
+
+READ_AT_ONCE = 500
+"""Changes that are read and queued in one transaction."""
+GATHER_SECONDS = 0.1
+"""Between two transactions of the queue: so seldom that the crawls' own commits do not notice them."""
+LOOK_SECONDS = 15.0
+"""Between two looks for what has waited too long, where no change comes."""
+LAST_SECONDS = 3.0
+"""For taking what was delivered out of the store at the end."""
+STORE_PAUSE = 5.0
+"""Seconds until the queue is tried again where the store refused it."""
+
+
+class Dispatcher:
+    """Runs beside the crawler and shares nothing with it but the store."""
+
+    def __init__(self, store: HookStore, hooks: Sequence[Hook], clock: Clock, rng: random.Random) -> None:
+        self._store, self._clock, self._rng = store, clock, rng
+        self._hooks = tuple(hooks)
+        self._replaced = asyncio.Event()
+        self._delivered: list[tuple[Line, list[int]]] = []
+        self._to_settle = asyncio.Event()
+        self._writing = asyncio.Lock()  # whoever has it may change figures and write them
+        self.lines: dict[str, Line] = {}  # by name
+
+    def change_hooks(self, hooks: Sequence[Hook]) -> None:
+        """Go on with these hooks; what waits for one that is named as before waits on."""
+        self._hooks = tuple(hooks)
+        self._replaced.set()
+
+    async def run(self) -> None:
+        """Tell the hooks until cancelled."""
+        while True:
+            self._replaced.clear()
+            hooks = self._hooks
+            try:
+                self.lines = await self._persistently(partial(self._open, hooks))
+                await self._serve()
+            finally:
+                for hook in hooks:
+                    await hook.transport.close()
+
+    async def _open(self, hooks: Sequence[Hook]) -> dict[str, Line]:
+        figures = await self._store.open_hooks([hook.name for hook in hooks])
+        lines = {hook.name: Line(hook, self._rng, figures[hook.name]) for hook in hooks}
+        for name, line in lines.items():
+            for waiting in await self._store.waiting(name):
+                line.queue.add(waiting)
+        return lines
+
+    async def _serve(self) -> None:
+        """Until the hooks are replaced; what is being sent then is broken off, and comes again."""
+        work: list[Coroutine[Any, Any, object]] = [self._replaced.wait()]
+        if self.lines:
+            work += [self._take_in(), self._settle(), *(self._send_due(line) for line in self.lines.values())]
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(one) for one in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            tasks += [task for line in self.lines.values() for task in line.tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            try:
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._settle_delivered()
+            except TimeoutError:
+                log.warning("the queue of the hooks was not written: what was delivered last comes again")
+
+    # -- changes come -----------------------------------------------------------------------------------------------
+
+    async def _take_in(self) -> None:
+        """Queue new changes as they are committed, and drop what has waited too long."""
+        while True:
+            committed = self._store.committed()
+            while await self._take_some():  # noqa: ASYNC110 - there is nothing to wait for but time
+                await asyncio.sleep(GATHER_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await committed.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+
+    async def _take_some(self) -> bool:
+        """Queue some changes; whether there may be more."""
+        after = min(line.figures.cursor for line in self.lines.values())
+        news = await self._persistently(lambda: self._store.news(after, READ_AT_ONCE))
+        async with self._writing:
+            now = self._clock.now()
+            intakes = {name: line.take_in(news, now) for name, line in self.lines.items()}
+            for name, intake in intakes.items():
+                if intake.lost:
+                    log.warning("changes dropped, not delivered", extra={"hook": name, "count": intake.lost})
+            if news.cursor > after or any(intake.lost for intake in intakes.values()):
+                added = [Queued(name, one, now) for name, intake in intakes.items() for one in intake.kept]
+                dropped = {name: one.dropped_to for name, one in intakes.items() if one.dropped_to is not None}
+                await self._write(QueueWrites(added, dropped_to=dropped))
+        for name, intake in intakes.items():
+            for one in intake.kept:
+                self.lines[name].queue.add(Waiting(one.change, one.page_id, now))
+            self.lines[name].wake.set()
+        return len(news.changes) == READ_AT_ONCE
+
+    # -- changes go -------------------------------------------------------------------------------------------------
+
+    async def _send_due(self, line: Line) -> None:
+        """Send what is due for one hook."""
+        while True:
+            line.wake.clear()
+            while changes := line.queue.take(self._clock.monotonic()):
+                task = asyncio.create_task(self._send(line, changes))
+                line.tasks.add(task)
+                task.add_done_callback(line.tasks.discard)
+            delay = line.queue.next_at() - self._clock.monotonic()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if math.isinf(delay) else max(delay, 0.0)):
+                    await line.wake.wait()
+
+    async def _send(self, line: Line, changes: list[int]) -> None:
+        hook = line.hook
+        try:
+            deliveries = await self._store.documents(hook.name, changes)
+            failed = await hook.transport.send(deliveries) if deliveries else None
+        except StoreError as error:
+            failed = NotDelivered(f"the queue cannot be read: {error}")
+        except Exception as error:
+            log.exception("internal error in a hook; please report it", extra={"hook": hook.name})
+            failed = NotDelivered(f"internal error: {type(error).__name__}")
+        if failed is None:
+            line.queue.sent()
+            self._delivered.append((line, changes))
+        else:
+            line.queue.failed(changes, self._clock.monotonic(), failed.retry_after)
+            level = logging.WARNING if line.failed(failed, self._clock.now()) else logging.DEBUG
+            log.log(level, "not delivered", extra={"hook": hook.name, "change": changes[0], "detail": failed.detail})
+        self._to_settle.set()
+        line.wake.set()
+
+    async def _settle(self) -> None:
+        """Take what was delivered out of the store; only then may the next change of its page be sent."""
+        while True:
+            await self._to_settle.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._to_settle.clear()
+            await self._settle_delivered()
+
+    async def _settle_delivered(self) -> None:
+        done = len(self._delivered)
+        by_hook: dict[str, list[int]] = {}
+        for line, changes in self._delivered:
+            by_hook.setdefault(line.hook.name, []).extend(changes)
+        async with self._writing:
+            for name, settled in by_hook.items():
+                self.lines[name].delivered(len(settled), self._clock.now())
+            await self._write(QueueWrites(delivered=by_hook))
+        del self._delivered[:done]
+        for name, settled in by_hook.items():
+            self.lines[name].queue.settle(settled)
+            self.lines[name].wake.set()
+
+    async def _write(self, writes: QueueWrites) -> None:
+        """Write to the queue, with the figures as they are when the store takes it."""
+        await self._persistently(
+            lambda: self._store.write(writes, {name: line.figures for name, line in self.lines.items()})
+        )
+
+    async def _persistently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again until the store takes it: nothing of it is sent meanwhile, and nothing is lost."""
+        while True:
+            try:
+                return await attempt()
+            except DamagedError:
+                raise
+            except StoreError as error:
+                log.warning("the queue of the hooks cannot be used, trying again: %s", error)
+                await asyncio.sleep(STORE_PAUSE)

@@ -8,7 +8,7 @@ one stylesheet decides them for light and dark.
 from crawld.charts.axis import Axis, Form
 from crawld.charts.chart import Chart, Column, Event, Lane, Line, Look, Point, Spread, Stack, data_table
 from crawld.charts.saw_tooth import saw_tooth
-from crawld.charts.svg import draw, draw_lines, series_class
+from crawld.charts.svg import draw, draw_lines, key
 
 __all__ = [
     "Axis",
@@ -25,6 +25,6 @@ __all__ = [
     "data_table",
     "draw",
     "draw_lines",
+    "key",
     "saw_tooth",
-    "series_class",
 ]

@@ -16,8 +16,10 @@ STEPS = (
     DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY,
 )  # fmt: skip
 """Seconds between the ticks of times and durations."""
+UNITS = (("s", 1.0), ("min", MINUTE), ("hour", HOUR), ("day", DAY))
 WIDE = 20.0
 """The ratio from which on positive values are spread by their logarithm."""
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Form(Enum):
@@ -51,7 +53,7 @@ class Axis:
             return format_duration(value) if value else "0"
         if self.form is Form.RATE:
             return format_rate(value)
-        return format_number(value) if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.3g}"
+        return format_number(value) if 1e-3 <= abs(value) < 1e5 or value == 0 else _by_power(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class Scale:
             step = _step(self.high - self.low, most, self.axis.form)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             values = [step * k for k in range(first, last + 1)]
+        if self.axis.form is Form.RATE:  # one unit for all, so that they can be compared
+            unit, seconds = next(unit for unit in UNITS if self.high * unit[1] >= 2 or unit is UNITS[-1])
+            return [(value, f"{format_number(value * seconds)}/{unit}") for value in values]
         return [(value, self.axis.text(value, step)) for value in values]
 
 
@@ -117,6 +122,12 @@ def format_time(at: float, step: float = math.nan) -> str:
     if step < DAY:
         return f"{moment:%H:%M}" if at % DAY else f"{moment.day} {moment:%b}"
     return f"{moment.day} {moment:%b}" if step < 28 * DAY else f"{moment:%b %Y}"
+
+
+def _by_power(value: float) -> str:
+    """`3·10⁻⁴`: short enough for the side of a chart."""
+    mantissa, _, power = f"{value:.1e}".partition("e")
+    return f"{float(mantissa):g}·10{str(int(power)).translate(RAISED)}"
 
 
 def _step(span: float, most: int, form: Form) -> float:

@@ -1,7 +1,7 @@
 """What a chart shows, and the same figures as a table."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,10 +62,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Bars of several values on top of each other."""
+    """Bars of several values on top of each other; `quiet` ones are grey."""
 
     names: Sequence[str]
     columns: Sequence[Column]
+    quiet: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ _SERIES = "".join(
 )
 RULES = (
     ".chart text{font:12px system-ui,sans-serif;fill:var(--chart-soft)}.chart .title{font-size:15px;font-weight:600;"
-    "fill:var(--chart-ink)}.chart .grid{stroke:var(--chart-grid)}.chart .paper{fill:var(--chart-paper)}"
-    ".chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .error{stroke-width:1}"
-    ".chart .dashed{stroke-dasharray:5 4}.chart .quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}"
-    ".chart .band{opacity:.18}.chart .marker{stroke:var(--chart-soft);stroke-dasharray:3 3}"
-    ".chart .event{stroke:var(--chart-soft);stroke-width:1.5;opacity:.6}"
-    ".chart .event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
+    "fill:var(--chart-ink)}.chart .paper{fill:var(--chart-paper)}.chart line,.chart polyline,.key line"
+    "{vector-effect:non-scaling-stroke}.chart .grid{stroke:var(--chart-grid)}.line{fill:none;stroke-width:2;"
+    "stroke-linejoin:round}.error{stroke-width:1}.dashed{stroke-dasharray:5 4}.band{opacity:.16}.bar{opacity:.85}"
+    ".line.quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}.bar.quiet{fill:var(--chart-grid)}"
+    ".marker{stroke:var(--chart-soft);stroke-dasharray:3 3}.event{stroke:var(--chart-soft);stroke-width:1.5;"
+    "opacity:.7}.event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
 ) + _SERIES
 STANDALONE = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}"
 """What a file of its own needs."""

@@ -30,7 +30,7 @@ class Paper:
 
 
 FILE = Paper(760, 440, 64, 190, 44, 52)
-PART = Paper(640, 250, 58, 14, 12, 34)
+PART = Paper(640, 250, 62, 14, 12, 34)
 
 
 def escape(text: str) -> str:
@@ -77,13 +77,24 @@ def draw_lines(title: str, x_label: str, y_label: str, lines: Mapping[str, Seque
 
 
 def series_class(chart: Chart, at: int) -> str:
-    """The class that colours the name at that place in the legend; colours go round, quiet lines take none."""
-    before = len(chart.stack.names) if chart.stack else 0
-    quiet = [before + i for i, line in enumerate(chart.lines) if line.look is Look.QUIET]
-    if at in quiet:
+    """The class that colours the name at that place in the legend; colours go round, quiet names take none."""
+    quiet = [name in chart.stack.quiet for name in chart.stack.names] if chart.stack else []
+    quiet += [line.look is Look.QUIET for line in chart.lines]
+    if quiet[at]:
         return "quiet"
-    place = at - sum(other < at for other in quiet)
-    return f"s{place % COLOURS + 1}" + (" dashed" if place >= COLOURS else "")
+    place = at - sum(quiet[:at])
+    dashed = at >= len(quiet) - len(chart.lines) and chart.lines[at - len(quiet)].look is Look.DASHED
+    return f"s{place % COLOURS + 1}" + (" dashed" if place >= COLOURS or dashed else "")
+
+
+def key(chart: Chart, at: int) -> str:
+    """A small drawing of how the name at that place in the legend is shown."""
+    kind = series_class(chart, at)
+    if chart.stack and at < len(chart.stack.names):
+        drawn = f'<rect x="5" y="1" width="12" height="12" rx="2" class="bar {kind}"/>'
+    else:
+        drawn = f'<line x1="1" x2="21" y1="7" y2="7" class="line {kind}"/>'
+    return f'<svg class="key" viewBox="0 0 22 14" aria-hidden="true">{drawn}</svg>'
 
 
 def _all_x(chart: Chart) -> Iterator[float]:
@@ -135,13 +146,12 @@ def _legend(chart: Chart, left: float, top: float) -> Iterator[str]:
 
 
 def _line(line: Line, x: Scale, y: Scale, kind: str) -> Iterator[str]:
-    dashed = " dashed" if line.look is Look.DASHED else ""
     for run in _runs(line.points):
         places = [(x.place(point.x), y.place(_value(point))) for point in run]
         if line.spread is Spread.BAND:
             yield from _band(run, x, y, kind)
         path = " ".join(f"{left:.1f},{top:.1f}" for left, top in places)
-        yield f'<polyline points="{path}" class="line {kind}{dashed}"/>'
+        yield f'<polyline points="{path}" class="line {kind}"/>'
         if (len(line.points) <= MOST_DOTS and line.look is Look.SOLID) or len(run) == 1:
             yield from (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="mark {kind}"/>' for a, b in places)
         if line.spread is Spread.BARS:

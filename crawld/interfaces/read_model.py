@@ -247,6 +247,7 @@ class Overview:
     hosts: int
     latest: FreshnessPoint | None
     last_change: int  # the number of the newest change, 0 where there is none
+    last_crawl_at: float | None  # of the latest success
     database_bytes: int
 
     @property
@@ -255,11 +256,22 @@ class Overview:
         return sum(count for state, count in self.states.items() if state is not PageState.RETIRED)
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Pages that could be asked but were not crawled with success for long, and when the oldest copy was made."""
+
+    count: int
+    oldest_crawl_at: float | None
+
+
 class ReadModel(Protocol):
     """Answers about what is committed. Nothing here waits for the writer, nor makes it wait."""
 
     async def overview(self) -> Overview:
         """How all pages stand."""
+
+    async def overdue(self, before: float) -> Overdue:
+        """Pages that were not crawled with success since that time."""
 
     async def pages(self, query: PageQuery) -> PageLines:
         """A part of the list of pages; InputError where the cursor is none of this list."""
@@ -279,16 +291,20 @@ class ReadModel(Protocol):
     async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
         """The newest changes, newest first, or those before a number; the cursor is that of the newest change."""
 
-    async def changes_by_hour(self, since: float) -> Mapping[float, int]:
-        """How many changes there were, by the beginning of the hour, from that time on."""
+    async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
+        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds."""
 
-    async def hosts(self, *, limit: int = 1000) -> Sequence[HostLine]:
-        """Hosts that have pages, the one with most pages first."""
+    async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
+        """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
 
-    async def sources(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceLine]:
+    async def sources(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceLine]:
         """What signals were worth, by host and source."""
 
-    async def source_files(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceFileLine]:
+    async def source_files(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceFileLine]:
         """The sitemaps and feeds that are polled."""
 
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:

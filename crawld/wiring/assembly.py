@@ -37,6 +37,8 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import Pushes
 from crawld.daemon.supervisor import Daemon
+from crawld.dashboard.site import Dashboard
+from crawld.dashboard.sources import Sources
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -237,7 +239,10 @@ class Assembly:
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
         api = self.settings.api
         access = Access(make_token(self.settings.token_file()), self.settings.listener_hosts(), api.open_reading)
-        return public_app(pushes, self._api_parts(), access, *outer)
+        parts = self._api_parts()
+        app = public_app(pushes, parts, access, *outer)
+        app.add_routes(Dashboard(Sources(self.steering, self.read_model, parts.texts, self.clock.now)).routes())
+        return app
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))

@@ -178,8 +178,8 @@ async def test_changes_come_in_the_order_of_commits(store: SqlStore, model: SqlR
     newest = await model.latest_changes(before=6, limit=2)
     assert ([one.id for one in newest.changes], newest.cursor) == ([5, 4], 6)
     hour = NOW // 3600 * 3600
-    assert sum((await model.changes_by_hour(NOW)).values()) == 6
-    assert set(await model.changes_by_hour(NOW)) <= {hour, hour + 3600}
+    assert sum((await model.change_counts(NOW, 3600.0)).values()) == 6
+    assert set(await model.change_counts(NOW, 3600.0)) <= {hour, hour + 3600}
 
 
 async def test_who_comes_too_late_is_told(store: SqlStore, model: SqlReadModel) -> None:

@@ -11,7 +11,6 @@ from crawld.model.crawl import ChangeVerdict
 from crawld.store import tables
 from crawld.store.records.bodies import decompress_to
 
-SECONDS_PER_HOUR = 3600.0
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _other = tables.bodies.alias("earlier")
 _version = (
@@ -62,8 +61,8 @@ async def changes_of_page(connection: AsyncConnection, page_id: int, limit: int)
     return [change_of(row) for row in await connection.execute(query)]
 
 
-async def changes_by_hour(connection: AsyncConnection, since: float) -> Mapping[float, int]:
-    """How many there were in each hour. Numbers follow time but for the length of a crawl: the first is searched."""
+async def change_counts(connection: AsyncConnection, since: float, bucket: float) -> Mapping[float, int]:
+    """How many there were in each bucket. Numbers follow time but for the length of a crawl: the first is searched."""
     low, high = await bounds(connection)
     while low < high:
         middle = (low + high) // 2
@@ -72,11 +71,11 @@ async def changes_by_hour(connection: AsyncConnection, since: float) -> Mapping[
             low = middle + 1
         else:
             high = middle
-    hour = _change.at / SECONDS_PER_HOUR
+    number = _change.at / bucket
     # PostgreSQL rounds when it casts, SQLite cuts off.
-    hour = cast(func.floor(hour) if connection.dialect.name == "postgresql" else hour, BigInteger)
-    query = select(hour, func.count()).where(_change.id >= low, _change.at >= since).group_by(hour).order_by(hour)
-    return {float(start) * SECONDS_PER_HOUR: int(count) for start, count in await connection.execute(query)}
+    number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
+    query = select(number, func.count()).where(_change.id >= low, _change.at >= since).group_by(number).order_by(number)
+    return {float(start) * bucket: int(count) for start, count in await connection.execute(query)}
 
 
 async def versions_of(connection: AsyncConnection, page_id: int) -> Sequence[Version]:

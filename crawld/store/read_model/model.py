@@ -18,6 +18,7 @@ from crawld.interfaces.read_model import (
     Changes,
     HostLine,
     LivePages,
+    Overdue,
     Overview,
     PageLines,
     PageQuery,
@@ -41,6 +42,7 @@ from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats, with_heard
+from crawld.store.reports.troubles import overdue_since
 from crawld.store.schema import check_readable
 
 P = ParamSpec("P")
@@ -115,14 +117,22 @@ class SqlReadModel:
             hosts = await connection.scalar(select(func.count()).select_from(tables.hosts))
             latest = (await connection.execute(select(point).order_by(point.c.at.desc()).limit(1))).first()
             _, last = await change_list.bounds(connection)
+            crawl_at = await connection.scalar(select(func.max(page.last_success)))
             size = await database_bytes(connection, self._address)
         return Overview(
             states={state: counts.get(state.value, 0) for state in PageState},
             hosts=int(hosts or 0),
             latest=None if latest is None else _point(latest),
             last_change=last,
+            last_crawl_at=crawl_at,
             database_bytes=size,
         )
+
+    @apart
+    async def overdue(self, before: float) -> Overdue:
+        """Pages that were not crawled with success since that time."""
+        async with self._connected() as connection:
+            return Overdue(*(await connection.execute(overdue_since(before))).one())
 
     @apart
     async def pages(self, query: PageQuery) -> PageLines:
@@ -177,18 +187,19 @@ class SqlReadModel:
             return await change_list.changes_before(connection, before, limit)
 
     @apart
-    async def changes_by_hour(self, since: float) -> Mapping[float, int]:
-        """How many changes there were in each hour."""
+    async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
+        """How many changes there were in each bucket."""
         async with self._connected() as connection:
-            return await change_list.changes_by_hour(connection, since)
+            return await change_list.change_counts(connection, since, bucket)
 
     @apart
-    async def hosts(self, *, limit: int = 1000) -> Sequence[HostLine]:
+    async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
         """Hosts that have pages, the one with most pages first."""
         host, page = tables.hosts.c, tables.pages.c
+        found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
         counts = (
             select(page.host_id, func.count().label("pages"))
-            .where(page.state != PageState.RETIRED.value)
+            .where(page.state != PageState.RETIRED.value, *found)
             .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
         )  # fmt: skip
         wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
@@ -202,23 +213,31 @@ class SqlReadModel:
         return [HostLine(name, pages, bool(blocked), *rest) for name, pages, blocked, *rest in rows]
 
     @apart
-    async def sources(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceLine]:
+    async def sources(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceLine]:
         """What signals were worth, by host and source."""
         stat = signal_stats.c
         query = select(signal_stats).order_by(stat.host, stat.source).limit(limit)
         if host is not None:
             query = query.where(stat.host == host)
+        if search is not None:
+            query = query.where(_named(stat.host, search))
         async with self._connected() as connection:
             rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
         return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
 
     @apart
-    async def source_files(self, *, host: str | None = None, limit: int = 1000) -> Sequence[SourceFileLine]:
+    async def source_files(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceFileLine]:
         """The sitemaps and feeds that are polled."""
         file = tables.sources.c
         query = select(file.url, file.source, file.host, file.next_poll).order_by(file.host, file.url).limit(limit)
         if host is not None:
             query = query.where(file.host == host)
+        if search is not None:
+            query = query.where(_named(file.host, search))
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
         return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
@@ -273,6 +292,11 @@ class SqlReadModel:
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.dispose()
+
+
+def _named(column: Any, search: str) -> Any:
+    """That a name of a host, which is in lower case, holds the text."""
+    return column.contains(search.lower(), autoescape=True)
 
 
 def _point(row: Any) -> FreshnessPoint:

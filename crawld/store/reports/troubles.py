@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sqlalchemy import func, or_, select, text
+from sqlalchemy import Select, func, or_, select, text
 
 from crawld.model.crawl import Verdict
 from crawld.model.host import HostTrouble, sum_up
@@ -35,12 +35,13 @@ async def hosts_in_trouble(ask: Ask, now: float) -> Row:
 
 async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:
     """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
-    late = (
-        _page.state.in_([PageState.LIVE.value, PageState.FAILING.value]),
-        _page.last_success < now - longest,
-    )
-    query = select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
-    return (await ask(query))[0]
+    return (await ask(overdue_since(now - longest)))[0]
+
+
+def overdue_since(before: float) -> Select[int, Any]:
+    """The question for pages that could be asked but were not crawled with success since that time."""
+    late = (_page.state.in_([PageState.LIVE.value, PageState.FAILING.value]), _page.last_success < before)
+    return select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
 
 
 async def latest_audits(ask: Ask, most: int) -> Row:

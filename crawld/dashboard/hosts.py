@@ -1,0 +1,88 @@
+"""Hosts and signals: who may be asked, who is in trouble, and what each host's hints are worth."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawld.dashboard.rendering import View
+from crawld.dashboard.sources import Sources
+from crawld.dashboard.words import age, duration
+from crawld.interfaces.read_model import HostLine, SourceLine
+from crawld.model.units import in_a_row
+
+PATH = "/hosts"
+ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host as it is shown."""
+
+    line: HostLine
+    gate: str
+    kind: str  # good, warn or bad
+    robots: str
+    spacing: str
+
+
+async def show(sources: Sources, query: Mapping[str, str]) -> View:
+    """The hosts with most pages and those in trouble, or those that `?q=` finds."""
+    now, status = sources.now(), sources.control.status()
+    wanted = query.get("q", "").strip().lower()
+    hosts, signals, files = await asyncio.gather(
+        sources.reading.hosts(limit=ROWS + 1, search=wanted or None),
+        sources.reading.sources(limit=ROWS + 1, search=wanted or None),
+        sources.reading.source_files(limit=ROWS + 1, search=wanted or None),
+    )
+    robots = robots_failures(status, now)
+    rows = sorted((host_row(line, robots, now) for line in hosts[:ROWS]), key=lambda row: row.kind == "good")
+    context = {
+        "hosts": rows,
+        "signals": [(line, *worth(line)) for line in signals[:ROWS]],
+        "files": files[:ROWS],
+        "more": [len(found) > ROWS for found in (hosts, signals, files)],
+        "most": ROWS,
+        "wanted": wanted,
+    }
+    return View("hosts.html", "Hosts and signals", PATH, now, context)
+
+
+def robots_failures(status: Mapping[str, Any], now: float) -> dict[str, str]:
+    """By host, why its robots.txt is unavailable."""
+    return {
+        worst["origin"].partition("://")[2]: f"unavailable: {worst['reason']}, tried again {age(worst['until'], now)}"
+        for worst in status["robots_unavailable"]["worst"]
+    }
+
+
+def host_row(line: HostLine, robots: Mapping[str, str], now: float) -> HostRow:
+    """A host with its gate, its robots.txt and its spacing in words."""
+    gate, kind = _gate(line, now)
+    trouble = robots.get(line.host)
+    told = trouble or ("" if line.crawl_delay_seconds is None else f"asks for {duration(line.crawl_delay_seconds)}")
+    by = "set by the operator" if line.delay_seconds is not None else ""
+    spacing = duration(line.delay_seconds) if line.delay_seconds is not None else ""
+    return HostRow(line, gate, "bad" if trouble and kind == "good" else kind, told, f"{spacing} {by}".strip())
+
+
+def _gate(line: HostLine, now: float) -> tuple[str, str]:
+    if line.blocked:
+        return "blocked by the operator", "warn"
+    if line.asked_until > now:
+        return f"asked us to wait, asked again {age(line.blocked_until, now)}", "warn"
+    if line.blocked_until > now:
+        failed = in_a_row(line.successive_failures)
+        return f"backing off: failed {failed}, asked again {age(line.blocked_until, now)}", "bad"
+    return "open", "good"
+
+
+def worth(line: SourceLine) -> tuple[str, str]:
+    """Whether a source is heard and why, and how to show that."""
+    if line.heard is None:
+        return (f"not judged yet{_because(line)}" if line.signals else "it has announced nothing yet"), ""
+    return f"{'heard' if line.heard else 'not heard'}{_because(line)}", "good" if line.heard else "warn"
+
+
+def _because(line: SourceLine) -> str:
+    return f": {line.why}" if line.why else ""

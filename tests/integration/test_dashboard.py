@@ -1,0 +1,131 @@
+"""The dashboard as a browser gets it: every view over a real daemon, with no page, one page and some."""
+
+import html
+import socket
+from pathlib import Path
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+
+from tests.behaviours import answer
+from tests.integration.test_daemon import bearer, rows, running, until
+from tests.integration.test_public_api import free_port
+from tests.site import Site
+
+VIEWS = (
+    "/",
+    "/?window=hour",
+    "/pages",
+    "/changes",
+    "/hosts",
+    "/forecast",
+    "/forecast/bandwidth?rate=3/s",
+    "/calibration",
+)
+
+
+def listening(port: int) -> bool:
+    """Whether somebody answers on the port."""
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
+    async with session.get(url) as answered:
+        policy = answered.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answered.headers["X-Content-Type-Options"] == "nosniff"
+        assert answered.headers["Referrer-Policy"] == "same-origin"
+        return answered.status, await answered.text()
+
+
+@pytest.mark.parametrize("pages", [0, 1, 60])
+async def test_every_view_is_shown_with_any_number_of_pages(tmp_path: Path, pages: int) -> None:
+    """No view fails, none holds a style or a script of its own, and each says where it is."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
+        urls = [site.url(f"/ok/{number}") for number in range(max(pages, 1))]
+        async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == len(urls) and listening(port))
+            if not pages:
+                await daemon.page_set.retire(urls, now=daemon.clock.now())
+            for view in (*VIEWS, *(f"/page?url={quote(url)}" for url in urls[:pages][:1])):
+                status, text = await _get(session, api + view)
+                assert status == 200, text
+                assert "style=" not in text
+                assert "<style" not in text
+                assert "onclick" not in text
+                assert "<h1" in text
+            if pages > 50:
+                _, text = await _get(session, f"{api}/pages?sort=-last_crawl")
+                assert 'rel="next"' in text
+                assert 'aria-sort="descending"' in text
+
+
+async def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path: Path) -> None:
+    """A page that is unknown, a sort that is none, a cursor of another list and a rate that is none."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with (
+        Site() as site,
+        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
+        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
+    ):
+        await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+        wrong = {
+            "/page?url=http://elsewhere.example/": 404,
+            "/page": 400,
+            "/pages?sort=nonsense": 400,
+            "/pages?after=nonsense": 400,
+            "/changes?before=-1": 400,
+            "/forecast/bandwidth?rate=fast": 400,
+        }
+        for path, expected in wrong.items():
+            status, text = await _get(session, api + path)
+            assert (path, status) == (path, expected)
+            assert "Back to the overview" in text
+
+
+async def test_the_bandwidth_is_set_after_a_confirmation(tmp_path: Path) -> None:
+    """Asking shows what it would change; only the form that is sent then sets it, and it is kept."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with (
+        Site() as site,
+        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
+        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
+    ):
+        await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+        before = daemon.crawler.status.bandwidth
+        _, text = await _get(session, f"{api}/forecast/bandwidth?rate=7/s")
+        assert "Set it to 7/s" in text
+        assert daemon.crawler.status.bandwidth == before
+        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "nonsense"}) as answered:
+            assert answered.status == 400
+        foreign = {"Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "7/s"}, headers=foreign) as answered:
+            assert answered.status == 403
+        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "7/s"}) as answered:
+            assert answered.status == 200
+            assert "The bandwidth is now 7/s" in await answered.text()
+        assert daemon.crawler.status.bandwidth == 7.0
+    assert rows(tmp_path, "SELECT value FROM settings WHERE name = 'bandwidth'") == [("7.0",)]
+
+
+async def test_markup_of_others_stays_text(tmp_path: Path) -> None:
+    """A script in a URL, a header or a body is shown as what it is."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    evil = "<script>alert(1)</script>"
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
+        url = site.url(f"/cue/1?q={evil}'\"")
+        site.pages["/broken"] = answer("no", 503, **{"Retry-After": evil})
+        async with running(tmp_path, [url, site.url("/broken")], api={"listen": f"127.0.0.1:{port}"}) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            (found,) = rows(tmp_path, "SELECT url FROM pages WHERE url LIKE '%cue%'")
+            shown = [f"/page?url={quote(found[0])}", f"/pages?q={quote(evil)}", f"/page?url={quote(evil)}"]
+            for path in ("/pages", "/changes", *shown):
+                _, text = await _get(session, api + path)
+                assert evil not in text, path
+            _, text = await _get(session, f"{api}/pages?q={quote(evil)}")
+            assert html.escape(evil) in text

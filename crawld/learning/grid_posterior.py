@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from crawld.learning.estimator import Posterior, Prior
 from crawld.learning.likelihood import Observations
+from crawld.learning.new_intervals import NewIntervals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # ln of the rates tried, over the first guess of a rate: finely where visits tell rates apart, coarsely far off.
 DEPTHS = np.r_[np.arange(-21.0, -7.0), np.arange(-7.0, 5.01, 0.25), np.arange(6.0, 13.0)]
@@ -66,36 +68,66 @@ class GridPosterior:
         alpha = np.maximum(alpha / alpha.sum(), LEAST_MASS)
         return Masses(_shares(alpha[None]), _shares(kappa)[None])
 
-    def fit(self, intervals: Observations, prior: Masses) -> tuple[Posterior, Masses]:
-        """The posterior of each page, and what its own intervals say."""
-        found = Masses(prior.alpha.copy(), prior.kappa.copy())
-        trust = _trust(prior.kappa)
-        heard = intervals.total[1:] > 0
-        for pages in _blocks(np.flatnonzero(~heard.any(axis=0))):
-            rows = _Rows.of(intervals, pages)
-            logs = self._blind(rows, np.zeros(len(rows.tau))) + np.log(prior.alpha[pages])
-            found.alpha[pages] = _shares(_from_logs(logs))
-        several = heard.sum(axis=0) > 1
-        for turn in range(PASSES):
-            for source in np.flatnonzero(heard.any(axis=1)).tolist():
-                asked = heard[source] if turn == 0 else heard[source] & several
-                for pages in _blocks(np.flatnonzero(asked)):
-                    self._join(intervals, pages, source, prior, found, trust)
-                    trust[pages, source] = _trust(found.kappa[pages, source])
-        evidence = Masses(found.alpha / prior.alpha, found.kappa / prior.kappa)
-        evidence.alpha[intervals.total[0] == 0] = 0.0
-        evidence.kappa[~heard.T] = 0.0
-        told = Masses(_over_largest(evidence.alpha), _over_largest(evidence.kappa))
-        return self._summary(found, trust, intervals.total[1:].T), told
+    def fit(
+        self, intervals: Observations, prior: Masses, heard: Bools | None = None, news: NewIntervals | None = None
+    ) -> tuple[Posterior, Masses]:
+        """The posterior of each page, and what its own intervals say.
 
-    def _join(
-        self, intervals: Observations, pages: Ints, source: int, prior: Masses, found: Masses, trust: Floats
-    ) -> None:
+        `heard` says by page and source whether signals are listened to (all, where None): α is fitted and κ trusted as
+        if others did not exist, and what they would be worth goes into the evidence alone. `news` come after the
+        intervals and are foretold, one after another, before they are taken in.
+        """
+        news = news or NewIntervals.none(intervals.sources)
+        found = Masses(prior.alpha.copy(), prior.kappa.copy())
+        total = intervals.total + news.totals(intervals.pages)
+        there = total[1:].T > 0
+        listened = there if heard is None else there & heard
+        trust = np.where(listened, _trust(prior.kappa), 0.0)
+        for pages in _blocks(np.arange(intervals.pages)):
+            self._alone(intervals, pages, prior, found, news)
+        several = listened.sum(axis=1) > 1
+        for turn in range(PASSES):
+            for source in np.flatnonzero(there.any(axis=0)).tolist():
+                asked = there[:, source] if turn == 0 else listened[:, source] & several
+                for pages in _blocks(np.flatnonzero(asked)):
+                    alpha = self._join(intervals, pages, source, prior, found, trust, news if turn == 0 else news.known)
+                    own = listened[pages, source]
+                    found.alpha[pages[own]] = alpha[own]
+                    trust[pages, source] = np.where(own, _trust(found.kappa[pages, source]), 0.0)
+        evidence = Masses(found.alpha / prior.alpha, found.kappa / prior.kappa)
+        evidence.alpha[total[0] == 0] = 0.0
+        evidence.kappa[~there] = 0.0
+        told = Masses(_over_largest(evidence.alpha), _over_largest(evidence.kappa))
+        return self._summary(found, trust, total[1:].T), told
+
+    def _alone(self, intervals: Observations, pages: Ints, prior: Masses, found: Masses, news: NewIntervals) -> None:
+        """α as if there were no signals."""
+        rows = _Rows.of(intervals, pages)
+        logs = self._blind(rows, np.zeros(len(rows.tau))) + np.log(prior.alpha[pages])
+        for place, row in news.layers(pages):
+            if news.foretelling:
+                fresh = np.einsum("pa,pa->p", _shares(_from_logs(logs[place])), np.exp(-news.age[row, None] * self.alpha))
+                news.foretell(row, fresh)
+            drift = news.tau[row, None] * self.alpha
+            worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
+            logs[place] += news.weight[row, None] * worth
+        found.alpha[pages] = _shares(_from_logs(logs))
+
+    def _join(  # noqa: PLR0913 - all of one fit, and no part of it means anything alone
+        self,
+        intervals: Observations,
+        pages: Ints,
+        source: int,
+        prior: Masses,
+        found: Masses,
+        trust: Floats,
+        news: NewIntervals,
+    ) -> Floats:
         """α and the κ of one source together; the other sources count as much as they are trusted."""
         rows = _Rows.of(intervals, pages)
-        others = trust[pages][rows.page]
+        others = trust[pages]
         others[:, source] = 0.0
-        aside = np.einsum("rs,sr->r", others, rows.signals)
+        aside = np.einsum("rs,sr->r", others[rows.page], rows.signals)
         count = rows.signals[source]
         told = count > 0
         logs = self._blind(rows.only(~told), aside[~told]) + np.log(prior.alpha[pages])
@@ -103,23 +135,44 @@ class GridPosterior:
         joint = logs[:, :, None].astype(np.float32) + worth[:, None, :].astype(np.float32)
         some, elsewhere = rows.only(told), aside[told]
         for busy, layer in some.layers():
-            drift = -np.expm1(-(some.tau[layer, None] * self.alpha + elsewhere[layer, None])).astype(np.float32)
-            jump = -np.expm1(-count[told][layer, None] * KAPPAS).astype(np.float32)
-            changed = (1 - drift)[:, :, None] * jump[:, None, :]
-            changed += drift[:, :, None]
-            np.log(np.maximum(changed, LEAST_CHANCE, out=changed), out=changed)
+            changed = self._changed(some.tau[layer], elsewhere[layer], count[told][layer])
             changed *= some.weight[layer, None, None].astype(np.float32)
             joint[busy] += changed
+        for place, row in news.layers(pages):
+            told_of, beside = news.signals[row, source], (others[place] * news.signals[row]).sum(axis=1)
+            if news.foretelling:
+                mass = _from_logs(joint[place].reshape(len(place), -1)).reshape(len(place), POINTS, -1)
+                kept = np.exp(-news.age[row, None] * self.alpha - beside[:, None]).astype(np.float32)
+                heard = np.exp(-told_of[:, None] * KAPPAS).astype(np.float32)
+                fresh = np.einsum("pak,pk,pa->p", mass, heard, kept) / mass.sum(axis=(1, 2))
+                news.foretell(row, fresh.astype(float), source)
+            change = news.changed[row]
+            weight = news.weight[row].astype(np.float32)[:, None, None]
+            joint[place[change]] += weight[change] * self._changed(
+                news.tau[row[change]], beside[change], told_of[change]
+            )
+            still = ~change
+            drift = (news.tau[row[still], None] * self.alpha).astype(np.float32)[:, :, None]
+            jump = (told_of[still, None] * KAPPAS).astype(np.float32)[:, None, :]
+            joint[place[still]] -= weight[still] * (drift + jump)
         mass = _from_logs(joint.reshape(len(pages), -1)).reshape(joint.shape)
-        found.alpha[pages] = _shares(mass @ np.ones(len(KAPPAS), np.float32))
         found.kappa[pages, source] = _shares(np.ones(POINTS, np.float32) @ mass)
+        return _shares(mass @ np.ones(len(KAPPAS), np.float32))
+
+    def _changed(self, tau: Floats, aside: Floats, count: Floats) -> NDArray[np.float32]:
+        """ln(1 − e^−x) of changed intervals at every (α, κ)."""
+        drift = -np.expm1(-(tau[:, None] * self.alpha + aside[:, None])).astype(np.float32)
+        jump = -np.expm1(-count[:, None] * KAPPAS).astype(np.float32)
+        stale: NDArray[np.float32] = (1 - drift)[:, :, None] * jump[:, None, :]
+        stale += drift[:, :, None]
+        np.log(np.maximum(stale, LEAST_CHANCE, out=stale), out=stale)
+        return stale
 
     def _blind(self, rows: "_Rows", aside: Floats) -> Floats:
         """The log-likelihood of each α: unchanged time, and changed intervals with so much x from elsewhere."""
         logs = -rows.quiet[:, None] * self.alpha
         for busy, layer in rows.layers():
-            stale = -np.expm1(-(rows.tau[layer, None] * self.alpha + aside[layer, None]))
-            logs[busy] += rows.weight[layer, None] * np.log(np.maximum(stale, LEAST_CHANCE))
+            logs[busy] += rows.weight[layer, None] * _log_stale(rows.tau[layer, None] * self.alpha + aside[layer, None])
         return np.asarray(logs)
 
     def _summary(self, found: Masses, trust: Floats, heard: Floats) -> Posterior:
@@ -163,6 +216,10 @@ class _Rows:
         """Some of the changed intervals."""
         kept = self.page[rows], self.tau[rows], self.signals[:, rows], self.weight[rows]
         return _Rows(*kept, self.quiet, self.heard)
+
+
+def _log_stale(x: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(-np.expm1(-x), LEAST_CHANCE)))
 
 
 def _blocks(pages: Ints) -> Iterator[Ints]:

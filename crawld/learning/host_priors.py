@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crawld.learning.estimator import Posterior, Prior
 from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses
 from crawld.learning.likelihood import Observations
+from crawld.learning.new_intervals import NewIntervals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,9 +52,19 @@ class HostPriors:
         rows = self._prior[number].astype(float)
         return Masses(rows[:, :POINTS], rows[:, POINTS:].reshape(len(rows), self._sources, len(KAPPAS)))
 
-    def fit(self, page_ids: Ints, hosts: Sequence[str], intervals: Observations) -> tuple[Posterior, Ints]:
-        """What is believed of pages, and the pages to fit again because their host's prior has moved far."""
-        posterior, evidence = self.grid.fit(intervals, self.prior(hosts))
+    def fit(
+        self,
+        page_ids: Ints,
+        hosts: Sequence[str],
+        intervals: Observations,
+        heard: NDArray[np.bool_] | None = None,
+        news: NewIntervals | None = None,
+    ) -> tuple[Posterior, Ints]:
+        """What is believed of pages, and the pages to fit again because their host's prior has moved far.
+
+        `heard` and `news` are those of `GridPosterior.fit`.
+        """
+        posterior, evidence = self.grid.fit(intervals, self.prior(hosts), heard, news)
         number = self.numbers(hosts)
         self._room(int(page_ids.max(initial=-1)) + 1)
         np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)

@@ -1,7 +1,7 @@
 """What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,13 +11,17 @@ from crawld.learning.estimator import YEAR, Posterior, Prior, age_weights, signa
 from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
 from crawld.learning.likelihood import Observations
+from crawld.learning.new_intervals import NewIntervals
 from crawld.learning.prediction_scores import PredictionScores
+from crawld.learning.signal_gates import SignalGates
 from crawld.model.age_curve import AgeCurve
+from crawld.model.source_trust import SourceTrust
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEWS = 0.1  # an age is told again when it has come to differ by that share
+FORETOLD = 10  # of a page's intervals are foretold, at first sight of many
 FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
 
 
@@ -91,6 +95,8 @@ class OnlineLearner:
         self.host_priors = HostPriors(prior, sources)
         self.clocks = HostClocks()
         self.scores = PredictionScores()
+        self.gates = SignalGates(sources)
+        self._sources = sources
         self._half_life = half_life
         self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
@@ -98,19 +104,49 @@ class OnlineLearner:
 
     def teach(self, histories: Histories, now: float) -> Update:
         """Beliefs about the pages from their histories."""
-        weights = age_weights(histories.at, now, self._half_life)
-        seen = histories.offsets, histories.tau, histories.signals, histories.changed
-        posterior, again = self.host_priors.fit(
-            histories.page_ids, histories.hosts, Observations.gather(*seen, weights)
-        )
+        number = self.host_priors.numbers(histories.hosts)
+        page = np.repeat(np.arange(len(number)), np.diff(histories.offsets))
+        self._room(int(histories.page_ids.max(initial=-1)) + 1)
+        new = np.flatnonzero((histories.at > self._last[histories.page_ids][page]) & (histories.tau > 0))
+        foretold = new[histories.offsets[1:][page[new]] - new <= FORETOLD]
+        old, news = self._split(histories, page, foretold, now)
+        heard = self.gates.heard(number)
+        posterior, again = self.host_priors.fit(histories.page_ids, histories.hosts, old, heard, news)
         watched = np.nan_to_num(now - histories.first_success)
         gamma = signal_rates(histories.signal_counts, watched, self.host_priors.default)
-        gamma[histories.signal_counts == 0] = 0.0  # a source that never spoke of the page: nothing to wait for
-        moved = self._tell_hosts(histories, posterior)
+        gamma[(histories.signal_counts == 0) | ~heard] = 0.0  # nothing to wait for
+        moved = self._tell_hosts(histories, posterior, page, new)
+        if len(foretold) and self._sources:
+            signals = histories.signals[foretold]
+            told = histories.at[foretold], news.tau, news.gain, signals, news.changed
+            moved = np.union1d(moved, self.gates.judge(number[page[foretold]], *told))
         if len(moved):
             again = np.union1d(again, self.host_priors.pages_at(moved))
-        cautious = self.scores.cautious(self.host_priors.numbers(histories.hosts))
+        cautious = self.scores.cautious(number)
         return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
+
+    def _split(self, histories: Histories, page: Ints, new: Ints, now: float) -> tuple[Observations, NewIntervals]:
+        """What was seen before, and the intervals to be foretold."""
+        weights = age_weights(histories.at, now, self._half_life)
+        old = np.ones(len(page), bool)
+        old[new] = False
+        count = np.bincount(page[old], minlength=len(histories.page_ids))
+        seen = histories.tau[old], histories.signals[old], histories.changed[old], weights[old]
+        host = self.host_priors.numbers(histories.hosts)[page[new]]
+        tau, end = histories.tau[new], histories.at[new]
+        age = np.where(self.scores.clocked(host), self._clocked(host, end - tau, end), tau)
+        signals = histories.signals[new].astype(float)
+        news = NewIntervals(page[new], tau, age, signals, histories.changed[new], weights[new])
+        return Observations.gather(np.r_[0, np.cumsum(count)], *seen), news
+
+    def trust(self, hosts: Sequence[str]) -> list[SourceTrust]:
+        """Which sources of these hosts are listened to, and by what evidence."""
+        names = [*dict.fromkeys(hosts)]
+        return [
+            SourceTrust(name, *astuple(source))
+            for name, number in zip(names, self.host_priors.numbers(names).tolist(), strict=True)
+            for source in self.gates.evidence(number)
+        ]
 
     def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:
         """By how much each page has aged since `last`, by its host's clock."""
@@ -151,12 +187,9 @@ class OnlineLearner:
         self._since[pages[other]] = now - age[other]
         return Shift(pages[other], last[other], now - age[other])
 
-    def _tell_hosts(self, histories: Histories, posterior: Posterior) -> Ints:
+    def _tell_hosts(self, histories: Histories, posterior: Posterior, page: Ints, new: Ints) -> Ints:
         """Every interval once: a page's whole history at first sight, then what is new; hosts met otherwise since."""
         ids = histories.page_ids
-        self._room(int(ids.max(initial=-1)) + 1)
-        page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
-        new = np.flatnonzero((histories.at > self._last[ids][page]) & (histories.tau > 0))
         page, end = page[new], histories.at[new]
         latest = np.fmax(self._last[ids], histories.first_success)
         moved = np.empty(0, np.int64)

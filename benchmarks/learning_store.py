@@ -15,6 +15,8 @@ from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
+from crawld.model.signal import SOURCES
+from crawld.model.source_trust import SourceTrust
 from crawld.store import SqlStore
 
 CRAWLS = 20
@@ -22,8 +24,8 @@ HOSTS = 100
 DAY = 86400.0
 
 
-class Nobody:
-    """Learns nothing: only the learner is measured."""
+class NullSink:
+    """Takes over nothing: only the learner is measured."""
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Forget them."""
@@ -32,6 +34,9 @@ class Nobody:
         """Forget them too."""
 
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """And these."""
+
+    def hear(self, trust: Sequence[SourceTrust]) -> None:
         """And these."""
 
 
@@ -46,7 +51,7 @@ async def _measure(url: str, pages: int) -> tuple[float, str]:
     await store.start()
     now = time.time()
     await _fill(store, pages, now)
-    learner = Learner(store, Nobody(), SystemClock())
+    learner = Learner(store, NullSink(), SystemClock())
     start, fitted = time.process_time(), 0
     while fitted < pages:
         fitted += await learner.learn()
@@ -67,7 +72,7 @@ async def _fill(store: SqlStore, pages: int, now: float) -> None:
         store.record(Record(Crawl(page.id, start, Verdict.NEW), PageState.LIVE))
         for crawl in range(CRAWLS):
             verdict = Verdict.CHANGED if changed[number, crawl] else Verdict.UNCHANGED
-            heard = (int(signals[number, crawl]), 0, 0, 0)
+            heard = (int(signals[number, crawl]), *(0,) * (len(SOURCES) - 1))
             at = start + (crawl + 1) * DAY
             store.record(Record(Crawl(page.id, at, verdict, tau=DAY, signals=heard), PageState.LIVE))
         if number % 100 == 0:

@@ -6,8 +6,8 @@ from itertools import islice
 import numpy as np
 
 from crawld.interfaces import Clock, Store
+from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import YEAR, Prior
-from crawld.learning.lesson import Lesson, Student
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES
 
@@ -20,16 +20,16 @@ class Learner:
     def __init__(
         self,
         store: Store,
-        student: Student,
+        sink: EstimateSink,
         clock: Clock,
         *,
         interval: float = 5.0,
         half_life: float = YEAR,
         prior: Prior | None = None,
     ) -> None:
-        self._store, self._student, self._clock = store, student, clock
+        self._store, self._sink, self._clock = store, sink, clock
         self._interval = interval
-        self._tutor = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
+        self._online_learner = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting
 
@@ -53,9 +53,9 @@ class Learner:
         for page in histories.page_ids.tolist():
             self._again.pop(page, None)
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
-        lesson = await asyncio.to_thread(Lesson.of, self._tutor, histories, now)
-        await self._store.save_estimates(lesson.estimates)
-        await self._store.save_age_curves(lesson.curves)
-        lesson.give(self._student)
-        self._again |= dict.fromkeys(lesson.again.tolist())
+        update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now)
+        await self._store.save_estimates(update.estimates)
+        await self._store.save_age_curves(update.curves)
+        update.apply_to(self._sink)
+        self._again |= dict.fromkeys(update.again.tolist())
         return fitted

@@ -69,20 +69,27 @@ class GridPosterior:
         return Masses(_shares(alpha[None]), _shares(kappa)[None])
 
     def fit(
-        self, intervals: Observations, prior: Masses, heard: Bools | None = None, news: NewIntervals | None = None
+        self,
+        intervals: Observations,
+        prior: Masses,
+        heard: Bools | None = None,
+        news: NewIntervals | None = None,
+        usual: Floats | float = 1.0,
     ) -> tuple[Posterior, Masses]:
         """The posterior of each page, and what its own intervals say.
 
         `heard` says by page and source whether signals are listened to (all, where None): α is fitted and κ trusted as
         if others did not exist, and what they would be worth goes into the evidence alone. `news` come after the
-        intervals and are foretold, one after another, before they are taken in.
+        intervals and are foretold, one after another, before they are taken in. `usual` is how many signals of a source
+        come between two crawls of a page, where any do: trust is right for so many.
         """
         news = news or NewIntervals.none(intervals.sources)
         found = Masses(prior.alpha.copy(), prior.kappa.copy())
         total = intervals.total + news.totals(intervals.pages)
         there = total[1:].T > 0
         listened = there if heard is None else there & heard
-        trust = np.where(listened, _trust(prior.kappa), 0.0)
+        usual = np.broadcast_to(np.asarray(usual, float), there.shape)
+        trust = np.where(listened, _trust(prior.kappa, usual), 0.0)
         for pages in _blocks(np.arange(intervals.pages)):
             self._alone(intervals, pages, prior, found, news)
         several = listened.sum(axis=1) > 1
@@ -93,7 +100,8 @@ class GridPosterior:
                     alpha = self._join(intervals, pages, source, prior, found, trust, news if turn == 0 else news.known)
                     own = listened[pages, source]
                     found.alpha[pages[own]] = alpha[own]
-                    trust[pages, source] = np.where(own, _trust(found.kappa[pages, source]), 0.0)
+                    worth = _trust(found.kappa[pages, source], usual[pages, source])
+                    trust[pages, source] = np.where(own, worth, 0.0)
         evidence = Masses(found.alpha / prior.alpha, found.kappa / prior.kappa)
         evidence.alpha[total[0] == 0] = 0.0
         evidence.kappa[~there] = 0.0
@@ -106,14 +114,16 @@ class GridPosterior:
         logs = self._blind(rows, np.zeros(len(rows.tau))) + np.log(prior.alpha[pages])
         for place, row in news.layers(pages):
             if news.foretelling:
-                fresh = np.einsum("pa,pa->p", _shares(_from_logs(logs[place])), np.exp(-news.age[row, None] * self.alpha))
+                fresh = np.einsum(
+                    "pa,pa->p", _shares(_from_logs(logs[place])), np.exp(-news.age[row, None] * self.alpha)
+                )
                 news.foretell(row, fresh)
             drift = news.tau[row, None] * self.alpha
             worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
             logs[place] += news.weight[row, None] * worth
         found.alpha[pages] = _shares(_from_logs(logs))
 
-    def _join(  # noqa: PLR0913 - all of one fit, and no part of it means anything alone
+    def _join(
         self,
         intervals: Observations,
         pages: Ints,
@@ -242,9 +252,10 @@ def _shares(masses: NDArray[Any]) -> Floats:
     return np.asarray(masses / masses.sum(axis=-1, keepdims=True), float)
 
 
-def _trust(kappa: Floats) -> Floats:
-    """−ln E[e^−κ]: the κ by which the freshness expected after one signal is right."""
-    return np.asarray(-np.log(np.minimum(kappa @ np.exp(-KAPPAS), 1.0)))
+def _trust(kappa: Floats, usual: Floats) -> Floats:
+    """−ln E[e^−κn]/n: the κ by which the freshness expected after the usual number n of signals is right."""
+    fresh = (kappa * np.exp(-usual[..., None] * KAPPAS)).sum(axis=-1)
+    return np.asarray(-np.log(np.clip(fresh, np.finfo(float).tiny, 1.0)) / usual)
 
 
 def shape_of_spread(spread: Floats) -> Floats:

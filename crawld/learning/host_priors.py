@@ -59,12 +59,13 @@ class HostPriors:
         intervals: Observations,
         heard: NDArray[np.bool_] | None = None,
         news: NewIntervals | None = None,
+        usual: Floats | float = 1.0,
     ) -> tuple[Posterior, Ints]:
         """What is believed of pages, and the pages to fit again because their host's prior has moved far.
 
-        `heard` and `news` are those of `GridPosterior.fit`.
+        `heard`, `news` and `usual` are those of `GridPosterior.fit`.
         """
-        posterior, evidence = self.grid.fit(intervals, self.prior(hosts), heard, news)
+        posterior, evidence = self.grid.fit(intervals, self.prior(hosts), heard, news, usual)
         number = self.numbers(hosts)
         self._room(int(page_ids.max(initial=-1)) + 1)
         np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)

@@ -111,7 +111,9 @@ class OnlineLearner:
         foretold = new[histories.offsets[1:][page[new]] - new <= FORETOLD]
         old, news = self._split(histories, page, foretold, now)
         heard = self.gates.heard(number)
-        posterior, again = self.host_priors.fit(histories.page_ids, histories.hosts, old, heard, news)
+        posterior, again = self.host_priors.fit(
+            histories.page_ids, histories.hosts, old, heard, news, _usual(histories, page)
+        )
         watched = np.nan_to_num(now - histories.first_success)
         gamma = signal_rates(histories.signal_counts, watched, self.host_priors.default)
         gamma[(histories.signal_counts == 0) | ~heard] = 0.0  # nothing to wait for
@@ -227,3 +229,12 @@ class OnlineLearner:
             self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
             nothing = np.full((more, self._believed.shape[1]), np.nan, np.float32)
             self._believed = np.vstack([self._believed, nothing])
+
+
+def _usual(histories: Histories, page: Ints) -> Floats:
+    """By page and source, how many signals come between two crawls, where any do; 1 at least."""
+    usual = np.ones(histories.signal_counts.shape)
+    for source, counts in enumerate(histories.signals.T):
+        signals = np.bincount(page, counts, minlength=len(usual))
+        usual[:, source] = signals / np.maximum(np.bincount(page, counts > 0, minlength=len(usual)), 1.0)
+    return np.asarray(np.maximum(usual, 1.0))

@@ -2,8 +2,8 @@
 
 Every crawl is foretold twice, as if there were no signals and by one source of them. The differences of the
 logarithms are summed in blocks of time as long as the usual time between visits, because pages hit by one event of
-their site are no independent witnesses: a block has one vote. A source is heard while its sum is ahead by a margin and by
-some standard errors over the blocks; at first none is (docs/method.md, Estimation).
+their site are no independent witnesses: a block has one vote. A source is heard while its sum is ahead by a margin and
+by some standard errors over the blocks; at first none is (docs/method.md, Estimation).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 BLOCKS = 48  # the latest that count
 MEMORY = 16.0  # blocks after which one counts 1/e
 MARGIN = 3.0  # how far ahead a source must be to be heard
-ERRORS, ERRORS_KEPT = 2.0, 1.0  # standard errors it must be ahead by to be heard, and to be heard on
+ERRORS, ERRORS_KEPT = 2.5, 1.0  # standard errors it must be ahead by to be heard, and to be heard on
 FADING = 0.99
 
 

@@ -27,10 +27,11 @@ class SourceTrust:
     def why(self) -> str:
         """The reason in words."""
         seen = f"{many(self.changes, 'change')} in {many(self.crawls, 'crawl')} after a signal"
+        ahead = f"{self.score:.1f}, give or take {self.error:.1f}"
         if self.heard:
-            return f"heard: listening foretells crawls better (by {self.score:.1f}, give or take {self.error:.1f}); {seen}"
+            return f"heard: listening foretells crawls better (by {ahead}); {seen}"
         if self.crawls == 0:
             return "not heard: no crawl has followed a signal yet"
         if self.score <= 0:
             return f"not heard: listening foretells crawls no better ({self.score:+.1f}); {seen}"
-        return f"not heard yet: ahead by {self.score:.1f}, give or take {self.error:.1f}, is too little; {seen}"
+        return f"not heard yet: ahead by {ahead}, which is too little; {seen}"

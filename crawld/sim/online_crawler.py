@@ -8,12 +8,13 @@ from itertools import islice
 import numpy as np
 
 from crawld.interfaces import Floats
+from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import Prior, first_guess
-from crawld.learning.lesson import Lesson, Student
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES, sitemap_source
+from crawld.model.source_trust import SourceTrust
 from crawld.policies.policies import build
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.crawler import UNBOUND
@@ -24,7 +25,7 @@ from crawld.sim.world import NO_CLAIM, Claim, Ints, World
 DAY = 86400.0
 """Seconds in a unit of simulated time: the learner knows real clocks, and takes a unit for a day."""
 BATCH = 500
-"""Pages of one lesson at most, as in the daemon."""
+"""Pages of one update at most, as in the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,12 @@ class OnlineLearning:
 
     prior: Prior | None = None  # None: the daemon's first guess; rates are per second
     round_share: float = 0.01  # of the pages are crawled between two rounds, at least one
-    most_lessons: int = 3  # of a round: pages whose host's prior moved are fitted again
+    most_updates: int = 3  # of a round: pages whose host's prior moved are fitted again
     signals: bool = True
 
 
-class SchedulerStudent:
-    """Passes lessons on to the scheduler, which knows hosts by number."""
+class SchedulerSink:
+    """Passes updates on to the scheduler, which knows hosts by number."""
 
     def __init__(self, scheduler: Scheduler, numbers: Mapping[str, int]) -> None:
         self._scheduler, self._numbers = scheduler, numbers
@@ -55,6 +56,9 @@ class SchedulerStudent:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
             self._scheduler.age_by(self._numbers[host], curve)
+
+    def hear(self, trust: Sequence[SourceTrust]) -> None:
+        """Nobody asks in the simulator which sources are heard."""
 
 
 class OnlineCrawler:
@@ -73,7 +77,7 @@ class OnlineCrawler:
         self._how = learning or OnlineLearning()
         names = [f"host{number}" for number in world.host_of]
         self.scheduler = Scheduler(build(policy, bandwidth=bandwidth / DAY, intervals=UNBOUND), most_shape=1.0)
-        self.student: Student = SchedulerStudent(self.scheduler, dict(zip(names, world.host_of.tolist(), strict=True)))
+        self.sink: EstimateSink = SchedulerSink(self.scheduler, dict(zip(names, world.host_of.tolist(), strict=True)))
         self.histories = MemoryHistories(names)
         self.learner = OnlineLearner(self._how.prior or _first_guess(world, bandwidth), len(SOURCES))
         self._host: list[int] = world.host_of.tolist()
@@ -121,8 +125,8 @@ class OnlineCrawler:
         self.scheduler.change_bandwidth(rate / DAY, now * DAY)
 
     def learn(self, now: float) -> None:
-        """One round: lessons on pages with new crawls first, then on those whose host's prior moved."""
-        for _ in range(self._how.most_lessons):
+        """One round: updates on pages with new crawls first, then on those whose host's prior moved."""
+        for _ in range(self._how.most_updates):
             dirty = [*islice(self._dirty, BATCH)]
             waiting = dict.fromkeys([*dirty, *islice(self._again, BATCH - len(dirty))])
             if not waiting:
@@ -130,9 +134,9 @@ class OnlineCrawler:
             for page in waiting:
                 self._dirty.pop(page, None)
                 self._again.pop(page, None)
-            lesson = Lesson.of(self.learner, self.histories.of(np.array([*waiting], np.int64)), now)
-            lesson.give(self.student)
-            self._again |= dict.fromkeys(lesson.again.tolist())
+            update = EstimateUpdate.of(self.learner, self.histories.of(np.array([*waiting], np.int64)), now)
+            update.apply_to(self.sink)
+            self._again |= dict.fromkeys(update.again.tolist())
 
     def beliefs(self) -> Learnt:
         """What is believed of every page now, per unit of simulated time."""

@@ -13,13 +13,14 @@ from crawld.interfaces import Floats
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
+from crawld.model.source_trust import SourceTrust
 from crawld.store import SqlStore
 from tests.contract.store_builders import NOW, record, wanted
 
 DAY = 86400.0
 
 
-class Pupil:
+class RecordingSink:
     """Remembers the latest estimate of each page it was taught."""
 
     def __init__(self) -> None:
@@ -27,6 +28,7 @@ class Pupil:
         self.since: dict[int, float] = {}
         self.most_shape: dict[int, float] = {}
         self.curves: dict[str, AgeCurve | None] = {}
+        self.trust: list[SourceTrust] = []
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Take them over."""
@@ -40,6 +42,10 @@ class Pupil:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
+
+    def hear(self, trust: Sequence[SourceTrust]) -> None:
+        """Which sources are heard."""
+        self.trust = list(trust)
 
 
 class HandClock:
@@ -79,15 +85,15 @@ async def crawled(path: Path, changed: Mapping[int, Sequence[bool]]) -> SqlStore
 async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> None:
     """After one round every page has an estimate, in the store and in the scheduler, and nothing is dirty."""
     store = await crawled(tmp_path, {1: [True] * 20, 2: [False] * 20, 3: []})
-    pupil = Pupil()
-    learner = Learner(store, pupil, HandClock(NOW + 21 * DAY))
+    sink = RecordingSink()
+    learner = Learner(store, sink, HandClock(NOW + 21 * DAY))
     assert await learner.learn() == 3
-    assert pupil.believed[1].alpha > 5 * pupil.believed[2].alpha
-    assert (pupil.believed[1].crawls, pupil.believed[1].changes) == (20, 20)
-    assert (pupil.believed[3].crawls, pupil.believed[3].changes) == (0, 0)
+    assert sink.believed[1].alpha > 5 * sink.believed[2].alpha
+    assert (sink.believed[1].crawls, sink.believed[1].changes) == (20, 20)
+    assert (sink.believed[3].crawls, sink.believed[3].changes) == (0, 0)
     stored = await store.restore()
-    assert stored.shape.tolist() == pytest.approx([pupil.believed[page].shape for page in (1, 2, 3)])
-    assert stored.kappa[:, 0].tolist() == pytest.approx([pupil.believed[page].kappa[0] for page in (1, 2, 3)])
+    assert stored.shape.tolist() == pytest.approx([sink.believed[page].shape for page in (1, 2, 3)])
+    assert stored.kappa[:, 0].tolist() == pytest.approx([sink.believed[page].kappa[0] for page in (1, 2, 3)])
     assert len(await store.dirty_pages(10)) == 0
     await store.close()
 
@@ -96,7 +102,7 @@ async def test_a_crawl_committed_while_learning_keeps_its_page_dirty(tmp_path: P
     """An estimate is as of the crawls it knows, so a later one is never overlooked."""
     store = await crawled(tmp_path, {1: [True, False]})
     clock = HandClock(NOW + 2 * DAY + 1.0)
-    learner = Learner(store, Pupil(), clock)
+    learner = Learner(store, RecordingSink(), clock)
     reading = store.histories
 
     async def interrupted(*args: object, **kwargs: object) -> object:
@@ -115,29 +121,29 @@ async def test_a_crawl_committed_while_learning_keeps_its_page_dirty(tmp_path: P
 async def test_a_restart_learns_what_was_left_and_nothing_twice(tmp_path: Path) -> None:
     """What was dirty when the process died is dirty for the next one; what was learnt is not."""
     store = await crawled(tmp_path, {1: [True], 2: [False]})
-    await Learner(store, Pupil(), HandClock(NOW + DAY)).learn()
+    await Learner(store, RecordingSink(), HandClock(NOW + DAY)).learn()
     store.record(record(2, Verdict.CHANGED, at=NOW + 2 * DAY, tau=DAY))
     await store.close()
     again = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
     await again.start()
-    pupil = Pupil()
-    learner = Learner(again, pupil, HandClock(NOW + 2 * DAY))
+    sink = RecordingSink()
+    learner = Learner(again, sink, HandClock(NOW + 2 * DAY))
     await learner.learn()
-    assert list(pupil.believed) == [2]
-    assert (pupil.believed[2].crawls, pupil.believed[2].changes) == (2, 1)
+    assert list(sink.believed) == [2]
+    assert (sink.believed[2].crawls, sink.believed[2].changes) == (2, 1)
     await again.close()
 
 
 async def test_siblings_are_fitted_again_when_their_host_turns_out_otherwise(tmp_path: Path) -> None:
     """A page without a history of its own comes to be believed like the rest of its host."""
     store = await crawled(tmp_path, {page: [True] * 10 for page in range(1, 41)} | {41: []})
-    pupil = Pupil()
-    learner = Learner(store, pupil, HandClock(NOW + 11 * DAY))
+    sink = RecordingSink()
+    learner = Learner(store, sink, HandClock(NOW + 11 * DAY))
     await learner.learn()
-    first = pupil.believed[41].alpha
+    first = sink.believed[41].alpha
     while await learner.learn():
         pass
-    assert pupil.believed[41].alpha > 3 * first
+    assert sink.believed[41].alpha > 3 * first
     await store.close()
 
 
@@ -145,8 +151,8 @@ async def test_a_mass_change_makes_the_siblings_older(tmp_path: Path) -> None:
     """When pages of a host are found changed together, those not looked at since are taken to be older."""
     quiet = {page: [False] * 30 for page in range(1, 31)}
     store = await crawled(tmp_path, quiet)
-    pupil, clock = Pupil(), HandClock(NOW + 30 * DAY)
-    learner = Learner(store, pupil, clock)
+    sink, clock = RecordingSink(), HandClock(NOW + 30 * DAY)
+    learner = Learner(store, sink, clock)
     while await learner.learn():
         pass
     clock.time = NOW + 33 * DAY
@@ -154,35 +160,35 @@ async def test_a_mass_change_makes_the_siblings_older(tmp_path: Path) -> None:
         store.record(record(page, Verdict.CHANGED, at=clock.time, tau=3 * DAY))
     await store.flush()
     await learner.learn()
-    assert sorted(pupil.since) == list(range(21, 31))
-    assert max(pupil.since.values()) < NOW + 28.5 * DAY
+    assert sorted(sink.since) == list(range(21, 31))
+    assert max(sink.since.values()) < NOW + 28.5 * DAY
     await store.close()
 
 
 async def test_it_runs_until_cancelled_and_sleeps_between(tmp_path: Path) -> None:
     """The loop learns, sleeps its interval, and learns again."""
     store = await crawled(tmp_path, {1: [True]})
-    pupil, clock = Pupil(), HandClock(NOW + DAY)
-    running = asyncio.create_task(Learner(store, pupil, clock, interval=5.0).run())
+    sink, clock = RecordingSink(), HandClock(NOW + DAY)
+    running = asyncio.create_task(Learner(store, sink, clock, interval=5.0).run())
     while clock.sleeps < 2:
         await asyncio.sleep(0.001)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert running.cancelled()
-    assert 1 in pupil.believed
+    assert 1 in sink.believed
     await store.close()
 
 
 async def test_long_histories_are_learnt_in_pieces_without_a_pause(tmp_path: Path) -> None:
     """More observations than are read at once: every page is believed before the learner sleeps."""
     store = await crawled(tmp_path, {page: [True] * 190 for page in range(1, 121)})
-    pupil, clock = Pupil(), HandClock(NOW + 200 * DAY)
-    running = asyncio.create_task(Learner(store, pupil, clock).run())
+    sink, clock = RecordingSink(), HandClock(NOW + 200 * DAY)
+    running = asyncio.create_task(Learner(store, sink, clock).run())
     while not clock.sleeps:
         await asyncio.sleep(0.001)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert sorted(pupil.believed) == list(range(1, 121))
+    assert sorted(sink.believed) == list(range(1, 121))
     await store.close()
 
 
@@ -190,11 +196,11 @@ async def test_pages_that_keep_to_their_rates_come_to_be_believed(tmp_path: Path
     """Caution is taught at first; a host whose crawls were foretold by its pages' rates is freed of it, every page."""
     rng = random.Random(1)
     store = await crawled(tmp_path, {page: [rng.random() < 0.5 for _ in range(40)] for page in range(1, 31)})
-    pupil, clock = Pupil(), HandClock(NOW + 40 * DAY)
-    learner = Learner(store, pupil, clock)
+    sink, clock = RecordingSink(), HandClock(NOW + 40 * DAY)
+    learner = Learner(store, sink, clock)
     while await learner.learn():
         pass
-    assert set(pupil.most_shape.values()) == {1.0}
+    assert set(sink.most_shape.values()) == {1.0}
     for _ in range(5):
         clock.time += 6 * DAY
         for page in range(1, 31):
@@ -203,5 +209,5 @@ async def test_pages_that_keep_to_their_rates_come_to_be_believed(tmp_path: Path
         await store.flush()
         while await learner.learn():
             pass
-    assert set(pupil.most_shape.values()) == {math.inf}
+    assert set(sink.most_shape.values()) == {math.inf}
     await store.close()

@@ -8,13 +8,14 @@ import pytest
 
 from crawld.daemon.learner import Learner
 from crawld.interfaces import Floats, Record
+from crawld.learning.estimate_update import EstimateSink
 from crawld.learning.estimator import Prior
-from crawld.learning.lesson import Student
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
+from crawld.model.source_trust import SourceTrust
 from crawld.sim.engine import simulate
 from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.weblike import WeblikeWorld, weblike
@@ -23,37 +24,40 @@ from crawld.store import SqlStore
 from tests.integration.test_learner import HandClock
 
 PRIOR = Prior(alpha_rate=5 * DAY, gamma_rate=5 * DAY)
-LESSONS = 3
+UPDATES = 3
 
 
 class Transcript:
-    """Everything that was taught, lesson by lesson, and passed on where there is somebody to learn it."""
+    """Everything that was taught, update by update, and passed on where there is somebody to learn it."""
 
-    def __init__(self, student: Student | None = None) -> None:
+    def __init__(self, sink: EstimateSink | None = None) -> None:
         self.estimates: list[list[Estimate]] = []
         self.shapes: list[list[float]] = []
         self.shifts: list[tuple[list[int], list[float]]] = []
         self.curves: list[list[AgeCurve | None]] = []
-        self._student = student
+        self._sink = sink
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Write them down."""
         self.estimates.append(list(estimates))
         self.shapes.append(most_shape.tolist())
-        if self._student:
-            self._student.learn(estimates, most_shape)
+        if self._sink:
+            self._sink.learn(estimates, most_shape)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Write them down too."""
         self.shifts.append((list(page_ids), since.tolist()))
-        if self._student:
-            self._student.shift(page_ids, last, since)
+        if self._sink:
+            self._sink.shift(page_ids, last, since)
 
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves.append(list(curves.values()))
-        if self._student:
-            self._student.age_by(curves)
+        if self._sink:
+            self._sink.age_by(curves)
+
+    def hear(self, trust: Sequence[SourceTrust]) -> None:
+        """Not compared."""
 
 
 class Logged(OnlineCrawler):
@@ -61,9 +65,9 @@ class Logged(OnlineCrawler):
 
     def __init__(self, world: WeblikeWorld, bandwidth: float) -> None:
         self.log: list[tuple[str, float, int, tuple[int, ...], bool]] = []
-        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, most_lessons=LESSONS), copies=False)
-        self.transcript = Transcript(self.student)
-        self.student = self.transcript
+        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, most_updates=UPDATES), copies=False)
+        self.transcript = Transcript(self.sink)
+        self.sink = self.transcript
 
     def settle(self, page: int, now: float, changed: bool) -> None:
         """A crawl."""
@@ -106,7 +110,7 @@ async def taught_by_the_daemon(path: Path, world: WeblikeWorld, log: Logged) -> 
         else:
             await store.flush()
             clock.time = at
-            for _ in range(LESSONS):
+            for _ in range(UPDATES):
                 if not await learner.learn():
                     break
     await store.close()
@@ -114,7 +118,7 @@ async def taught_by_the_daemon(path: Path, world: WeblikeWorld, log: Logged) -> 
 
 
 async def test_the_simulator_learns_what_the_daemon_learns(tmp_path: Path) -> None:
-    """Estimates, caution, shifts of the host clock and age curves are the same in every lesson."""
+    """Estimates, caution, shifts of the host clock and age curves are the same in every update."""
     world = weblike(11, hosts=3, pages=40, days=40.0)
     crawler = Logged(world, 10.0)
     simulate(world, crawler, 10.0, started_fresh=False)
@@ -122,7 +126,7 @@ async def test_the_simulator_learns_what_the_daemon_learns(tmp_path: Path) -> No
     daemon = await taught_by_the_daemon(tmp_path, world, crawler)
     assert len(simulated.estimates) > 200
     assert any(found for found, _ in simulated.shifts)
-    assert any(sum(one.signals) for lesson in simulated.estimates for one in lesson)
+    assert any(sum(one.signals) for update in simulated.estimates for one in update)
     assert len(simulated.estimates) == len(daemon.estimates)
     for mine, theirs in zip(simulated.estimates, daemon.estimates, strict=True):
         assert [(one.crawls, one.changes, one.signals) for one in mine] == [

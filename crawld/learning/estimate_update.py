@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from crawld.learning.online_learner import Histories, OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
+from crawld.model.source_trust import SourceTrust
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,7 +21,7 @@ Ints = NDArray[np.int64]
 SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
 
 
-class Student(Protocol):
+class EstimateSink(Protocol):
     """Whoever picks by estimates."""
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
@@ -32,29 +33,35 @@ class Student(Protocol):
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
 
+    def hear(self, trust: Sequence[SourceTrust]) -> None:
+        """Take note of which sources of signals hosts are listened to by, and why."""
+
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class EstimateUpdate:
     """New estimates of some pages, shifts and curves of their hosts' pages, and the pages to fit again."""
 
     estimates: list[Estimate]
     most_shape: Floats
     shift: Shift
     curves: dict[str, AgeCurve | None]
+    trust: list[SourceTrust]
     again: Ints
 
     @classmethod
-    def of(cls, learner: OnlineLearner, histories: Histories, now: float) -> "Lesson":
+    def of(cls, learner: OnlineLearner, histories: Histories, now: float) -> "EstimateUpdate":
         """Let the learner take in the histories."""
         update = learner.teach(histories, now)
         shift, curves = learner.shift(histories.hosts, now), learner.curves(histories.hosts, now)
-        return cls(_estimates(histories, update, now), update.most_shape, shift, curves, update.again)
+        trust = learner.trust(histories.hosts)
+        return cls(_estimates(histories, update, now), update.most_shape, shift, curves, trust, update.again)
 
-    def give(self, student: Student) -> None:
+    def apply_to(self, sink: EstimateSink) -> None:
         """Teach whoever picks."""
-        student.learn(self.estimates, self.most_shape)
-        student.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
-        student.age_by(self.curves)
+        sink.learn(self.estimates, self.most_shape)
+        sink.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
+        sink.age_by(self.curves)
+        sink.hear(self.trust)
 
 
 def _estimates(histories: Histories, update: Update, now: float) -> list[Estimate]:

@@ -16,7 +16,6 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.model.source_trust import SourceTrust
 from crawld.store import SqlStore
 
 CRAWLS = 20
@@ -34,9 +33,6 @@ class NullSink:
         """Forget them too."""
 
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
-        """And these."""
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
         """And these."""
 
 

@@ -8,7 +8,6 @@ from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Floats
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
-from crawld.model.source_trust import SourceTrust
 from crawld.scheduler import Scheduler
 
 
@@ -17,7 +16,6 @@ class EstimateFanOut:
 
     def __init__(self, scheduler: Scheduler, polls: Polls, pages: Pages, gate: HostGate) -> None:
         self._scheduler, self._polls, self._pages, self._gate = scheduler, polls, pages, gate
-        self.trust: dict[str, dict[int, SourceTrust]] = {}  # by host and source, where there were signals
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Take over new estimates; values are taken over shapes of at most `most_shape`."""
@@ -32,8 +30,3 @@ class EstimateFanOut:
         """Let copies age by the curves of their hosts; None: by plain time."""
         for host, curve in curves.items():
             self._scheduler.age_by(self._gate.host_of_pages(host), curve)
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Take note of which sources of signals hosts are listened to by, and why."""
-        for source in trust:
-            self.trust.setdefault(source.host, {})[source.source] = source

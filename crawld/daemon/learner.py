@@ -56,6 +56,7 @@ class Learner:
         update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now)
         await self._store.save_estimates(update.estimates)
         await self._store.save_age_curves(update.curves)
+        await self._store.save_signal_trust(update.trust)
         update.apply_to(self._sink)
         self._again |= dict.fromkeys(update.again.tolist())
         return fitted

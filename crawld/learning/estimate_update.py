@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crawld.learning.online_learner import Histories, OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
-from crawld.model.source_trust import SourceTrust
+from crawld.model.signal import SignalTrust
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,19 +33,16 @@ class EstimateSink(Protocol):
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
 
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Take note of which sources of signals hosts are listened to by, and why."""
-
 
 @dataclass(frozen=True, slots=True)
 class EstimateUpdate:
-    """New estimates of some pages, shifts and curves of their hosts' pages, and the pages to fit again."""
+    """New estimates of some pages, shifts, curves and heard signals of their hosts, and the pages to fit again."""
 
     estimates: list[Estimate]
     most_shape: Floats
     shift: Shift
     curves: dict[str, AgeCurve | None]
-    trust: list[SourceTrust]
+    trust: list[SignalTrust]
     again: Ints
 
     @classmethod
@@ -61,7 +58,6 @@ class EstimateUpdate:
         sink.learn(self.estimates, self.most_shape)
         sink.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
         sink.age_by(self.curves)
-        sink.hear(self.trust)
 
 
 def _estimates(histories: Histories, update: Update, now: float) -> list[Estimate]:

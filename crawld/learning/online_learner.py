@@ -1,7 +1,7 @@
 """What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from crawld.learning.new_intervals import NewIntervals
 from crawld.learning.prediction_scores import PredictionScores
 from crawld.learning.signal_gates import SignalGates
 from crawld.model.age_curve import AgeCurve
-from crawld.model.source_trust import SourceTrust
+from crawld.model.signal import SOURCES, SignalTrust
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,13 +141,13 @@ class OnlineLearner:
         news = NewIntervals(page[new], tau, age, signals, histories.changed[new], weights[new])
         return Observations.gather(np.r_[0, np.cumsum(count)], *seen), news
 
-    def trust(self, hosts: Sequence[str]) -> list[SourceTrust]:
-        """Which sources of these hosts are listened to, and by what evidence."""
+    def trust(self, hosts: Sequence[str]) -> list[SignalTrust]:
+        """Which sources of these hosts are heard, and by what evidence."""
         names = [*dict.fromkeys(hosts)]
         return [
-            SourceTrust(name, *astuple(source))
+            SignalTrust(name, SOURCES[one.source], one.heard, one.score, one.crawls, one.why)
             for name, number in zip(names, self.host_priors.numbers(names).tolist(), strict=True)
-            for source in self.gates.evidence(number)
+            for one in self.gates.evidence(number)
         ]
 
     def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:

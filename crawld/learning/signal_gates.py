@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.units import many
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -24,7 +26,7 @@ FADING = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a host's source."""
+    """What a host's crawls have said about one source: `crawls` found `changes` after `signals` of it."""
 
     source: int
     heard: bool
@@ -33,6 +35,19 @@ class Evidence:
     crawls: int
     changes: int
     signals: int
+
+    @property
+    def why(self) -> str:
+        """Why it is heard or not, in words."""
+        seen = f"{many(self.changes, 'change')} in {many(self.crawls, 'crawl')} after a signal"
+        ahead = f"{self.score:.1f}, give or take {self.error:.1f}"
+        if self.heard:
+            return f"listening predicts crawls better (by {ahead}); {seen}"
+        if self.crawls == 0:
+            return "no crawl has followed a signal yet"
+        if self.score <= 0:
+            return f"listening predicts crawls no better ({self.score:+.1f}); {seen}"
+        return f"listening predicts crawls better by {ahead}, which is too little to go by; {seen}"
 
 
 class SignalGates:

@@ -14,7 +14,6 @@ from crawld.learning.online_learner import OnlineLearner
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES, sitemap_source
-from crawld.model.source_trust import SourceTrust
 from crawld.policies.policies import build
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.crawler import UNBOUND
@@ -56,9 +55,6 @@ class SchedulerSink:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
             self._scheduler.age_by(self._numbers[host], curve)
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Nobody asks in the simulator which sources are heard."""
 
 
 class OnlineCrawler:

@@ -20,7 +20,6 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
-from crawld.model.source_trust import SourceTrust
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import Reader, SqlStore
@@ -68,9 +67,6 @@ class Kept:
         """Hand age curves on."""
         for host, curve in curves.items():
             self.scheduler.age_by(self.gate.host(host), curve)
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Nobody asks here."""
 
     def crawl(self, page_id: int, verdict: Verdict, state: PageState) -> None:
         """A crawl that ends now."""

@@ -13,7 +13,6 @@ from crawld.interfaces import Floats
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
-from crawld.model.source_trust import SourceTrust
 from crawld.store import SqlStore
 from tests.contract.store_builders import NOW, record, wanted
 
@@ -28,7 +27,6 @@ class RecordingSink:
         self.since: dict[int, float] = {}
         self.most_shape: dict[int, float] = {}
         self.curves: dict[str, AgeCurve | None] = {}
-        self.trust: list[SourceTrust] = []
 
     def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
         """Take them over."""
@@ -42,10 +40,6 @@ class RecordingSink:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Which sources are heard."""
-        self.trust = list(trust)
 
 
 class HandClock:

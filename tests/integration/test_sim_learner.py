@@ -15,7 +15,6 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
-from crawld.model.source_trust import SourceTrust
 from crawld.sim.engine import simulate
 from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.weblike import WeblikeWorld, weblike
@@ -55,9 +54,6 @@ class Transcript:
         self.curves.append(list(curves.values()))
         if self._sink:
             self._sink.age_by(curves)
-
-    def hear(self, trust: Sequence[SourceTrust]) -> None:
-        """Not compared."""
 
 
 class Logged(OnlineCrawler):

@@ -18,6 +18,9 @@ COMMANDS = {
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
     "hooks": "Who is told of changes, and what waits for them; try one.",
+    "changes": "Print changes by cursor, and follow them.",
+    "diff": "Show what changed between two versions of a page.",
+    "export": "Write pages and their copies: JSON lines, CSV, WARC.",
     "urls": "Add, remove, list and import pages.",
     "bandwidth": "Show or change the running daemon's request rate.",
     "pause": "Pause the running daemon.",
@@ -30,7 +33,7 @@ COMMANDS = {
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("stats", "forecast", "explain", "get", "hooks"), "reading"),
+    **dict.fromkeys(("stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
     **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "simulate"), "trials"),
 }

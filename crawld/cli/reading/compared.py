@@ -18,19 +18,20 @@ def compared_blocks(
     copy: StoredBody, learnt: tuple[Memory, HostFrame | None] | None, config_file: Path | None
 ) -> Sequence[str] | None:
     """The blocks of a copy that count, without the site's frame and what varies; None where the bytes are compared."""
-    reading = read_body(copy.body, copy.content_type, _rule_of(copy.url, config_file))
+    reading = read_body(copy.body, copy.content_type, rule_of(copy.url, config_file))
     if reading.digest.text is None:
         return None
     return reading.texts if learnt is None else change.compared_blocks(reading, *learnt)
 
 
-def _rule_of(url: str, config_file: Path | None) -> DigestRule:
+def rule_of(url: str, config_file: Path | None) -> DigestRule:
+    """What of a page is compared, by the settings."""
     return rule_for([DigestRule(**rule.model_dump()) for rule in load(config_file).digest], url)
 
 
 def compared(copy: StoredBody, config_file: Path | None) -> tuple[DigestRule, PageText | None]:
     """The rule for a page, and the text of its copy that is read for it; None where the bytes are compared."""
-    rule = _rule_of(copy.url, config_file)
+    rule = rule_of(copy.url, config_file)
     if rule.mode == "raw" or not is_html(copy.body, copy.content_type):
         return rule, None
     return rule, page_text(copy.body, copy.content_type, rule)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from crawld.config import load
 
 if TYPE_CHECKING:
+    from crawld.store.read_model.model import SqlReadModel
     from crawld.store.reports.reader import Reader
 
 T = TypeVar("T")
@@ -23,3 +24,16 @@ async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> 
 
     async with Reader(database) as reader:
         return await question(reader)
+
+
+def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    """The same of the read model: lists by cursor, changes and versions."""
+    return asyncio.run(_query(load(config_file, {"database": database}).database, question))
+
+
+async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    from crawld.clock import SystemClock
+    from crawld.store.read_model.model import SqlReadModel
+
+    async with SqlReadModel(database, SystemClock()) as model:
+        return await question(model)

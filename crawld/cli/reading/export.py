@@ -1,0 +1,131 @@
+"""`crawld export`: pages and their copies for other programs."""
+
+import csv
+import hashlib
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import click
+
+from crawld.cli.reading.database import query
+from crawld.cli.remote import CONFIG, DATABASE
+from crawld.content.page.difference import visible_text
+from crawld.errors import CrawldError
+from crawld.interfaces import Copy
+from crawld.interfaces.read_model import PageLine, PageQuery
+from crawld.model.page import PageState
+
+if TYPE_CHECKING:
+    from crawld.store.read_model.model import SqlReadModel
+
+AT_ONCE = 500
+FIELDS = (
+    "url", "host", "state", "importance", "crawls", "changes", "failures", "added_at", "last_crawl_at",
+    "last_change_at", "gone_since",
+)  # fmt: skip
+Found = tuple[PageLine, Copy | None]
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "warc"]), default="jsonl", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file; standard output without it.")
+@click.option("--text", is_flag=True, help="With jsonl: the visible text of each copy, too.")
+@click.option("--host", help="Only pages of this host.")
+@click.option("--state", type=click.Choice([state.value for state in PageState]), help="Only pages in this state.")
+@CONFIG
+@DATABASE
+def command(
+    form: str,
+    output: Path | None,
+    text: bool,
+    host: str | None,
+    state: str | None,
+    config_file: Path | None,
+    database: str | None,
+) -> None:
+    """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
+
+    A WARC file (`pip install 'crawld[warc]'`) holds the latest copy of each page as a resource record: the response's
+    headers are not kept. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
+    """
+    if text and form != "jsonl":
+        raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
+    wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=AT_ONCE)
+    with ExitStack() as stack:
+        out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
+        write = {"jsonl": _jsonl, "csv": _csv, "warc": _warc}[form](out)
+        query(config_file, database, lambda model: _write(model, wanted, write, copies=text or form == "warc"))
+
+
+async def _write(model: "SqlReadModel", wanted: PageQuery, write: Callable[[Found], None], *, copies: bool) -> None:
+    async for page in _pages(model, wanted):
+        found = await model.copy(page.url, even_gone=True) if copies else None
+        write((page, found if isinstance(found, Copy) else None))
+
+
+async def _pages(model: "SqlReadModel", wanted: PageQuery) -> AsyncIterator[PageLine]:
+    part = await model.pages(wanted)
+    while True:
+        for page in part.pages:
+            yield page
+        if part.next is None:
+            return
+        part = await model.pages(replace(wanted, after=part.next))
+
+
+def _row(page: PageLine) -> dict[str, Any]:
+    told = asdict(page)
+    return {name: told[name] for name in FIELDS}
+
+
+def _jsonl(out: IO[bytes]) -> Callable[[Found], None]:
+    def write(found: Found) -> None:
+        page, copy = found
+        row = _row(page)
+        if copy is not None:
+            row |= {"fetched_at": copy.fetched_at, "version": copy.version, "freshness": copy.freshness}
+            row["text"] = visible_text(copy.body, copy.content_type)
+        out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+    return write
+
+
+def _csv(out: IO[bytes]) -> Callable[[Found], None]:
+    lines = TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+    writer = csv.DictWriter(lines, FIELDS)
+    writer.writeheader()
+    return lambda found: cast(None, writer.writerow(_row(found[0])))
+
+
+def _warc(out: IO[bytes]) -> Callable[[Found], None]:
+    try:
+        from warcio.warcwriter import WARCWriter
+    except ModuleNotFoundError:
+        raise CrawldError("WARC needs the package warcio: pip install 'crawld[warc]'") from None
+    writer = WARCWriter(out, gzip=True)
+
+    def write(found: Found) -> None:
+        _, copy = found
+        if copy is None:
+            return
+        digest = hashlib.sha256(copy.body).hexdigest()
+        headers = {"WARC-Date": _iso(copy.fetched_at), "WARC-Payload-Digest": f"sha256:{digest}"}
+        kind = copy.content_type or "application/octet-stream"
+        writer.write_record(
+            writer.create_warc_record(
+                copy.url, "resource", payload=BytesIO(copy.body), warc_content_type=kind, warc_headers_dict=headers
+            )
+        )
+
+    return write
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -22,7 +22,7 @@ from tests.process import daemon, settings
 from tests.receiver import Receiver, half_of_the_time, hook
 from tests.site import Site
 
-PAGES = 40
+PAGES = 30
 LONGEST_DRAIN = 300.0
 
 
@@ -32,7 +32,7 @@ async def run(kills: int, seed: int = 1) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         async with Site(hosts=5) as site, Receiver(half_of_the_time(seed)) as receiver:
-            urls = [site.url(f"/poisson/{i}?rate=0.1", host=1 + i % 5) for i in range(PAGES)]
+            urls = [site.url(f"/poisson/{i}?rate=0.05", host=1 + i % 5) for i in range(PAGES)]
             given = {"bandwidth": "50/s", "min_interval": 0.1, "digest": [{"mode": "raw"}], "hooks": [hook(receiver)]}
             file = settings(place, urls, **given)
             for _ in range(kills):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from crawld.api.metrics import add_metrics
 from crawld.api.refusals import read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.api.v1.endpoints import Parts
@@ -136,6 +137,7 @@ def control_app(parts: Parts) -> web.Application:
     app = web.Application(middlewares=[errors_are_sentences])
     app[CONTROL] = parts.control
     add_v1(app, parts)
+    add_metrics(app, parts.metrics)
     app.add_routes(
         [
             web.get("/status", status),

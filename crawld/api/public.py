@@ -15,6 +15,7 @@ from aiohttp.typedefs import Middleware
 from crawld.api.access import LOGIN, Access, guarded_by, log_in
 from crawld.api.connections import RECEIVE_BYTES, Connection, Connections
 from crawld.api.copies import copy, place_among
+from crawld.api.metrics import add_metrics
 from crawld.api.refusals import Strangers, read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.api.v1.endpoints import Parts
@@ -91,6 +92,7 @@ def public_app(inbox: Inbox, parts: Parts, access: Access, *outer: Middleware) -
     app[INBOX], app[CONTROL] = inbox, parts.control
     app[READING] = asyncio.Semaphore(MOST_BODIES)
     add_v1(app, parts)
+    add_metrics(app, parts.metrics)
     app.add_routes(
         [
             web.get("/healthz", _health),

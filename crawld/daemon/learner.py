@@ -32,12 +32,14 @@ class Learner:
         self._online_learner = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting
+        self.caught_up_at = clock.monotonic()  # when no page waited any more
 
     async def run(self) -> None:
         """Learn until cancelled, one batch after another while there is more than one to do."""
         while True:
             await self.learn()
             if not self._behind:
+                self.caught_up_at = self._clock.monotonic()
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
 
     async def learn(self) -> int:

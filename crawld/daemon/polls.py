@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -59,6 +60,7 @@ class Polls:
     workers: Workers
     on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
     ready: Callable[[], bool] = lambda: True  # whether signals can find every page: polls wait for that
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # signals taken, by source and fate
     _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
 
     def choose(
@@ -150,6 +152,7 @@ class Polls:
         """Record signals, polled or pushed, and let those that count raise their pages' staleness."""
         self.store.record_signals(signals)
         for signal in signals:
+            self.counts[signal.source.value, "stale" if signal.stale else "counted"] += 1
             if not signal.stale:
                 self.scheduler.notice(signal.page_id, SOURCES.index(signal.source))
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from crawld.errors import DamagedError, StoreError
 from crawld.hooks.line import Hook, Line
 from crawld.interfaces import Clock, HookStore, NotDelivered, Queued, QueueWrites, Waiting
+from crawld.interfaces.metrics import HookStanding
 
 T = TypeVar("T")
 log = logging.getLogger("crawld.hooks")
@@ -44,6 +45,15 @@ class Dispatcher:
         """Go on with these hooks; what waits for one that is named as before waits on."""
         self._hooks = tuple(hooks)
         self._replaced.set()
+
+    def standings(self) -> list[HookStanding]:
+        """How each hook stands."""
+        found = []
+        for name, line in self.lines.items():
+            oldest, figures = line.queue.oldest, line.figures
+            since = None if oldest is None else oldest.added_at
+            found.append(HookStanding(name, len(line.queue), since, figures.delivered, figures.dropped, line.failures))
+        return found
 
     async def run(self) -> None:
         """Tell the hooks until cancelled."""

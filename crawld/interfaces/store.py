@@ -242,6 +242,10 @@ class Store(Protocol):
         """How many queued things wait to be committed."""
 
     @property
+    def lag(self) -> float:
+        """Seconds that the oldest queued thing waits to be committed."""
+
+    @property
     def trouble(self) -> str | None:
         """Why the last commit failed, None while all is well."""
 

@@ -166,6 +166,11 @@ class SqlStore:
         return self._writer.backlog
 
     @property
+    def lag(self) -> float:
+        """Seconds that the oldest record waits to be committed."""
+        return self._writer.lag
+
+    @property
     def healthy(self) -> bool:
         """Whether commits succeed and the queue has room: the daemon pauses while it is not."""
         return self._writer.healthy and self.damage.found is None

@@ -26,6 +26,8 @@ from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.learner import Learner
+from crawld.daemon.loop_lag import LoopLag
+from crawld.daemon.metrics import DaemonMetrics
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.list_file import ListFile, read_once
@@ -133,6 +135,21 @@ class Assembly:
         self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng)
         self.demand = Demand(self.read_model, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
+        self._learner: Learner | None = None
+        self._lag = LoopLag(self.clock)
+        self._metrics = DaemonMetrics(
+            self.crawler,
+            self.scheduler,
+            self.gate,
+            self.pages,
+            self.store,
+            self.read_model,
+            self.clock,
+            self._lag,
+            signals=lambda: dict(self.polls.counts),
+            hooks=self.dispatcher.standings,
+            learner_lag=self._learner_lag,
+        )
         self.list = ListFile(
             lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
         )
@@ -191,7 +208,7 @@ class Assembly:
         services.append(self.read_model.run)
         services.append(ControlServer(self._api_parts(), self.settings.control_socket()).run)
         services += self._public()
-        services += [self.list.run, self.watch.run, self.dispatcher.run]
+        services += [self.list.run, self.watch.run, self.dispatcher.run, self._lag.run]
         daemon = Daemon(
             store=self.store,
             fetcher=self.fetcher,
@@ -246,7 +263,12 @@ class Assembly:
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))
-        return ApiParts(self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock)
+        return ApiParts(
+            self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock, self._metrics
+        )
+
+    def _learner_lag(self) -> float | None:
+        return None if self._learner is None else self.clock.monotonic() - self._learner.caught_up_at
 
     async def _index(self) -> None:
         await self.page_set.index()
@@ -261,7 +283,8 @@ class Assembly:
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
-        await Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess).run()
+        self._learner = Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        await self._learner.run()
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())

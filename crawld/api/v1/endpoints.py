@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from crawld.api.refusals import read_body
 from crawld.errors import InputError
 from crawld.interfaces import Clock, Control, Copies
+from crawld.interfaces.metrics import Metrics
 from crawld.interfaces.read_model import ChangeEvents, PageTexts, ReadModel
 
 BODY_BYTES = 2**20
@@ -34,6 +35,7 @@ class Parts:
     texts: PageTexts
     events: ChangeEvents
     clock: Clock
+    metrics: Metrics
 
 
 PARTS = web.AppKey("v1", Parts)

@@ -8,6 +8,7 @@ is queued stays queued, and closing says how much that was.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from crawld.errors import DamagedError, StoreError
@@ -23,6 +24,8 @@ FULL_QUEUE = 20_000
 FULL_QUEUE_BYTES = 64 << 20
 MOST_SIGNALS = 500_000
 """Signals that wait to be committed; more than the largest site sends at once."""
+MARK_SECONDS = 0.05
+"""How often it is noted when an item came."""
 LAST_TRY_SECONDS = 10.0
 SLOWEST_RETRY_SECONDS = 5.0
 
@@ -43,12 +46,19 @@ class Writer:
         self._trouble: Exception | None = None
         self._trouble_since: float | None = None
         self._task: asyncio.Task[None] | None = None
+        self._marks: deque[tuple[int, float]] = deque()  # when items were put, by number
         self.lost = 0  # items given up for good
 
     @property
     def backlog(self) -> int:
         """How many items wait to be committed."""
         return len(self._queue)
+
+    @property
+    def lag(self) -> float:
+        """Seconds that the oldest item waits to be committed, to a twentieth of a second."""
+        self._forget_marks()
+        return self._clock.monotonic() - self._marks[0][1] if self._marks else 0.0
 
     @property
     def healthy(self) -> bool:
@@ -89,8 +99,16 @@ class Writer:
             self.lost += 1
             return False
         self._queue.put(item)
+        now = self._clock.monotonic()
+        if not self._marks or now - self._marks[-1][1] >= MARK_SECONDS:
+            self._forget_marks()
+            self._marks.append((self._queue.last, now))
         self._wake.set()
         return True
+
+    def _forget_marks(self) -> None:
+        while self._marks and not self._queue.holds(self._marks[0][0]):
+            self._marks.popleft()
 
     async def flush(self) -> None:
         """Return once everything queued so far is committed; StoreError where rows of it were given up."""

@@ -80,7 +80,7 @@ class Steering:
             "skipped_slots": status.skipped_slots,
             "bytes": status.bytes,
             "uptime_seconds": now - status.started_at,
-            "predicted_freshness": self._scheduler.predicted_freshness(now),
+            "predicted_freshness": self._forecasts.freshness.predicted(),
             "measured_freshness": None
             if measured is None
             else dict(zip(("mean", "low", "high"), measured, strict=True)),

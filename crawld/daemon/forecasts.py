@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.status import Status
 from crawld.errors import InputError
 from crawld.forecast.forecast import Forecast
@@ -27,12 +28,19 @@ class Forecasts:
     """Answers what bandwidths buy; `valuation` is that of the policy, None where it goes by rates."""
 
     def __init__(
-        self, scheduler: Scheduler, gate: HostGate, status: Status, clock: Clock, valuation: Valuation | None
+        self,
+        scheduler: Scheduler,
+        gate: HostGate,
+        status: Status,
+        clock: Clock,
+        valuation: Valuation | None,
+        freshness: FreshnessNow,
     ) -> None:
         self._scheduler, self._gate, self._status, self._clock = scheduler, gate, status, clock
         self._valuation = valuation
+        self.freshness = freshness
         self._one_at_a_time = asyncio.Lock()
-        self._made: tuple[float, Forecast, float | None] | None = None  # when, what, and the freshness then
+        self._made: tuple[float, Forecast] | None = None
 
     async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> dict[str, object]:
         """What that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
@@ -41,16 +49,16 @@ class Forecasts:
         valuation = require_values(self._valuation)
         async with self._one_at_a_time:
             share = page_share(self._status.by_purpose(), poll_share)
-            forecast, fresh = await self._forecast(valuation, share)
+            forecast, fresh = await self._forecast(valuation, share), self.freshness.predicted()
             return await asyncio.to_thread(forecast_report, forecast, bandwidth, others, self._gate.name, fresh)
 
-    async def _forecast(self, valuation: Valuation, share: float) -> tuple[Forecast, float | None]:
-        """A forecast of the last minute, and how fresh pages were then."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+    async def _forecast(self, valuation: Valuation, share: float) -> Forecast:
+        """A forecast of the last minute."""
+        monotonic = self._clock.monotonic()
         if self._made is None or monotonic - self._made[0] > KEPT_SECONDS:
-            believed, fresh = self._scheduler.believed(now), self._scheduler.predicted_freshness(now)
-            self._made = monotonic, await asyncio.to_thread(self._make, valuation, share, believed), fresh
-        return self._made[1:]
+            believed = self._scheduler.believed(self._clock.now())
+            self._made = monotonic, await asyncio.to_thread(self._make, valuation, share, believed)
+        return self._made[1]
 
     def _make(self, valuation: Valuation, share: float, believed: Believed) -> Forecast:
         intervals = self._scheduler.chooser.pages.intervals

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
+from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
@@ -35,6 +36,7 @@ class Daemon:
     fetcher: Fetcher
     scheduler: Scheduler
     crawler: Crawler
+    freshness: FreshnessNow
     page_set: PageSet
     clock: Clock
     workers: Workers
@@ -92,6 +94,7 @@ class Daemon:
         loops = [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
         tasks = [asyncio.ensure_future(loop()) for loop in (*loops, *self.services)]
         stopping = asyncio.create_task(self._stop.wait())
+        await self.freshness.renew()
         self.notifier.send("READY=1", self._status_line())
         self._serving.set()
         rate = format_rate(self.crawler.status.bandwidth)
@@ -185,8 +188,9 @@ class Daemon:
             await asyncio.sleep(limit / 3)
 
     def _status_line(self) -> str:
-        fresh = self.scheduler.predicted_freshness(self.clock.now())
-        shown = "no pages yet" if fresh is None else f"freshness {fresh:.3f}"
+        fresh = self.freshness.predicted()
+        unknown = "freshness not known yet" if len(self.scheduler) else "no pages yet"
+        shown = unknown if fresh is None else f"freshness {fresh:.3f}"
         refused = self.crawler.status.reload_refused
         more = "" if refused is None else f"; {refused}"
         return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}{more}"
@@ -201,7 +205,7 @@ class Daemon:
                 at=now,
                 bandwidth=status.bandwidth,
                 request_rate=self.crawler.request_rate(now),
-                predicted=self.scheduler.predicted_freshness(now),
+                predicted=self.freshness.predicted(),
                 measured=measured[0] if measured else None,
                 measured_low=measured[1] if measured else None,
                 measured_high=measured[2] if measured else None,

@@ -25,6 +25,7 @@ from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
+from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.learner import Learner
 from crawld.daemon.loop_lag import LoopLag
 from crawld.daemon.metrics import DaemonMetrics
@@ -155,7 +156,8 @@ class Assembly:
         )
         self.watch = ListWatch(self._list_file, self.list.load_changed)
         valuation = None if policy.valuation is None else policy.valuation()
-        forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation)
+        self.freshness = FreshnessNow(self.scheduler, self.clock)
+        forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock, forecasts
         )
@@ -208,12 +210,13 @@ class Assembly:
         services.append(self.read_model.run)
         services.append(ControlServer(self._api_parts(), self.settings.control_socket()).run)
         services += self._public()
-        services += [self.list.run, self.watch.run, self.dispatcher.run, self._lag.run]
+        services += [self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
         daemon = Daemon(
             store=self.store,
             fetcher=self.fetcher,
             scheduler=self.scheduler,
             crawler=self.crawler,
+            freshness=self.freshness,
             page_set=self.page_set,
             clock=self.clock,
             workers=self.workers,

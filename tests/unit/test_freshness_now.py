@@ -1,0 +1,61 @@
+"""The predicted freshness of all pages: exact at once for a few, of the last look for many."""
+
+import numpy as np
+import pytest
+
+from crawld.daemon import freshness_now
+from crawld.daemon.freshness_now import FreshnessNow
+from crawld.frontier.scan import Scan
+from crawld.scheduler import Arrivals, Scheduler
+from crawld.value.greedy import GreedyNcis
+
+
+class SetClock:
+    """A clock that is set by the test."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        """The time that was set."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """The same."""
+        return self.at
+
+    async def sleep_until(self, monotonic: float) -> None:
+        """Time passes at once."""
+        self.at = max(self.at, monotonic)
+
+
+def scheduler(pages: int) -> Scheduler:
+    """Pages that change once in ten seconds, all crawled at 0."""
+    found = Scheduler(Scan(GreedyNcis()))
+    columns = np.ones(pages), np.zeros(pages)
+    rates = {"alpha": np.full(pages, 0.1), "shape": np.full(pages, np.inf)}
+    found.add(Arrivals(np.arange(pages), np.zeros(pages, dtype=np.int64), *columns, **rates))
+    return found
+
+
+def test_few_pages_are_looked_at_when_asked() -> None:
+    """The answer is that of the moment."""
+    clock = SetClock()
+    fresh = FreshnessNow(scheduler(3), clock)
+    assert fresh.predicted() == 1.0
+    clock.at = 10.0
+    assert fresh.predicted() == pytest.approx(np.exp(-1))
+    assert FreshnessNow(scheduler(0), clock).predicted() is None
+
+
+async def test_many_pages_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks the answer is that of the last one."""
+    monkeypatch.setattr(freshness_now, "AT_ONCE", 2)
+    clock = SetClock()
+    fresh = FreshnessNow(scheduler(3), clock)
+    assert fresh.predicted() is None
+    await fresh.renew()
+    clock.at = 10.0
+    assert fresh.predicted() == 1.0
+    await fresh.renew()
+    assert fresh.predicted() == pytest.approx(np.exp(-1))

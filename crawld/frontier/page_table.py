@@ -1,17 +1,18 @@
-"""The state of every page as growing numpy columns, and the verbs that change it.
+"""The state of every page as growing numpy columns, kept once, and the verbs that change it.
 
-Who keeps pages keeps them here, so that the scan and the frontier differ only in how they find the best one.
+Who keeps pages keeps them here: the scan and the frontier differ only in how they find the best one, and the scheduler
+keeps here what it alone writes.
 
 Invariants: a row is free, waiting, held, or retired while held; only waiting rows are eligible; `due` is -inf exactly
 for pages never crawled, so that "longest overdue first" puts them first.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.model.signal import SOURCES
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
 Ints = NDArray[np.int64]
@@ -31,21 +32,22 @@ class Intervals:
     shortest: float = 60.0
 
 
-_FLOATS = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
+VALUED = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
+"""The columns that choosers go by."""
 
 
 class PageTable:
     """The pages, by row.
 
-    The columns of floats are views of one table that keeps a page together: pages are looked at in small groups.
+    The columns in `VALUED` are views of one table that keeps a page together: pages are looked at in small groups.
     """
 
-    mu: Floats
+    mu: Floats  # importance per request
     alpha: Floats
-    shape: Floats
+    shape: Floats  # as values take it; so are κ and γ, which stand for all sources
     kappa: Floats
     gamma: Floats
-    last: Floats
+    last: Floats  # when the value takes the copy to be from
     boost: Floats
     not_before: Floats
     due: Floats
@@ -55,14 +57,21 @@ class PageTable:
         self.size = 0  # rows ever handed out: all arrays are longer or equal
         self.state: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.host: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.crowd: NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # by host: how many of its pages wait
-        self._view(np.zeros((0, len(_FLOATS))))
+        # What the scheduler writes:
+        self.page_id: Ints = np.zeros(0, dtype=np.int64)
+        self.copied: Floats = np.zeros(0)  # when the copy was made, as recorded: that may lie in the future
+        self.gone: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes
+        self.learnt_shape: Floats = np.zeros(0)
+        self.most_shape: NDArray[np.float32] = np.zeros(0, dtype=np.float32)  # the largest that values are taken over
+        self.count: NDArray[np.int32] = np.zeros((0, len(SOURCES)), dtype=np.int32)  # signals since the last crawl
+        self.kappas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
+        self.gammas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
+        self._others = [name for name, column in vars(self).items() if isinstance(column, np.ndarray)]
+        self._view(np.zeros((0, len(VALUED))))
+        self.crowd: Ints = np.zeros(0, dtype=np.int64)  # by host: how many of its pages wait
         self._free: list[int] = []
         self._picked_at: dict[int, float] = {}
-
-    def columns(self) -> Iterator[str]:
-        """The names of all columns."""
-        yield from ("state", "host", *_FLOATS)
 
     @property
     def waiting(self) -> int:
@@ -77,7 +86,7 @@ class PageTable:
     @property
     def nbytes(self) -> int:
         """The memory the columns take."""
-        return self.state.nbytes + self.host.nbytes + self.table.nbytes
+        return int(self.table.nbytes + sum(vars(self)[name].nbytes for name in self._others))
 
     def insert(
         self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None
@@ -169,7 +178,7 @@ class PageTable:
         return row in self._picked_at
 
     def take(self, rows: Ints) -> Floats:
-        """The columns of floats of some pages, in the order of `_FLOATS`."""
+        """The columns of floats of some pages, in the order of `VALUED`."""
         return np.ascontiguousarray(self.table[rows].T)
 
     def values(self, valuation: Valuation, rows: Ints, at: Floats | float) -> Floats:
@@ -199,14 +208,10 @@ class PageTable:
         return rows
 
     def _grow(self, capacity: int) -> None:
-        for name in ("state", "host"):
-            old = getattr(self, name)
-            new = np.zeros(capacity, dtype=old.dtype)
-            new[: len(old)] = old
-            setattr(self, name, new)
-        table = np.zeros((capacity, len(_FLOATS)))
-        table[: len(self.table)] = self.table
-        self._view(table)
+        for name in self._others:
+            old = vars(self)[name]
+            setattr(self, name, np.concatenate([old, np.zeros((capacity - len(old), *old.shape[1:]), old.dtype)]))
+        self._view(np.concatenate([self.table, np.zeros((capacity - len(self.table), len(VALUED)))]))
 
     def _view(self, table: Floats) -> None:
         self.table = table

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from crawld.frontier.evidence import Evidence
 from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals, Ints
+from crawld.frontier.page_table import VALUED, Intervals, Ints
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
@@ -204,7 +204,7 @@ class Twins(RuleBasedStateMachine):
         if hasattr(self, "scan"):
             size = self.scan.pages.size
             assert size == self.frontier.pages.size
-            for name in self.scan.pages.columns():
+            for name in ("state", "host", *VALUED):
                 ours, theirs = getattr(self.scan.pages, name), getattr(self.frontier.pages, name)
                 assert np.array_equal(ours[:size], theirs[:size], equal_nan=True), name
 

@@ -63,6 +63,27 @@ def test_signals_raise_staleness_and_are_used_up_by_a_crawl() -> None:
     assert made.value_of(100, 0.1) == pytest.approx(2.0)
 
 
+def test_signals_seen_while_a_page_is_out_count_when_it_comes_back_as_it_was() -> None:
+    """A failed attempt loses no signal."""
+    made = scheduler(1, last=0.0, kappa=2.0)
+    assert made.pick(0.1) == 100
+    made.notice(100)
+    made.release(100)
+    assert made.value_of(100, 0.0) == pytest.approx(2.0)
+
+
+def test_ids_far_apart_find_their_rows_and_lose_them() -> None:
+    """Whatever numbers the store gives, a page is found by its own."""
+    made = Scheduler(Scan(Linear()))
+    ids = np.array([0, 1, 1023, 1024, 5_000_000_000, 7])
+    made.add(Arrivals(ids, np.zeros(6, dtype=np.int64), np.ones(6), np.arange(6.0)))
+    assert [made.last_success(int(page)) for page in ids] == list(range(6))
+    made.retire([1024, 99])
+    assert len(made) == 5
+    assert (1024 in made, 1025 in made, 5_000_000_000 in made) == (False, False, True)
+    assert np.isnan(made.last_success(1024))
+
+
 def test_new_estimates_count_the_signals_anew() -> None:
     """A signal seen while κ was 0 counts with the κ learnt since."""
     made = scheduler(1, last=0.0)

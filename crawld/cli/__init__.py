@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "Run the daemon: keep the pages of a URL list fresh.",
     "check-config": "Check settings and URL list without starting anything.",
     "demo": "Watch crawld keep a living site fresh, offline, in a minute.",
+    "top": "Watch the running daemon on a live screen.",
     "stats": "What is wrong, how fresh the copy is, and what was learnt.",
     "forecast": "How fresh the copy would be at other bandwidths.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
@@ -33,7 +34,7 @@ COMMANDS = {
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
+    **dict.fromkeys(("top", "stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
     **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "simulate"), "trials"),
 }

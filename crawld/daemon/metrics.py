@@ -64,6 +64,10 @@ class DaemonMetrics:
         lag = Distribution("crawld_event_loop_lag_seconds", late, self.lag.at_most(), self.lag.seconds)
         return Figures(families, [lag])
 
+    def forget_costly(self) -> None:
+        """Find everything out anew at the next scrape."""
+        self._costly = None
+
     async def _costly_figures(self) -> Costly:
         """What is costly, found out again where it is a minute old; once, however many ask."""
         self._one = self._one or asyncio.Lock()

@@ -138,7 +138,7 @@ class Assembly:
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
         self._learner: Learner | None = None
         self._lag = LoopLag(self.clock)
-        self._metrics = DaemonMetrics(
+        self.metrics = DaemonMetrics(
             self.crawler,
             self.scheduler,
             self.gate,
@@ -267,7 +267,7 @@ class Assembly:
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))
         return ApiParts(
-            self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock, self._metrics
+            self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock, self.metrics
         )
 
     def _learner_lag(self) -> float | None:

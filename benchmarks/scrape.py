@@ -1,0 +1,125 @@
+"""What a scrape of /metrics costs the event loop, with many pages.
+
+    python -m benchmarks.scrape [--pages 1000000] [--json]
+
+A daemon that holds the pages and crawls none is scraped over its Unix socket, each time with everything that is costly
+found out anew. Told are the processor time of the loop's thread for a scrape, with that of the one who asks, and the
+longest time for which the loop did not turn, which a busy machine makes longer.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks import show
+from crawld.config import Settings
+from crawld.model.page import Wanted
+from crawld.store import SqlStore
+from crawld.wiring import Assembly
+
+SCRAPES = 20
+AT_ONCE = 50_000
+
+
+async def run(pages: int) -> dict[str, Any]:
+    """Scrape a daemon of so many pages; the figures, in milliseconds."""
+    with tempfile.TemporaryDirectory() as made:
+        database = f"sqlite:///{made}/x.db"
+        await _fill(database, pages)
+        settings = Settings.model_validate(
+            {
+                "database": database,
+                "bandwidth": 0,
+                "api": {"listen": None},
+                "discover": [{"site": "https://a.example/"}],
+            }
+        )
+        assembly = Assembly(settings)
+        daemon = assembly.daemon()
+        daemon.catch_signals = False
+        task = asyncio.create_task(daemon.run())
+        while not (Path(made) / "x.db.sock").exists():
+            await asyncio.sleep(0.1)
+            if task.done():
+                task.result()
+        await asyncio.sleep(5.0)
+        quiet = await _longest(asyncio.sleep(3.0))
+        longest, took, busy = [], [], []
+        connector = aiohttp.UnixConnector(f"{made}/x.db.sock")
+        async with aiohttp.ClientSession(connector=connector) as session:
+            for _ in range(SCRAPES):
+                assembly.metrics.forget_costly()
+                began = time.perf_counter()
+                longest.append(await _longest(_scrape(session)))
+                took.append(time.perf_counter() - began)
+                assembly.metrics.forget_costly()
+                began = time.thread_time()
+                await _scrape(session)
+                busy.append(time.thread_time() - began)
+        daemon.stop()
+        await task
+    return {
+        "pages": len(assembly.scheduler),
+        "scrapes": SCRAPES,
+        "processor_time_of_the_loop_median_ms": 1000 * sorted(busy)[SCRAPES // 2],
+        "processor_time_of_the_loop_worst_ms": 1000 * max(busy),
+        "longest_turn_without_a_scrape_ms": 1000 * quiet,
+        "longest_turn_of_the_loop_median_ms": 1000 * sorted(longest)[SCRAPES // 2],
+        "longest_turn_of_the_loop_worst_ms": 1000 * max(longest),
+        "answer_after_median_ms": 1000 * sorted(took)[SCRAPES // 2],
+    }
+
+
+async def _scrape(session: aiohttp.ClientSession) -> None:
+    async with session.get("http://crawld/metrics") as answer:
+        assert answer.status == 200
+        await answer.read()
+
+
+async def _longest(work: Any) -> float:
+    """The longest time for which the loop did not turn while the work was done."""
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            at = time.perf_counter()
+            await asyncio.sleep(0)
+            worst = max(worst, time.perf_counter() - at)
+
+    watching = asyncio.create_task(watch())
+    try:
+        await work
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+    return worst
+
+
+async def _fill(database: str, pages: int) -> None:
+    store = SqlStore(database)
+    await store.start()
+    for start in range(0, pages, AT_ONCE):
+        some = [Wanted(f"https://host{n % 5000}.example/page/{n}") for n in range(start, min(start + AT_ONCE, pages))]
+        await store.adopt(some, origin="operator", now=time.time(), complete=False)
+    await store.close()
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    show(asyncio.run(run(arguments.pages)), as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()

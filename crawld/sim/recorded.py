@@ -17,13 +17,14 @@ from crawld.sim.world import Ints, World
 DAY = 86400.0
 
 
-def recorded_world(path: Path, most_pages: int | None = None) -> World:
-    """The history in a file, of every k-th page where there are more than `most_pages`; all are equally important."""
+def recorded_world(path: Path, most_pages: int | None = None, offset: int = 0) -> World:
+    """The history in a file, all pages equally important; of more than `most_pages` every k-th from `offset` on."""
     with np.load(path, allow_pickle=False) as data:
         arrays = {name: data[name] for name in data.files if name != "page_path"}
     first = float(arrays["birth"].min())
     end = (float(max(arrays["commit_t"].max(), arrays["change_t"].max())) - first) / DAY
-    chosen = np.arange(0, len(arrays["birth"]), -(-len(arrays["birth"]) // (most_pages or len(arrays["birth"]))))
+    step = -(-len(arrays["birth"]) // (most_pages or len(arrays["birth"])))
+    chosen = np.arange(offset % step, len(arrays["birth"]), step)
     births = ((arrays["birth"] - first) / DAY)[chosen]
     deaths = np.where(arrays["death"] > 0, (arrays["death"] - first) / DAY, end)[chosen]
     offsets, rows = _rows(arrays["change_off"], chosen)
@@ -66,7 +67,7 @@ def _rows(offsets: Ints, chosen: Ints) -> tuple[Ints, Ints]:
 
 def together(worlds: Sequence[World], days: float) -> World:
     """Several hosts in one world: the last `days` days of each, which end at the same moment."""
-    parts = [_last_days(world, days) for world in worlds]
+    parts = [last_days(world, days) for world in worlds]
     firsts = np.cumsum([0] + [part.population.pages for part in parts])
     first_hosts = np.cumsum([0] + [int(part.host_of.max()) + 1 for part in parts])
     times = np.concatenate([part.signal_times for part in parts])
@@ -98,7 +99,7 @@ def _listed(world: World) -> NDArray[np.bool_]:
     return np.zeros(world.population.pages, bool) if world.listed is None else world.listed
 
 
-def _last_days(world: World, days: float) -> World:
+def last_days(world: World, days: float) -> World:
     """What happened in the last days, counted from their beginning, to the pages that lived to see them."""
     start = world.horizon - days
     alive = np.flatnonzero((world.died > start) & (world.born < world.horizon))

@@ -74,3 +74,17 @@ def test_accounts_agree_with_looking_often() -> None:
     assert ledger.harmonic(5.0, 30.0) == pytest.approx(harmonic.mean(), abs=5e-3)
     series = ledger.accuracy_series(np.array([5.0, 10.0, 30.0]))
     assert (5 * series[0] + 20 * series[1]) / 25 == pytest.approx(ledger.accuracy(5.0, 30.0))
+
+
+def test_pages_count_while_they_live() -> None:
+    """A page born at 2 and gone at 6, stale from 3 until it is crawled and from 5 on, is fresh 2.5 of its 4 days."""
+    nothing = np.zeros(1)
+    world = World(
+        Population(np.ones(1), nothing, nothing, nothing), 10.0, np.array([3.0, 5.0]), np.array([0, 2]),
+        np.empty(0), np.empty(0, dtype=np.int64), births=np.array([2.0]), deaths=np.array([6.0]),
+    )  # fmt: skip
+    ledger = settle_accounts(world, np.array([3.5]), np.array([0]))
+    assert ledger.accuracy(0.0, 10.0) == pytest.approx(2.5 / 4.0)
+    assert ledger.delay(0.0, 10.0) == pytest.approx(0.5)
+    assert ledger.missed(0.0, 10.0) == pytest.approx(0.5)
+    assert ledger.age(0.0, 10.0) == pytest.approx((0.5**2 / 2 + 1.0 / 2) / 4.0)

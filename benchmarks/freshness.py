@@ -1,0 +1,160 @@
+"""crawld beside every peer's rule and every policy: how fresh each keeps its copies, all within the same budget.
+
+`python -m benchmarks.freshness [--json] [--plot FILE] [--full]` lets everyone crawl the same worlds, learning from
+their own crawls alone: worlds drawn as in S-NCIS, worlds that live as real sites do, and recorded histories of real
+sites, each by itself and several together. Budgets are .1, .3, 1 and 3 crawls per change. For each row it says whether
+crawld is above on average, and where it is below by more than .002. What it is at goes to stderr.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.freshness_docs import picture
+from benchmarks.freshness_runs import BUDGETS, CRAWLD, ROUND_ROBIN, Job, measure
+from benchmarks.freshness_summary import Result, Row, summarise
+from benchmarks.freshness_worlds import HISTORY, SHARED, WEIGHTS, Size, specs
+from crawld.policies.policies import POLICIES
+from crawld.sim.peers import PEERS
+
+PEERS_PART, POLICIES_PART = "peers", "policies"
+SHORT = {
+    PEERS_PART: Size(3, 40, 40.0, 120, 90.0, 300, 25, 2, 900),
+    POLICIES_PART: Size(2, 30, 40.0, 60, 90.0, 100, 10, 0, 150),
+}
+FULL = {
+    PEERS_PART: Size(8, 80, 90.0, 240, 180.0, 500, 60, 4, 5000),
+    POLICIES_PART: Size(6, 50, 60.0, 120, 120.0, 200, 20, 2, 800),
+}
+TOLD_EVERY = 15.0
+"""Seconds between two lines of progress."""
+POLICY_ROUND = 0.05
+"""The share of pages crawled between two rounds of learning where policies are compared with each other."""
+
+
+def jobs(part: str, *, full: bool) -> Iterator[Job]:
+    """Everything to be run for one part."""
+    size = (FULL if full else SHORT)[part]
+    if part == PEERS_PART:
+        for spec in specs(size):
+            for budget in BUDGETS:
+                for contestant in (CRAWLD, ROUND_ROBIN, *PEERS):
+                    yield Job(spec, budget, contestant, WEIGHTS[spec.kind])
+        return
+    for spec in specs(size):
+        for budget in BUDGETS if full else BUDGETS[1:3]:
+            for policy in POLICIES:
+                yield Job(spec, budget, policy, WEIGHTS[spec.kind][-1:], POLICY_ROUND)
+
+
+def run(parts: Sequence[str], *, full: bool, processes: int) -> list[Result]:
+    """Run every job, the longest first, and tell of the progress."""
+    work = [(part, job) for part in parts for job in jobs(part, full=full)]
+    work.sort(key=lambda one: one[1].cost, reverse=True)
+    began, told, done = time.monotonic(), 0.0, 0.0
+    total = sum(job.cost for _, job in work)
+    found: dict[tuple[str, Job], list[Result]] = {}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(measure, job): (part, job) for part, job in work}
+        for number, future in enumerate(as_completed(running), start=1):
+            part, job = running[future]
+            spec = job.spec
+            found[part, job] = [
+                Result(part, spec.kind, spec.name, job.budget, job.contestant, weights, measures)
+                for weights, measures in future.result().items()
+            ]
+            done += job.cost
+            spent = time.monotonic() - began
+            if spent >= told + TOLD_EVERY or number == len(work):
+                told = spent
+                share = f"about {done / total:.0%} of the work, {spent:.0f} s"
+                print(f"  {number} of {len(work)} runs, {share}", file=sys.stderr, flush=True)
+    in_order = [(part, job) for part in parts for job in jobs(part, full=full)]
+    return [result for key in in_order for result in found[key]]
+
+
+def settings(parts: Sequence[str], *, full: bool) -> dict[str, Any]:
+    """What was run, and on what, in words."""
+    sizes = FULL if full else SHORT
+    command = "python -m benchmarks.freshness" + (" --full" if full else "")
+    return {
+        "command": command + (f" --part {parts[0]}" if len(parts) == 1 else "") + " --json",
+        "machine": f"{os.cpu_count()} cores, {platform.python_implementation()} {platform.python_version()}",
+        "budgets": list(BUDGETS),
+        "seeds": {part: list(range(sizes[part].worlds)) for part in parts},
+        "sizes": {part: asdict(sizes[part]) for part in parts},
+        "histories": sorted(path.stem for path in SHARED.glob("*.npz")),
+    }
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """The rows as a table for people, a kind of world after another."""
+    heading = None
+    for row in rows:
+        if (row.part, row.kind, row.weights) != heading:
+            heading = row.part, row.kind, row.weights
+            print(f"\n{row.part}: {row.kind}, {row.weights} weights, {row.worlds} worlds; {CRAWLD} {row.crawld:.4f}")
+            print(f"  {'':26} {'fresh':>7} {'lead':>8} {'± s.e.':>7} {'age':>7} {'delay':>7} {'missed':>7} {'used':>5}")
+        error = "–" if math.isnan(row.stderr) else f"{row.stderr:.4f}"
+        other = row.others
+        print(
+            f"  {row.contestant:26} {row.freshness:7.4f} {row.lead:+8.4f} {error:>7} {other['age']:7.2f} "
+            f"{other['delay']:7.2f} {other['missed']:7.3f} {other['used']:5.2f}  {verdict(row)}"
+        )
+
+
+def verdict(row: Row) -> str:
+    """Whether crawld is above on average, and where it is below."""
+    if row.contestant == CRAWLD:
+        return ""
+    words = "above" if row.above else "level" if row.lead == 0 else "BELOW"
+    if row.losses:
+        worst = ", ".join(f"{one.where} at {one.budget:g} {one.lead:+.3f}" for one in row.losses[:3])
+        words += f"; below by more than .002 in {len(row.losses)}: {worst}"
+    return words
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what is not a finite number, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def main() -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the picture as SVG")
+    parser.add_argument("--full", action="store_true", help="larger and more worlds; an hour of one core or more")
+    parser.add_argument("--part", choices=(PEERS_PART, POLICIES_PART), help="one of the two comparisons alone")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    parts = [options.part] if options.part else [PEERS_PART, POLICIES_PART]
+    if not SHARED.is_dir():
+        print("no reference data beside the checkout: recorded histories are left out", file=sys.stderr)
+    rows = summarise(run(parts, full=options.full, processes=options.processes))
+    figures = {"settings": settings(parts, full=options.full), "rows": [asdict(row) for row in rows]}
+    if options.plot:
+        kind = HISTORY if any(row.kind == HISTORY for row in rows) else rows[0].kind
+        options.plot.write_text(picture([row for row in finite(figures["rows"]) if row["kind"] == kind]))
+    if options.json:
+        print(json.dumps({"benchmark": "freshness", **finite(figures)}, indent=1))
+    else:
+        print_rows(rows)
+
+
+if __name__ == "__main__":
+    main()

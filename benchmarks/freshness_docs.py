@@ -1,0 +1,187 @@
+"""docs/results.md, its picture and the table of README.md, written from what `benchmarks.freshness --json` printed.
+
+`python -m benchmarks.freshness_docs FILE...` takes one run, or one for each part.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.freshness_runs import CRAWLD, ROUND_ROBIN
+from benchmarks.freshness_worlds import DRAWN, EQUAL, HISTORY, MIX, NCIS, WEBLIKE, ZIPF
+from crawld.charts import Point, draw_lines
+from crawld.policies.policies import POLICIES
+from crawld.sim.peers import PEERS
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshness.svg", ROOT / "README.md"
+BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- its end -->"
+COLUMNS = {
+    (NCIS, DRAWN): "S-NCIS worlds",
+    (WEBLIKE, EQUAL): "weblike",
+    (WEBLIKE, ZIPF): "weblike, Zipf",
+    (HISTORY, EQUAL): "real sites",
+    (HISTORY, ZIPF): "real sites, Zipf",
+    (MIX, EQUAL): "several sites",
+    (MIX, ZIPF): "several sites, Zipf",
+}
+SHOWN = (
+    ROUND_ROBIN, "nutch", "nutch-adaptive", "stormcrawler-adaptive", "news-crawl", "changedetection.io",
+    "miniflux-frequency", "freshrss-autottl", "norconex", "marginalia",
+)  # fmt: skip
+"""In README's table and the picture: the others follow one of these rules with other constants."""
+
+Row = Mapping[str, Any]
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """Freshness over the budget, as SVG: crawld and the peers that are shown, equally weighted pages."""
+    weights = rows[0]["weights"]
+    drawn = [row for row in rows if row["weights"] == weights and row["contestant"] in (CRAWLD, *SHOWN)]
+    lines = {
+        "crawld" if row["contestant"] == CRAWLD else row["contestant"]: [
+            Point.measured(float(budget), fresh) for budget, fresh in row["by_budget"].items()
+        ]
+        for row in drawn
+    }
+    return draw_lines(f"{COLUMNS[rows[0]['kind'], weights]}: freshness", "crawls per change", "freshness", lines)
+
+
+def head_table(rows: Sequence[Row]) -> str:
+    """Crawld's lead over the peers that are shown, in every kind of world."""
+    kinds = [kind for kind in COLUMNS if any((row["kind"], row["weights"]) == kind for row in rows)]
+    by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
+    lines = [
+        "| crawld's lead over | " + " | ".join(COLUMNS[kind] for kind in kinds) + " |",
+        "|---|" + "---|" * len(kinds),
+    ]
+    for name in SHOWN:
+        leads = [_lead(by_place[name, kind]) for kind in kinds]
+        lines.append(f"| {'round robin' if name == ROUND_ROBIN else name} | " + " | ".join(leads) + " |")
+    ours = [f"{by_place[CRAWLD, kind]['freshness']:.3f}" for kind in kinds]
+    return "\n".join([*lines, "| crawld's own freshness | " + " | ".join(ours) + " |"])
+
+
+def _lead(row: Row) -> str:
+    error = "" if row["stderr"] is None else f" ± {row['stderr']:.3f}"
+    lead = f"{row['lead']:+.3f}{error}".replace("-", "−")
+    return lead if row["above"] or abs(row["lead"]) < 5e-5 else f"**{lead}**"
+
+
+def whole_table(rows: Sequence[Row]) -> Iterator[str]:
+    """Every contestant in one kind of world."""
+    yield "| contestant | freshness | crawld's lead | age, days | delay, days | missed | slots used | crawld is |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        other = row["others"]
+        figures = [f"{row['freshness']:.4f}", "" if row["contestant"] == CRAWLD else _lead(row)]
+        figures += [_figure(other[name], digits) for name, digits in (("age", 2), ("delay", 2), ("missed", 3))]
+        figures += [f"{other['used']:.0%}", _verdict(row)]
+        yield f"| {row['contestant']} | " + " | ".join(figures) + " |"
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _verdict(row: Row) -> str:
+    if row["contestant"] == CRAWLD:
+        return ""
+    words = "above" if row["above"] else "level" if row["lead"] == 0 else "**below**"
+    losses = row["losses"]
+    if not losses:
+        return words
+    worst = losses[0]
+    where = "" if worst["where"] == "all" else f"{worst['where']} at "
+    told = f"{where}{worst['budget']:g}: {worst['lead']:+.3f}".replace("-", "−")
+    return f"{words}; loses {len(losses)} cell{'s' if len(losses) > 1 else ''}, worst {told}"
+
+
+def document(runs: Sequence[Mapping[str, Any]]) -> str:
+    """docs/results.md."""
+    rows = [row for run in runs for row in run["rows"]]
+    against = [row for row in rows if row["part"] == "peers"]
+    parts = [
+        "# Results",
+        _INTRODUCTION,
+        *(_made_by(run["settings"]) for run in runs),
+        "## crawld beside its peers",
+        _EXPLAINED,
+        BEGIN + "\n" + head_table(against) + "\n" + END,
+        "![Freshness over the budget on recorded histories](freshness.svg)",
+        _where_it_loses(against),
+        "The rules: " + "; ".join(f"*{name}*: {peer.rule}" for name, peer in PEERS.items()) + ". Common Crawl's "
+        "generator and YaCy's autocrawl publish no constants, and are left out.",
+    ]
+    for (kind, weights), title in COLUMNS.items():
+        for part, name in (("peers", "peers"), ("policies", "policies")):
+            some = [r for r in rows if (r["part"], r["kind"], r["weights"]) == (part, kind, weights)]
+            if some:
+                parts += [f"### {title[0].upper()}{title[1:]}: {name}, {some[0]['worlds']} worlds"]
+                parts.append("\n".join(whole_table(some)))
+    parts.append("The policies: " + "; ".join(f"*{p.name}*: {p.summary}" for p in POLICIES.values()) + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+_INTRODUCTION = (
+    "How fresh crawld keeps its copies beside other crawlers' rules and beside the papers' policies, everybody in the "
+    "same worlds, with the same requests, learning from their own crawls alone. This page is written by `python -m "
+    "benchmarks.freshness_docs` from what the commands below printed."
+)
+_EXPLAINED = (
+    "Freshness is the share of time, weighted by importance, in which the copy was what the page was. A lead is "
+    "crawld's freshness minus the other's, the mean over budgets of .1, .3, 1 and 3 crawls per change, with its "
+    "standard error over worlds; a bold one is a loss. Zipf: importance falls as one over the rank; no peer's rule "
+    "looks at it. A peer whose timers have not run out leaves its slots idle. Age is the time since the first change "
+    "not seen yet; delay is the time from a change to the crawl that saw it, over the changes that were seen; the "
+    "others are missed. A cell is one history, or all worlds of a drawn kind, at one budget; it is lost where the lead "
+    "is below −.002."
+)
+
+
+def _made_by(settings: Mapping[str, Any]) -> str:
+    seeds = "; ".join(f"{part}: {seeds[0]} to {seeds[-1]}" for part, seeds in settings["seeds"].items())
+    sizes = "; ".join(
+        f"{part}: at most {size['history_pages']} pages and about {size['most_slots']} crawls of a history (of longer "
+        f"ones part of the pages and the last days), {size['ncis_pages']} pages of an S-NCIS world, "
+        f"{size['weblike_pages']} of a weblike one"
+        for part, size in settings["sizes"].items()
+    )
+    histories = f"{len(settings['histories'])} recorded histories" if settings["histories"] else "no recorded histories"
+    return f"`{settings['command']}`, {settings['machine']}; seeds {seeds}; {sizes}; {histories}."
+
+
+def _where_it_loses(rows: Sequence[Row]) -> str:
+    others = [row for row in rows if row["contestant"] != CRAWLD]
+    below = sorted((row for row in others if row["lead"] < 0), key=lambda row: float(row["lead"]))
+    cells = [(loss["lead"], loss, row) for row in others for loss in row["losses"]]
+    words = f"**Where crawld loses.** It is below on average in {len(below)} of {len(others)} comparisons with a rule"
+    if below:
+        words += ": " + "; ".join(f"{_place(row)}, {row['contestant']} {_lead(row)}" for row in below[:6])
+    words += f". {len(cells)} cells are lost by more than .002"
+    if cells:
+        lead, loss, row = min(cells, key=lambda one: float(one[0]))
+        where = _place(row) + ("" if loss["where"] == "all" else f", {loss['where']}")
+        words += f", the worst to {row['contestant']} ({where}, at {loss['budget']:g}): −{abs(lead):.3f}"
+    return words + "."
+
+
+def _place(row: Row) -> str:
+    return COLUMNS[row["kind"], row["weights"]]
+
+
+def main() -> None:
+    """Write everything."""
+    runs = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
+    against = [row for run in runs for row in run["rows"] if row["part"] == "peers"]
+    RESULTS.write_text(document(runs))
+    recorded = [row for row in against if row["kind"] == HISTORY]
+    PICTURE.write_text(picture(recorded or against))
+    before, rest = README.read_text().split(BEGIN)
+    README.write_text(before + BEGIN + "\n" + head_table(against) + "\n" + END + rest.split(END)[1])
+
+
+if __name__ == "__main__":
+    main()

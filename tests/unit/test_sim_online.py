@@ -1,0 +1,96 @@
+"""crawld in simulated time: several hosts, pages that come and go, signals, and histories in memory."""
+
+import numpy as np
+import pytest
+
+from crawld.model.signal import SOURCES, Source
+from crawld.sim.crawler import scheduled
+from crawld.sim.engine import simulate
+from crawld.sim.histories import MemoryHistories
+from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.sim.population import Population
+from crawld.sim.sitemaps import Sitemap
+from crawld.sim.weblike import SiteStyle, draw_weblike
+from crawld.sim.world import World
+
+
+def _lives() -> World:
+    """Three pages: one all the time, one gone at 4, one born at 6."""
+    nothing = np.zeros(3)
+    return World(
+        Population(np.ones(3), nothing, nothing, nothing), 10.0, np.empty(0), np.zeros(4, dtype=np.int64),
+        np.empty(0), np.empty(0, dtype=np.int64), births=np.array([0.0, 0.0, 6.0]), deaths=np.array([10.0, 4.0, 10.0]),
+    )  # fmt: skip
+
+
+def test_pages_are_crawled_while_they_live() -> None:
+    """None before its birth or after its death, every living one again and again."""
+    world = _lives()
+    run = simulate(world, OnlineCrawler("greedy-ncis", world, 2.0), 2.0)
+    assert len(run.times) == 20
+    for page in range(3):
+        times = run.times[run.pages == page]
+        assert len(times) >= 3
+        assert times.min() > world.born[page]
+        assert times.max() <= world.died[page]
+
+
+def test_a_crawler_with_a_fixed_list_refuses_such_a_world() -> None:
+    """The papers' crawlers know no births."""
+    world = _lives()
+    with pytest.raises(TypeError, match="come and go"):
+        simulate(world, scheduled("greedy", world.population, 2.0), 2.0)
+
+
+def test_hosts_learn_apart() -> None:
+    """Pages of a busy host are believed busier than those of a quiet one."""
+    styles = [SiteStyle(pages=20, rate=rate, never=0.0, spread=0.3, mass_every=1e9) for rate in (0.5, 0.01)]
+    world = draw_weblike(styles, 60.0, 1, zipf=False)
+    crawler = OnlineCrawler("uniform", world, 10.0)
+    simulate(world, crawler, 10.0)
+    believed = crawler.beliefs().alpha
+    assert believed[:20].mean() > 5 * believed[20:].mean()
+
+
+def test_stamps_of_a_build_are_a_source_of_their_own() -> None:
+    """Signals of a whole site are counted in bulk, and none at all by whoever does not listen."""
+    world = draw_weblike([SiteStyle(pages=30, sitemap=Sitemap.BUILD)], 30.0, 1)
+    crawler = OnlineCrawler("greedy-ncis", world, 5.0)
+    simulate(world, crawler, 5.0)
+    heard = crawler.histories.of(np.arange(30)).signal_counts
+    assert heard[:, SOURCES.index(Source.SITEMAP_BULK)].min() > 0
+    assert heard[:, SOURCES.index(Source.SITEMAP)].sum() == 0
+    deaf = OnlineCrawler("greedy-ncis", world, 5.0, OnlineLearning(signals=False))
+    simulate(world, deaf, 5.0)
+    assert deaf.histories.of(np.arange(30)).signal_counts.sum() == 0
+
+
+def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
+    """It is not counted; one from after it is."""
+    world = _lives()
+    crawler = OnlineCrawler("greedy-ncis", world, 2.0)
+    page = crawler.pick(1.0)
+    assert page is not None
+    crawler.settle(page, 1.0, changed=False)
+    crawler._moved[0, 2.0] = 1
+    crawler.notice(page, 2.0, (0.5, 0.5))
+    assert sum(crawler.scheduler.heard(page)) == 0
+    crawler.notice(page, 2.0, (0.5, 1.5))
+    assert sum(crawler.scheduler.heard(page)) == 1
+
+
+def test_histories_keep_the_latest_rows() -> None:
+    """The first crawl begins, later ones are rows, and beyond the most the oldest are forgotten."""
+    kept = MemoryHistories(["a", "b"], sources=1, most_rows=6)
+    both = np.array([0, 1])
+    for day in range(10):
+        kept.crawled(both[: 2 if day < 3 else 1], day * DAY, np.full((2 if day < 3 else 1, 1), day),
+                     np.array([day % 2 == 0, False])[: 2 if day < 3 else 1])  # fmt: skip
+    found = kept.of(np.array([1, 0]))
+    assert found.hosts == ["b", "a"]
+    assert np.diff(found.offsets).tolist() == [2, 6]
+    assert (found.at[2:] / DAY).tolist() == [4, 5, 6, 7, 8, 9]
+    assert found.signals[2:, 0].tolist() == [4, 5, 6, 7, 8, 9]
+    assert found.changed[2:].tolist() == [True, False, True, False, True, False]
+    assert np.all(found.tau == DAY)
+    assert found.first_success.tolist() == [0.0, 0.0]

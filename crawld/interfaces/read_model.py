@@ -341,4 +341,4 @@ class LivePages(Protocol):
         """By page, its freshness and when it is expected to be crawled next; pages that are not here are left out."""
 
     def freshness(self, at: float) -> tuple[Ints, Floats]:
-        """The ids of all pages with their freshness as of a time."""
+        """The ids of all pages with their freshness, as of that time or a few seconds from it; not to be written to."""

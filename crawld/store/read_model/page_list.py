@@ -6,6 +6,7 @@ from the running daemon's memory.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,9 @@ async def list_pages(connection: AsyncConnection, query: PageQuery, live: LivePa
         if live is None:
             raise InputError(f"only the running daemon can sort pages by {query.sort.value}")
         return await _by_memory(connection, query, live, place, now)
-    conditions = await _conditions(connection, query)
-    few = await _ids(connection, query, conditions)
-    found = await _by_index(connection, query, conditions, few, place)
+    passing = await _filter(connection, query)
+    few = await _few(connection, passing)
+    found = await _by_index(connection, query, passing.plain, few, place)
     lines = lines_of(found[: query.limit], live, now)
     if len(found) <= query.limit or not lines:
         return PageLines(lines, None)
@@ -91,27 +92,39 @@ async def line_by(
     return lines_of(rows, live, now)[0] if rows else None
 
 
-async def _conditions(connection: AsyncConnection, query: PageQuery) -> list[ColumnElement[bool]]:
-    """What the filter asks of a page."""
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """What is asked of a page. `indexed` finds few pages by an index; `plain` keeps the database from trying that."""
+
+    indexed: list[ColumnElement[bool]]
+    plain: list[ColumnElement[bool]]
+
+
+async def _filter(connection: AsyncConnection, query: PageQuery) -> _Filter:
+    """What the query's filter asks of a page. A search looks along the index of URLs, and at nothing else of a page."""
+    state = _page.state.concat("")
     wanted = PageState.RETIRED.value if query.state is None else query.state.value
-    found = [_page.state != wanted if query.state is None else _page.state == wanted]
+    plain = [state != wanted if query.state is None else state == wanted]
+    indexed = [] if query.state is None else [_page.state == wanted]
     if query.host is not None:
-        host = await connection.scalar(select(_host.id).where(_host.name == query.host))
-        found.append(_page.host_id == (-1 if host is None else host))
+        number = await connection.scalar(select(_host.id).where(_host.name == query.host))
+        host = -1 if number is None else number
+        plain.append(_page.host_id + 0 == host)
+        indexed.append(_page.host_id == host)
     if query.search:
         escaped = query.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         alike = _page.url.ilike if connection.dialect.name == "postgresql" else _page.url.like  # SQLite's sees no case
-        found.append(alike(f"%{escaped}%", escape="\\"))
-    return found
+        plain.append(alike(f"%{escaped}%", escape="\\"))
+        indexed = indexed if query.host is not None else []
+        indexed.append(plain[-1])
+    return _Filter(indexed, plain)
 
 
-async def _ids(
-    connection: AsyncConnection, query: PageQuery, conditions: list[ColumnElement[bool]]
-) -> Sequence[int] | None:
-    """The ids of the pages that pass the filter; None where they are many or all."""
-    if query.host is None and query.state is None and not query.search:
+async def _few(connection: AsyncConnection, passing: _Filter) -> Sequence[int] | None:
+    """The ids of pages among which are all that pass the filter; None where they are many or all."""
+    if not passing.indexed:
         return None
-    ids = (await connection.scalars(select(_page.id).where(*conditions).limit(FEW + 1))).all()
+    ids = (await connection.scalars(select(_page.id).where(*passing.indexed).limit(FEW + 1))).all()
     return ids if len(ids) <= FEW else None
 
 
@@ -129,7 +142,7 @@ async def _by_index(
     parameters: dict[str, Any] = {}
     if few is not None:
         chosen, parameters = among(connection.dialect.name, _page.id, few)
-        conditions = [chosen]
+        conditions = [chosen, *conditions]
     column = _SORTS[query.sort]
     unindexed = column.concat("") if query.sort is PageSort.URL else column + 0
     key = column if few is None else unindexed
@@ -154,14 +167,14 @@ async def _by_memory(
     connection: AsyncConnection, query: PageQuery, live: LivePages, place: Place | None, now: float
 ) -> PageLines:
     at = now if place is None or place.at is None else place.at
-    conditions = await _conditions(connection, query)
-    few = await _ids(connection, query, conditions)
+    passing = await _filter(connection, query)
+    few = await _few(connection, passing)
     ids, keys = _keys(query, live, few, at)
     if place is not None:
         key = np.inf if place.value is None else float(place.value) * (-1.0 if query.descending else 1.0)
         beyond = (keys > key) | ((keys == key) & (ids > place.id))
         ids, keys = ids[beyond], keys[beyond]
-    found = await _first_that_pass(connection, query, conditions, ids, keys)
+    found = await _first_that_pass(connection, query, passing.plain, ids, keys)
     lines = lines_of([row for row, _ in found[: query.limit]], live, now)
     if len(found) <= query.limit or not lines:
         return PageLines(lines, None)

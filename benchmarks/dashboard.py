@@ -1,0 +1,190 @@
+"""What looking costs: `python -m benchmarks.dashboard [--pages N] [--json]` asks a daemon that holds N pages.
+
+A SQLite file is filled with pages, estimates and changes. The real daemon starts on it with a bandwidth of 0, and a
+client in another thread asks each path several times. For each: the time until the answer is there, the median and the
+longest, and for how long the event loop was kept from its work meanwhile.
+"""
+
+import argparse
+import asyncio
+import random
+import socket
+import sqlite3
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import show
+from crawld import wiring
+from crawld.api.token import make_token
+from crawld.config import Settings
+from crawld.store import SqlStore
+
+HOSTS = 1_000
+TIMES = 7
+"""How often each path is asked; the first time warms the caches and does not count."""
+LAG_STEP = 0.002
+CHANGES_A_PAGE = 0.5
+PATHS = (
+    "/v1/status",
+    "/v1/pages",
+    "/v1/pages?sort=importance&descending=true",
+    "/v1/pages?sort=last_crawl",
+    "/v1/pages?sort=last_change&descending=true",
+    "/v1/pages?sort=freshness",
+    "/v1/pages?search=page-99999",
+    "/v1/pages?search=nowhere&sort=last_change",
+    "/v1/pages?host=h7.example&sort=last_crawl",
+    "/v1/pages?state=failing&sort=freshness",
+    "/v1/pages?state=live&sort=importance",
+    "/v1/changes?after=0&limit=100",
+    "/v1/hosts",
+    "/v1/freshness",
+)
+
+
+async def fill(file: Path, pages: int) -> None:
+    """A database of so many pages, as a daemon would have left it."""
+    store = SqlStore(f"sqlite:///{file}")
+    await store.start()
+    await store.close()
+    rng, now = random.Random(1), time.time()
+    with sqlite3.connect(file) as db:
+        db.executemany(
+            "INSERT INTO hosts (id, name) VALUES (?, ?)", ((n, f"h{n}.example") for n in range(1, HOSTS + 1))
+        )
+        db.executemany(
+            "INSERT INTO pages (id, url, host_id, importance, state, origin, added_at, first_success, last_success,"
+            " last_attempt, last_change_at, crawls, changes) VALUES (?,?,?,?,?,'list',?,?,?,?,?,9,3)",
+            (_page(n, rng, now) for n in range(1, pages + 1)),
+        )
+        kinds = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('estimates')")]
+        zero = [name for name in kinds if name.startswith(("kappa_", "gamma_")) and "_se_" not in name]
+        names, marks = ", ".join(zero), ", ".join("0" for _ in zero)
+        db.executemany(
+            f"INSERT INTO estimates (page_id, at, shape, rate, crawls, changes, {names}) VALUES (?,?,?,?,8,3,{marks})",
+            ((n, now, 2.0, rng.lognormvariate(12, 1.5)) for n in range(1, pages + 1)),
+        )
+        db.executemany(
+            "INSERT INTO changes (id, page_id, at, verdict, magnitude) VALUES (?,?,?,'changed',.1)",
+            ((n, rng.randint(1, pages), now - 1e6 + n) for n in range(1, int(CHANGES_A_PAGE * pages) + 1)),
+        )
+        db.executemany(
+            "INSERT INTO freshness_history (at, bandwidth, request_rate, predicted, pages) VALUES (?,10,10,.8,?)",
+            ((now - 60.0 * n, pages) for n in range(2_880)),
+        )
+
+
+def _page(number: int, rng: random.Random, now: float) -> tuple[Any, ...]:
+    state = "failing" if number % 1_000 == 0 else "live"
+    crawled = now - rng.uniform(0, 20 * 86400)
+    changed = crawled if number % 3 == 0 else None
+    host = number % HOSTS + 1
+    url = f"https://h{host}.example/some/folder/page-{number}"
+    return number, url, host, rng.expovariate(1), state, now, crawled, crawled, crawled, changed
+
+
+class Lag:
+    """Watches how late the loop comes back to a task that only sleeps."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(LAG_STEP)
+            self.longest = max(self.longest, time.perf_counter() - began - LAG_STEP)
+
+    def reset(self) -> float:
+        """The longest since the last call."""
+        longest, self.longest = self.longest, 0.0
+        return longest
+
+
+async def measure(pages: int, paths: tuple[str, ...], times: int) -> dict[str, Any]:
+    """The figures of every path."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "x.db"
+        await fill(file, pages)
+        port = _free_port()
+        given = {"database": f"sqlite:///{file}", "bandwidth": 0, "api": {"listen": f"127.0.0.1:{port}"}}
+        assembly = wiring.Assembly(Settings.model_validate(given | {"log": {"level": "warning"}}))
+        daemon = assembly.daemon()
+        running, lag = asyncio.create_task(daemon.run()), Lag()
+        watching = asyncio.create_task(lag.run())
+        address = f"http://127.0.0.1:{port}"
+        token = make_token(Path(f"{file}.token"))
+        await asyncio.to_thread(_until_up, address)
+        found = {}
+        try:
+            await asyncio.sleep(5.0)  # the indexing that follows a start
+            for path in paths:
+                found[path] = await _ask(address + path, token, lag, times)
+        finally:
+            watching.cancel()
+            daemon.stop()
+            await running
+        return {"pages": pages, "paths": found}
+
+
+async def _ask(url: str, token: str, lag: Lag, times: int) -> dict[str, float]:
+    ask: Callable[[], float] = lambda: _timed(url, token)  # noqa: E731 - one call, in a thread
+    await asyncio.to_thread(ask)
+    lag.reset()
+    took = [await asyncio.to_thread(ask) for _ in range(times)]
+    return {
+        "median_ms": round(1e3 * statistics.median(took), 1),
+        "longest_ms": round(1e3 * max(took), 1),
+        "loop_ms": round(1e3 * lag.reset(), 1),
+    }
+
+
+def _timed(url: str, token: str) -> float:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    began = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        answer.read()
+    return time.perf_counter() - began
+
+
+def _until_up(address: str) -> None:
+    for _ in range(1_200):
+        try:
+            urllib.request.urlopen(f"{address}/healthz", timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError("the daemon did not start")
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=TIMES)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = asyncio.run(measure(options.pages, PATHS, options.times))
+    if options.json:
+        show(found, as_json=True)
+        return
+    print(f"{'path':50} {'median':>8} {'longest':>8} {'loop':>8}   ms, {options.pages:,} pages")
+    for path, row in found["paths"].items():
+        print(f"{path:50} {row['median_ms']:8} {row['longest_ms']:8} {row['loop_ms']:8}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,7 @@
 """crawld in simulated time: several hosts, pages that come and go, signals, and histories in memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,8 @@ def test_a_crawler_with_a_fixed_list_refuses_such_a_world() -> None:
 
 def test_hosts_learn_apart() -> None:
     """Pages of a busy host are believed busier than those of a quiet one."""
-    styles = [SiteStyle(pages=20, rate=rate, never=0.0, spread=0.3, mass_every=1e9) for rate in (0.5, 0.01)]
+    quiet = SiteStyle(pages=20, rate=0.01, never=0.0, spread=0.3, mass_every=1e9, sitemap=Sitemap.NONE)
+    styles = [replace(quiet, rate=0.5), quiet]
     world = draw_weblike(styles, 60.0, 1, zipf=False)
     crawler = OnlineCrawler("uniform", world, 10.0)
     simulate(world, crawler, 10.0)

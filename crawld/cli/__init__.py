@@ -31,12 +31,13 @@ COMMANDS = {
     "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
     "install-service": "Print or install the systemd unit.",
+    "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
     **dict.fromkeys(("top", "stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
     **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
-    **dict.fromkeys(("demo", "simulate"), "trials"),
+    **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
 }
 """The package of a command's module; the others stand beside this file."""
 

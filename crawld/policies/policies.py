@@ -43,6 +43,7 @@ class Policy:
     summary: str
     valuation: Callable[[], Valuation] | None = None
     plan: Plan | None = None
+    hears: bool = True  # whether signals matter to it; who ignores them need not poll for any
 
     def chooser(
         self,
@@ -97,15 +98,20 @@ def _floored(mu: Floats, delta: Floats, bandwidth: float) -> Floats:
 
 _ALL = (
     Policy(DEFAULT, "the crawl value with signals that may be missing, false or both", GreedyNcis),
-    Policy("greedy", "the crawl value without signals", GreedyBlind),
+    Policy("greedy", "the crawl value without signals", GreedyBlind, hears=False),
     Policy("greedy-cis", "the crawl value where every signal is believed", GreedyCis),
     Policy("greedy-cis-plus", "good signals believed, all others ignored", GreedyCisPlus),
     Policy("greedy-ncis-1", "the first term of greedy-ncis", partial(GreedyApproximate, 1)),
     Policy("greedy-ncis-2", "the first two terms of greedy-ncis", partial(GreedyApproximate, 2)),
     Policy("greedy-harmonic", "S-Lambda's harmonic penalty, picked greedily: gives up no page", GreedyHarmonic),
     Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge),
-    Policy("lds", "S-Azar's rates, earliest deadline first", plan=_in_turn(allocation.azar_continuous)),
-    Policy("freshness-optimal", "S-Cho's optimal rates at even intervals", plan=_in_turn(allocation.freshness_optimal)),
+    Policy("lds", "S-Azar's rates, earliest deadline first", plan=_in_turn(allocation.azar_continuous), hears=False),
+    Policy(
+        "freshness-optimal",
+        "S-Cho's optimal rates at even intervals",
+        plan=_in_turn(allocation.freshness_optimal),
+        hears=False,
+    ),
     Policy("lambdacrawl", "S-Lambda's optimum for the harmonic penalty", plan=_upon_signals(allocation.lambdacrawl)),
     Policy(
         "lambdacrawl-approximate",
@@ -116,14 +122,16 @@ _ALL = (
         "binary-lambdacrawl",
         "S-Azar's rates at random, as S-Lambda compares with",
         plan=_in_turn(allocation.binary_lambdacrawl, random=True),
+        hears=False,
     ),
     Policy(
         "binary-lambdacrawl-epsilon",
         "the same, no page below .4 of the even share",
         plan=_in_turn(_floored, random=True),
+        hears=False,
     ),
-    Policy("uniform", "round robin, whatever the page", plan=_in_turn(allocation.uniform)),
-    Policy("proportional", "rates in proportion to change rates", plan=_in_turn(allocation.proportional)),
+    Policy("uniform", "round robin, whatever the page", plan=_in_turn(allocation.uniform), hears=False),
+    Policy("proportional", "rates in proportion to change rates", plan=_in_turn(allocation.proportional), hears=False),
 )
 
 POLICIES = {policy.name: policy for policy in _ALL}

@@ -1,0 +1,47 @@
+"""What the simulator makes of a policy in the lab's world: the daemon's own scheduler and learner, without HTTP.
+
+The simulated crawler has what the real one had: as many requests for pages, begun at the same moment, and signals that
+are seen when the real one polled the sitemap. So whatever differs is the daemon's own doing.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from crawld.lab.scenario import Scenario, in_seconds
+from crawld.lab.score import Visits
+from crawld.sim.engine import Bandwidth, simulate
+from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.sim.world import World
+
+
+def simulated_freshness(scenario: Scenario, policy: str, visits: Visits, span: tuple[float, float]) -> float:
+    """The mean freshness within a span of the scenario's seconds, from no copies at the start."""
+    world = in_seconds(as_polled(scenario.world, visits), 1.0 / DAY)  # the simulator counts days
+    first = visits.times[0]
+    rate = len(visits.times) / (span[1] - first) * DAY
+    crawler = OnlineCrawler(policy, world, rate, OnlineLearning(signals=bool(visits.polls)), copies=False)
+    run = simulate(world, crawler, [Bandwidth(first / DAY, rate)], started_fresh=False)
+    return run.ledger().accuracy(span[0] / DAY, span[1] / DAY)
+
+
+def as_polled(world: World, visits: Visits) -> World:
+    """The world with signals seen when their host's sitemap was polled; of several of a page, the last is seen."""
+    seen = np.full(len(world.signal_times), np.inf)
+    host = world.host_of[world.signal_pages]
+    for number, polls in visits.polls.items():
+        own = host == number
+        seen[own] = np.append(polls, np.inf)[np.searchsorted(polls, world.signal_times[own])]
+    order = np.lexsort((world.signal_times, world.signal_pages, seen))
+    order = order[seen[order] < world.horizon]
+    page, at = world.signal_pages[order], seen[order]
+    last = np.append((page[1:] != page[:-1]) | (at[1:] != at[:-1]), True)[: len(order)]
+    kept = order[last]
+    claims = world.signal_times if world.signal_claims is None else world.signal_claims
+    return replace(
+        world,
+        signal_times=seen[kept],
+        signal_pages=world.signal_pages[kept],
+        signal_claims=claims[kept],
+        signal_spans=None if world.signal_spans is None else world.signal_spans[kept],
+    )

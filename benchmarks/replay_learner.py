@@ -1,8 +1,5 @@
 """crawld's own learner in a replay: what the daemon learns and picks by, over histories kept in memory."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,26 +9,11 @@ from crawld.learning.estimator import Prior
 from crawld.learning.host_priors import cautious
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.crowd import CROWDS
+from crawld.sim.histories import MemoryHistories
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs
 
-MOST_ROWS = 200
 DAY = 86400.0
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """Histories of some pages, as the store would give them."""
-
-    page_ids: Ints
-    offsets: Ints
-    at: Floats
-    tau: Floats
-    signals: Ints
-    changed: NDArray[np.bool_]
-    hosts: Sequence[str]
-    first_success: Floats
-    signal_counts: Ints
 
 
 class Learnt:
@@ -45,14 +27,11 @@ class Learnt:
         self.learner = OnlineLearner(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), self._sources)
         hosts = np.zeros(site.pages, np.int64) if site.hosts is None else site.hosts
         self._hosts = np.array([f"host{number}" for number in hosts.tolist()], object)
-        self._birth, self._last = site.birth * DAY, site.birth.copy()
+        self._last = site.birth.copy()
+        self._histories = MemoryHistories(self._hosts.tolist(), self._sources)
+        self._histories.begin(np.arange(site.pages), site.birth * DAY)
         self._shape, self._rate, self._most_shape = np.full((3, site.pages), np.nan)
         self._kappa, self._gamma = np.zeros((2, site.pages, self._sources))
-        self._rows = np.zeros(site.pages, np.int64)
-        self._at, self._tau = np.zeros((2, site.pages, MOST_ROWS))
-        self._changed = np.zeros((site.pages, MOST_ROWS), bool)
-        self._signals = np.zeros((site.pages, MOST_ROWS, self._sources), np.int64)
-        self._heard = np.zeros((site.pages, self._sources), np.int64)
         self.predicted: list[Floats] = []
         self.found_fresh: list[NDArray[np.bool_]] = []
 
@@ -78,15 +57,8 @@ class Learnt:
         fresh = np.exp(-self._shape[pages] * np.log1p(tau * DAY / self._rate[pages]) - self._boost(pages, signals))
         self.predicted.append(fresh)
         self.found_fresh.append(~changed)
-        full = pages[self._rows[pages] == MOST_ROWS]
-        for column in (self._at, self._tau, self._signals, self._changed):
-            column[full, :-1] = column[full, 1:]
-        self._rows[full] -= 1
-        row = self._rows[pages]
-        self._at[pages, row], self._tau[pages, row] = now * DAY, tau * DAY
-        self._signals[pages, row], self._changed[pages, row] = signals, changed
-        self._rows[pages] += 1
-        self._heard[pages] += signals
+        self._histories.heard_many(pages, signals)
+        self._histories.crawled(pages, now * DAY, signals, changed)
         self._last[pages] = now
         self._fit(pages, now * DAY)
 
@@ -100,26 +72,10 @@ class Learnt:
 
     def _fit(self, pages: Ints, now: float) -> None:
         for _ in range(3):  # pages whose host's prior moved are fitted again, as the daemon does in its next rounds
-            update = self.learner.teach(self._recall(pages), now)
+            update = self.learner.teach(self._histories.of(pages), now)
             self._shape[pages], self._rate[pages] = update.posterior.shape, update.posterior.rate
             self._kappa[pages], self._gamma[pages] = update.posterior.trust, update.gamma
             self._most_shape[pages] = update.most_shape
             pages = update.again
             if not len(pages):
                 break
-
-    def _recall(self, pages: Ints) -> Remembered:
-        count = self._rows[pages]
-        used = np.arange(count.max(initial=0)) < count[:, None]
-        take = pages[:, None], np.arange(used.shape[1])[None, :]
-        return Remembered(
-            pages,
-            np.r_[0, np.cumsum(count)],
-            self._at[take][used],
-            self._tau[take][used],
-            self._signals[take][used],
-            self._changed[take][used],
-            self._hosts[pages].tolist(),
-            self._birth[pages],
-            self._heard[pages],
-        )

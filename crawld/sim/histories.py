@@ -30,6 +30,10 @@ class MemoryHistories:
         """A signal of a page that has been crawled was counted."""
         self._heard[page, source] += 1
 
+    def heard_many(self, pages: Ints, counts: Ints) -> None:
+        """So many signals of each page and source were counted."""
+        self._heard[pages] += counts
+
     def begin(self, pages: Ints, at: Floats | float) -> None:
         """First copies, which have nothing to be compared with."""
         self._first[pages] = self._last[pages] = at

@@ -15,6 +15,7 @@ from crawld.daemon.slots.slot_log import bottleneck
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Clock, Reload, RobotsFailure, Steered, Store
+from crawld.interfaces.metrics import HookStanding
 from crawld.model.host import MOST_NAMED, HostState
 from crawld.model.page import BY_HAND, Page, Wanted
 from crawld.model.signal import SOURCES
@@ -48,6 +49,7 @@ class Steering:
         self._rate = crawler.status.bandwidth
         self._paused = False
         self.on_reload: Callable[[], Awaitable[Reload]] | None = None
+        self.hooks: Callable[[], Sequence[HookStanding]] = tuple  # how each hook stands: there are none
 
     async def restore(self, configured: float, *, insist: bool) -> None:
         """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
@@ -93,6 +95,7 @@ class Steering:
             "pid": os.getpid(),
             "min_interval_seconds": chooser.pages.intervals.shortest,
             "max_interval_seconds": chooser.pages.intervals.longest,
+            "hooks": [asdict(hook) for hook in self.hooks()],
             **self._troubles(now),
         }
 

@@ -52,7 +52,9 @@ class Dispatcher:
         for name, line in self.lines.items():
             oldest, figures = line.queue.oldest, line.figures
             since = None if oldest is None else oldest.added_at
-            found.append(HookStanding(name, len(line.queue), since, figures.delivered, figures.dropped, line.failures))
+            counts = (figures.delivered, figures.dropped, line.failures)
+            trouble = (figures.trouble, figures.trouble_since)
+            found.append(HookStanding(name, len(line.queue), since, *counts, *trouble))
         return found
 
     async def run(self) -> None:

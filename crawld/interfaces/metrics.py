@@ -44,6 +44,8 @@ class HookStanding:
     delivered: int
     dropped: int
     failed: int  # sendings, since the start
+    trouble: str | None = None  # why the last sending failed, None where it did not
+    trouble_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

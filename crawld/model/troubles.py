@@ -15,6 +15,8 @@ IDLE_SHARE, SKIPPED_SHARE = 0.1, 0.01
 FEWEST_SLOTS = 5
 LONG_AGO = 600.0
 """Seconds without a crawl that are too many, whatever the rate."""
+HOOK_SECONDS = 60.0
+"""For which a hook must have failed: now and then a receiver is restarted."""
 NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
 """Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
 
@@ -29,7 +31,9 @@ class Trouble:
 
 def troubles(overall: Facts, now: float) -> list[Trouble]:
     """Everything that is wrong, from what the database and, where it answers, the daemon say."""
-    return [*_daemon(overall, now), *_hosts(overall, now), *_pages(overall, now), *_slots(overall)]
+    return [
+        *_daemon(overall, now), *_hosts(overall, now), *_pages(overall, now), *_slots(overall), *_hooks(overall, now)
+    ]  # fmt: skip
 
 
 def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
@@ -123,6 +127,14 @@ def _slots(overall: Facts) -> Iterator[Trouble]:
     if slots["skipped"] > SKIPPED_SHARE * slots["slots"]:
         text = f"{_many(slots['skipped'], 'slot')} skipped in the last {format_duration(slots['seconds'])}"
         yield Trouble("skipped_slots", f"{text}: the machine is too busy for {format_rate(daemon['bandwidth'])}")
+
+
+def _hooks(overall: Facts, now: float) -> Iterator[Trouble]:
+    for hook in (overall["daemon"] or {}).get("hooks", ()):
+        if hook["trouble"] is not None and now - hook["trouble_since"] > HOOK_SECONDS:
+            waiting = f"{_many(hook['waiting'], 'change waits', 'changes wait')}, `crawld hooks` shows them"
+            since = format_moment(hook["trouble_since"], now)
+            yield Trouble("hook_failing", f"hook {hook['name']} fails since {since}: {hook['trouble']}; {waiting}")
 
 
 def idle(daemon: Facts) -> str:

@@ -226,6 +226,7 @@ class Assembly:
             tick_seconds=self._tempo.tick,
         )
         self.steering.on_reload = daemon.reload
+        self.steering.hooks = self.dispatcher.standings
         return daemon
 
     async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:

@@ -112,11 +112,12 @@ def test_the_summary_fits_and_shows_trouble_first(
 
     monkeypatch.setenv("COLUMNS", str(width))
     facts = overall()
-    facts["daemon"] |= {"faults": 3, "reload_refused": "reload refused at noon: no; old settings kept"}
+    hook = {"name": "index", "trouble": "connection refused", "trouble_since": NOW - 99.0, "waiting": 3}
+    facts["daemon"] |= {"hooks": [hook], "faults": 3, "reload_refused": "reload refused at noon: no; old settings kept"}
     found = troubles(facts, NOW)
     assert [one.kind for one in found] == [
         "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
-        "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots",
+        "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots", "hook_failing",
     ]  # fmt: skip
     facts["trouble"] = [{"kind": one.kind, "sentence": one.sentence} for one in found]
     tables.print_lines(stats._lines(facts))

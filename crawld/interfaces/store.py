@@ -182,11 +182,8 @@ class Store(Protocol):
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
 
-    async def signal_trust(self) -> Sequence[SignalTrust]:
-        """Which sources of signals are heard on which hosts."""
-
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
-        """Keep which sources are heard; hosts without a row are left out."""
+        """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
 
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""

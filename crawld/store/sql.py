@@ -287,13 +287,8 @@ class SqlStore:
             await learning.write_age_curves(connection, curves)
 
     @patiently
-    async def signal_trust(self) -> Sequence[SignalTrust]:
-        """Which sources of signals are heard on which hosts."""
-        return await learning.read_signal_trust(self._reading)
-
-    @patiently
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
-        """Keep which sources are heard; hosts without a row are left out."""
+        """Keep which sources are heard, for reports. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
             await learning.write_signal_trust(connection, trust)
 

@@ -5,6 +5,7 @@ import json
 import signal
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +64,20 @@ def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, as_json:
 @click.option("--seconds", default=180.0, show_default=True, type=SECONDS, help="How long to compare.")
 @click.option("--simulate", is_flag=True, help="Also simulate the same world, requests and polls.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw freshness over time here.")
+@click.option(
+    "--database", "directory", type=click.Path(path_type=Path, file_okay=False), help="Where to leave the databases."
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @world_options
 def compare(
-    wanted: Wanted, policies: str, bandwidth: float, seconds: float, simulate: bool, svg: Path | None, as_json: bool
+    wanted: Wanted,
+    policies: str,
+    bandwidth: float,
+    seconds: float,
+    simulate: bool,
+    svg: Path | None,
+    directory: Path | None,
+    as_json: bool,
 ) -> None:
     """Let one real daemon per policy crawl the same site at the same time, and report what each held of it.
 
@@ -79,8 +90,10 @@ def compare(
     if svg is not None and not svg.absolute().parent.is_dir():
         raise InputError(f"--svg: there is no directory {svg.absolute().parent}")
     scenario = wanted.scenario(seconds + 60.0)  # a daemon needs a moment to start, and one to end
-    with tempfile.TemporaryDirectory(prefix="crawld-lab-") as folder:
-        daemons = LabDaemons(Path(folder), bandwidth)
+    with ExitStack() as stack:
+        folder = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawld-lab-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        daemons = LabDaemons(folder, bandwidth)
         finish = asyncio.run(_compare(wanted, scenario, daemons, chosen, seconds))
     if finish is None:
         raise InputError("stopped too early to compare anything: let it run for 5 s or more")

@@ -29,7 +29,7 @@ from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.page import PageState
-from crawld.model.signal import SOURCES, SignalTrust, Source
+from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
 from crawld.store.in_values import choice, chosen
 from crawld.store.tables import by_source
@@ -221,17 +221,6 @@ async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, Age
     ]
     await run(connection, put_of_host(connection.dialect.name, tables.age_curves), rows)
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
-
-
-async def read_signal_trust(reading: AsyncEngine) -> list[SignalTrust]:
-    """Which sources are heard on which hosts."""
-    host, trust = tables.hosts.c, tables.signal_trust.c
-    query = select(host.name, trust.source, trust.heard, trust.score, trust.intervals, trust.why).join_from(
-        tables.signal_trust, tables.hosts, host.id == trust.host_id
-    )
-    async with reading.connect() as connection:
-        rows = await fetch(connection, query)
-    return [SignalTrust(name, Source(source), bool(heard), *evidence) for name, source, heard, *evidence in rows]
 
 
 async def write_signal_trust(connection: AsyncConnection, trust: Sequence[SignalTrust]) -> None:

@@ -286,7 +286,10 @@ class ReadModel(Protocol):
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
     async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
-        """The changes after a cursor, oldest first, of one page where its URL is given."""
+        """The changes after a cursor, oldest first, of one page where its URL is given.
+
+        InputError where the cursor is beyond the newest change: it is not of this database.
+        """
 
     async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
         """The newest changes, newest first, or those before a number; the cursor is that of the newest change."""

@@ -170,8 +170,10 @@ async def test_changes_come_in_the_order_of_commits(store: SqlStore, model: SqlR
     assert await told(model, 4) == expected[4:]
     part = await model.changes(1, 2)
     assert ([one.id for one in part.changes], part.cursor, part.missed, part.first) == ([2, 3], 3, False, 1)
-    last = await model.changes(99)
-    assert (last.changes, last.cursor, last.missed) == ([], 99, False)
+    last = await model.changes(6)
+    assert (last.changes, last.cursor, last.missed) == ([], 6, False)
+    with pytest.raises(InputError, match="the cursor 7 is beyond the newest change, 6"):
+        await model.changes(7)
     one = (await model.changes(5)).changes[0]
     assert (one.url, one.at, one.verdict, one.magnitude) == (URL.format("a"), NOW + 6, ChangeVerdict.CHANGED, 0.25)
     assert [one.id for one in (await model.changes(0, url=URL.format("b"))).changes] == [2, 5]

@@ -109,5 +109,10 @@ def _decoded(body: bytes) -> object:
 
 def _sentence(error: ValidationError) -> str:
     """What is wrong, of the first few mistakes."""
-    told = [f"{'.'.join(map(str, one['loc'])) or 'the request'}: {one['msg']}" for one in error.errors()[:3]]
+    told = [f"{_place(one['loc']) or 'the request'}: {one['msg']}" for one in error.errors()[:3]]
     return "; ".join(told)
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """Where in the request a mistake is; of alternatives only what is tried is named, not which."""
+    return ".".join(str(part) for part in parts if isinstance(part, int) or part.isidentifier())

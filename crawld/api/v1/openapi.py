@@ -17,6 +17,8 @@ COMMON = {
     429: "Too many requests without the token",
     503: "The database cannot be read or written now, or too many requests wait",
 }
+NOT_HTTP = {"text/plain": {"schema": {"type": "string"}}}
+"""What is too long to be read, or is not HTTP, is refused before anybody here sees it."""
 WITH_BODY = {408: "The body came too slowly", 413: "The body is too large", 415: "The body is compressed"}
 
 
@@ -58,7 +60,8 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"200": {"description": endpoint.summary, "content": good}}
     every = COMMON | ({} if endpoint.reads else WITH_BODY) | dict(endpoint.statuses)
     for status, words in sorted(every.items()):
-        found[str(status)] = {"description": words} | ({} if status == 304 else {"content": problem})
+        content = {} if status == 304 else problem | (NOT_HTTP if status == 400 else {})
+        found[str(status)] = {"description": words} | ({"content": content} if content else {})
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
 from crawld.model.crawl import ChangeVerdict
 from crawld.store import tables
@@ -29,13 +30,18 @@ _VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).wher
 async def changes_after(
     connection: AsyncConnection, after: int, limit: int, page: ColumnElement[bool] | None = None
 ) -> Changes:
-    """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too."""
+    """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too.
+
+    A cursor beyond the newest change comes from another database, or from before one was restored: InputError.
+    """
     first, last = await bounds(connection)
+    if after > last:
+        raise InputError(f"the cursor {after} is beyond the newest change, {last}: it is not of this database")
     query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
     if page is not None:
         query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
     found = [change_of(row) for row in await connection.execute(query)]
-    cursor = found[-1].id if len(found) == limit else max(last, after)
+    cursor = found[-1].id if len(found) == limit else last
     return Changes(found, cursor, missed=after + 1 < first, first=first)
 
 

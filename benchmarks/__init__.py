@@ -10,4 +10,4 @@ def show(figures: Mapping[str, object], *, as_json: bool) -> None:
         print(json.dumps(figures, indent=2))
         return
     for name, value in figures.items():
-        print(f"{name.replace('_', ' '):32} {value}")
+        print(f"{name.replace('_', ' '):44} {value}")

@@ -88,7 +88,7 @@ class Steering:
             else dict(zip(("mean", "low", "high"), measured, strict=True)),
             "level": chooser.level,
             "active_pages": chooser.active,
-            "evaluations": chooser.evaluations,
+            "evaluations": chooser.pages.evaluations,
             "picks": chooser.picks,
             "faults": status.faults,
             "reload_refused": status.reload_refused,

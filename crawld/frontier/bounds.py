@@ -51,12 +51,6 @@ class Bounds:
         self.lowest_pick = np.inf  # since the last pass
         self._lowest_before = np.inf
         self._shut: dict[int, float] = {}  # hosts that may not be asked until then, whose pages are bounded by that
-        self.evaluations = 0
-
-    @property
-    def nbytes(self) -> int:
-        """The memory taken."""
-        return self.candidates.nbytes + self.expiry.nbytes + self.ceiling.nbytes
 
     @property
     def _wanted(self) -> int:
@@ -88,6 +82,12 @@ class Bounds:
         """Leave pages to the next pass, which comes before the next pick."""
         self._bound(rows, -np.inf, np.inf)
         self.start = np.inf
+
+    def step_back(self) -> None:
+        """Leave all candidates to the next pass: models do not tell of times before them, bounds do."""
+        rows = self.candidates.row[: self.candidates.size].copy()
+        self.candidates.keep(np.zeros(len(rows), dtype=np.bool_))
+        self.postpone(rows[rows >= 0])
 
     def place(self, rows: list[int], now: float) -> None:
         """Bound pages that stay below the level up to the horizon, and make the others candidates."""
@@ -142,7 +142,7 @@ class Bounds:
         rows = self._open()
         new = rows[self.ceiling[rows] == np.inf]
         if self.level == 0 and len(new) > self._wanted:
-            values = self._values(new[:: max(1, len(new) // 8192)], now)
+            values = pages.values(self._valuation, new[:: max(1, len(new) // 8192)], now)
             self.level = float(np.quantile(values, 1 - self._wanted / len(new)))
         while len(rows) - len(new) > MOST and not fall and self.horizon - now > 8 * slot:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
@@ -215,7 +215,7 @@ class Bounds:
         until, ceiling = self.expiry[rows], self.ceiling[rows]
         unknown = ~((ceiling > 0) & (ceiling < np.inf) & (until > -np.inf))
         until[unknown] = horizon
-        ceiling[unknown] = self._values(rows[unknown], horizon)
+        ceiling[unknown] = self._pages.values(self._valuation, rows[unknown], horizon)
         rise = unknown & (ceiling >= level) & (ceiling > 0)
         risen = [rows[rise]]
         rows, until, ceiling = rows[~rise], until[~rise], ceiling[~rise]
@@ -231,7 +231,7 @@ class Bounds:
         for share in (None, PATIENCE, PATIENCE / 8, 0.0):
             at = np.flatnonzero((x > SATURATED) | endless if share is None else pending)
             target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
-            high = self._values(rows[at], target) * (1 + ROUNDING)
+            high = self._pages.values(self._valuation, rows[at], target) * (1 + ROUNDING)
             below = (high < level) | (high <= 0)
             until = np.minimum(np.broadcast_to(target, len(at)), due[at])
             self._bound(rows[at[below]], until[below], high[below])
@@ -244,7 +244,6 @@ class Bounds:
 
     def _follow(self, rows: Ints, now: float) -> None:
         """Make pages candidates, but for those whose model stays below the level up to the horizon."""
-        self.evaluations += len(rows)
         made = models(self._valuation, self._pages, rows, now)
         high = highest(made, self.horizon)
         below = (high < self.level) | (high <= 0)
@@ -267,8 +266,3 @@ class Bounds:
 
     def _bound(self, rows: Ints, expiry: Floats | float, ceiling: Floats | float) -> None:
         self.expiry[rows], self.ceiling[rows] = expiry, ceiling
-
-    def _values(self, rows: Ints, at: Floats | float) -> Floats:
-        """The crawl values of pages at some time."""
-        self.evaluations += len(rows)
-        return self._pages.values(self._valuation, rows, at)

@@ -21,6 +21,7 @@ _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a mo
 def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
     """Models of pages from now on, one a column, and when each may be picked."""
     page = pages.take(rows)
+    pages.evaluations += len(rows)
     last, boost, not_before = page[5:8]
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
@@ -55,17 +56,12 @@ class Candidates:
     def __len__(self) -> int:
         return self.size - self._left
 
-    @property
-    def nbytes(self) -> int:
-        """The memory taken."""
-        return self.row.nbytes + self._host.nbytes + self._place.nbytes + self._models.nbytes
-
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
         self._place = np.concatenate([self._place, np.full(rows - len(self._place), -1, dtype=np.int32)])
 
     def models(self) -> Floats:
-        """The models of all places, also of those left behind (whose value is -inf)."""
+        """The models of all places, to read and to replace; of those left behind the value is -inf."""
         return self._models[:, : self.size]
 
     def insert(self, rows: Ints, hosts: NDArray[np.int32], made: Floats) -> None:
@@ -80,10 +76,6 @@ class Candidates:
         self.row[begin:end], self._host[begin:end], self._models[:, begin:end] = rows, hosts, made
         self._place[rows] = np.arange(begin, end)
         self.size = end
-
-    def replace(self, places: Ints, made: Floats) -> None:
-        """Give some places new models."""
-        self._models[:, places] = made
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""

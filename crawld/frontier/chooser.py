@@ -25,7 +25,6 @@ class Chooser(ABC):
         self.pages = PageTable(intervals or Intervals())  # to read
         self.level = 0.0  # the crawl value of what is being picked by its value now, 0 before the first such pick
         self.picks = 0  # pages picked so far
-        self._evaluated = 0
 
     @abstractmethod
     def pick(self, now: float) -> int | None:
@@ -43,11 +42,6 @@ class Chooser(ABC):
     def active(self) -> int:
         """How many pages the choice is being made among."""
         return self.pages.waiting
-
-    @property
-    def evaluations(self) -> int:
-        """How many crawl values have been evaluated so far."""
-        return self._evaluated
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
         """Tell a policy that allots rates how much there is to allot."""
@@ -132,7 +126,7 @@ class ValueChooser(Chooser):
         """The crawl value of pages, inf for those never crawled."""
         values = np.full(len(rows), np.inf)
         crawled = ~np.isnan(self.pages.last[rows])
-        values[crawled] = self._values(rows[crawled], now)
+        values[crawled] = self.pages.values(self._valuation, rows[crawled], now)
         return values
 
     def expected_of(self, rows: Ints, now: float) -> Floats:
@@ -141,8 +135,3 @@ class ValueChooser(Chooser):
         reached = last + self._valuation.crossing(self.level, boost, Beliefs(*beliefs))
         at = np.minimum(due, np.where(np.isnan(last), now, reached))
         return np.asarray(np.maximum(np.maximum(now, not_before), at))
-
-    def _values(self, rows: Ints, now: float) -> Floats:
-        """The crawl values of pages that have been crawled."""
-        self._evaluated += len(rows)
-        return self.pages.values(self._valuation, rows, now)

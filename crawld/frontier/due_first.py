@@ -27,11 +27,6 @@ class DueFirst:
         self._first = np.zeros((3, 0))  # by host: due, -importance and row of its first page
         self.count = 0
 
-    @property
-    def nbytes(self) -> int:
-        """The memory taken by rows in runs and by their marks."""
-        return self._mark.nbytes + sum(run.nbytes for runs in self._runs.values() for _, run in runs)
-
     def holds(self, row: int) -> bool:
         """Whether the page stands here."""
         return row < len(self._mark) and bool(self._mark[row])

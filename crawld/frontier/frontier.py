@@ -50,16 +50,6 @@ class Frontier(ValueChooser):
         """How many pages the choice is being made among."""
         return len(self._candidates) + len(self._changed) + self._due.count
 
-    @property
-    def evaluations(self) -> int:
-        """How many crawl values have been evaluated so far."""
-        return self._evaluated + self._bounds.evaluations
-
-    @property
-    def nbytes(self) -> int:
-        """The memory all columns take."""
-        return self.pages.nbytes + self._bounds.nbytes + self._due.nbytes
-
     # Where pages stand
 
     def notice(self, row: int, boost: float) -> None:
@@ -105,6 +95,8 @@ class Frontier(ValueChooser):
         if not self.pages.waiting:
             return None
         self._calls += 1
+        if now < self._now:
+            self._bounds.step_back()
         self._now = now
         if self.gate is not None and self.gate.revision != self._gate_revision:
             self._gate_revision = self.gate.revision
@@ -160,8 +152,7 @@ class Frontier(ValueChooser):
         """Make the models of some candidates anew; the best of them by its value now."""
         rows = self._candidates.row[places]
         made = models(self._valuation, self.pages, rows, now)
-        self._evaluated += len(rows)
-        self._candidates.replace(places, made)
+        self._candidates.models()[:, places] = made
         values = made[1]
         best = int(values.argmax())
         close = rows[values >= values[best] * (1 - 3 * ROUNDING)]
@@ -171,7 +162,7 @@ class Frontier(ValueChooser):
         """The best of some pages as the scan would have it."""
         if not len(rows):
             return None, 0.0
-        values = self._values(rows, now)
+        values = self.pages.values(self._valuation, rows, now)
         best = values.max()
         return int(rows[values == best].min()), float(best)
 

@@ -70,6 +70,7 @@ class PageTable:
         self._others = [name for name, column in vars(self).items() if isinstance(column, np.ndarray)]
         self._view(np.zeros((0, len(VALUED))))
         self.crowd: Ints = np.zeros(0, dtype=np.int64)  # by host: how many of its pages wait
+        self.evaluations = 0  # crawl values evaluated so far
         self._free: list[int] = []
         self._picked_at: dict[int, float] = {}
 
@@ -82,11 +83,6 @@ class PageTable:
         """The rows of all pages that wait or are held."""
         state = self.state[: self.size]
         return np.flatnonzero((state == WAITING) | (state == HELD))
-
-    @property
-    def nbytes(self) -> int:
-        """The memory the columns take."""
-        return int(self.table.nbytes + sum(vars(self)[name].nbytes for name in self._others))
 
     def insert(
         self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None
@@ -186,6 +182,7 @@ class PageTable:
         if not len(rows):
             return np.zeros(0)
         page = self.take(rows)
+        self.evaluations += len(rows)
         return valuation.value(np.maximum(at - page[5], 0.0), page[6], Beliefs(*page[:5]))
 
     def some(self, now: float, most: int) -> Ints:

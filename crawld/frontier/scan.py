@@ -35,6 +35,6 @@ class Scan(ValueChooser):
             return int(late[0]), float(self.value_of(late[:1], now)[0])
         if not len(rows):
             return None, 0.0
-        values = self._values(rows, now)
+        values = pages.values(self._valuation, rows, now)
         at = int(values.argmax())  # the first of equals: the lowest row
         return (int(rows[at]), float(values[at])) if values[at] > 0 else (None, 0.0)

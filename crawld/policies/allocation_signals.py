@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from crawld.errors import InputError
 from crawld.policies.allocation_balance import Floats, balance, budget, columns, spread
 from crawld.policies.allocation_cho import inverse_freshness_gain
-from crawld.value.series import Measures
-from crawld.value.value import level_crossing, measure_pages
+from crawld.value.series import Measures, measure_pages
+from crawld.value.value import level_crossing
 
 CLOSE = 2e-14  # relative: a crawl value this near the level is the level
 SAMPLE = 5_000  # pages among which the level is sought first

@@ -174,7 +174,7 @@ class RateChooser(Chooser):
         pages = self.pages
         rows = np.flatnonzero((pages.state[: pages.size] != FREE) & (pages.state[: pages.size] != LEAVING))
         rates, announced = self._plan.allot(pages.beliefs(rows), self._bandwidth)
-        self._evaluated += rows.size
+        pages.evaluations += rows.size
         gamma = pages.gamma[rows]
         self._chance[rows] = np.where(announced, np.minimum(rates / np.where(gamma > 0, gamma, 1.0), 1.0), 0.0)
         with np.errstate(divide="ignore"):

@@ -10,12 +10,11 @@ from math import ceil, exp, expm1, frexp, inf, ldexp, log1p
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.value.scalar import Motion, measure_page
 from crawld.value.series import measure_pages
+from crawld.value.valuation import Beliefs, Floats
 
-Floats = NDArray[np.float64]
 Measure = Callable[[Floats, Floats, Floats, Floats], Floats]  # rows of x, α, κ and γ
 
 _COARSE = 256  # of the mantissa of a shape, between .5 and 1, as many parts of 1 are told apart
@@ -46,10 +45,10 @@ def expected_pages(tau: Floats, signals: Floats, shape: Floats, rate: Floats, ka
     with np.errstate(all="ignore"):
         boost = np.where(signals > 0, kappa * signals, 0.0)
         value: Floats = unsignalled_rows(tau, shape, rate)[0]
-        seen = np.flatnonzero(~unsignalled(boost, kappa, gamma))
+        seen = np.flatnonzero(((gamma > 0) & (kappa > 0)) | (boost > 0))
         if seen.size:
-            columns = (column[seen] for column in (tau, boost, shape / rate, shape, kappa, gamma))
-            value[seen] = mixture(_values, *columns, rule=FINE)[0]
+            beliefs = Beliefs(shape, shape / rate, shape, kappa, gamma).select(seen)
+            value[seen] = mixture(_values, tau[seen], boost[seen], beliefs, FINE)[0]
         return value
 
 
@@ -57,24 +56,15 @@ def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     return measure_pages(x, alpha, kappa, gamma).value[None, :]
 
 
-def mixture(
-    measure: Measure,
-    tau: Floats,
-    boost: Floats,
-    mean: Floats,
-    shape: Floats,
-    kappa: Floats,
-    gamma: Floats,
-    *,
-    rule: Rule = QUICK,
-) -> Floats:
+def mixture(measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs, rule: Rule = QUICK) -> Floats:
     """Rows of what `measure(x, α, κ, γ)` gives, expected over each page's Gamma posterior of α."""
     blocks = []
-    for start in range(0, shape.size, _PAGES):
+    for start in range(0, tau.size, _PAGES):
         now = slice(start, start + _PAGES)
-        factor, weight = gamma_points(shape[now], rule)
-        alpha = (mean[now, None] * factor).ravel()
-        times, boosts, kappas, gammas = (np.repeat(column[now], rule.points) for column in (tau, boost, kappa, gamma))
+        _, mean, shape, kappa, gamma = beliefs.select(now)
+        factor, weight = gamma_points(shape, rule)
+        alpha = (mean[:, None] * factor).ravel()
+        times, boosts, kappas, gammas = (np.repeat(c, rule.points) for c in (tau[now], boost[now], kappa, gamma))
         shares = measure(alpha * times + boosts, alpha, kappas, gammas) * weight.ravel()
         shares[:, weight.ravel() == 0] = 0.0  # no mass counts for nothing, even of an endless value
         blocks.append(shares.reshape(len(shares), -1, rule.points).sum(axis=2))
@@ -156,12 +146,6 @@ def page_points(shape: float) -> list[tuple[float, float]]:
 def _points_of(mantissa: int, exponent: int) -> list[tuple[float, float]]:
     alpha, weight = gamma_points(np.array([ldexp(mantissa / _COARSE, exponent)]), QUICK)
     return list(zip(alpha[0].tolist(), weight[0].tolist(), strict=True))
-
-
-def unsignalled(boost: Floats, kappa: Floats, gamma: Floats) -> NDArray[np.bool_]:
-    """Where no signal has counted nor ever will."""
-    alone: NDArray[np.bool_] = ((gamma == 0) | (kappa == 0)) & (boost == 0)
-    return alone
 
 
 def unsignalled_rows(tau: Floats, shape: Floats, rate: Floats) -> Floats:

@@ -10,14 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.value.expected import (
-    expected_ceiling,
-    expected_page,
-    mixture,
-    unsignalled,
-    unsignalled_page,
-    unsignalled_rows,
-)
+from crawld.value.expected import expected_ceiling, expected_page, mixture, unsignalled_page, unsignalled_rows
 from crawld.value.objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.value.scalar import Motion, measure_page
 from crawld.value.series import Measures, measure_pages, weigh
@@ -42,6 +35,8 @@ class Penalty(NamedTuple):
 class Greedy(Valuation):
     """A crawl value V_C = μ∫ψC′; families differ in what they take signals for, measure and minimise."""
 
+    terms: float = inf  # how many of the terms of V's sums are taken
+
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now: to the last digit, whatever pages are evaluated with it."""
         with np.errstate(all="ignore"):
@@ -60,7 +55,7 @@ class Greedy(Valuation):
 
     def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:
         """V, ψ and αψ′ of pages with known parameters, for importance 1."""
-        return measure_pages(x, alpha, kappa, gamma)
+        return measure_pages(x, alpha, kappa, gamma, terms=self.terms)
 
     def penalty(self, x: Floats, delta: Floats) -> Penalty:  # noqa: ARG002 - not every penalty depends on Δ
         """The chance to be stale, C = 1 − e^−x."""
@@ -69,7 +64,7 @@ class Greedy(Valuation):
 
     def learnt(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The rows of `Taylor` expected over the posterior of α, for importance 1."""
-        return mixture(self._motion, tau, boost, *beliefs[1:])
+        return mixture(self._motion, tau, boost, beliefs)
 
     def _rows(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         known = (beliefs.shape == np.inf) | (beliefs.alpha == 0)
@@ -94,12 +89,6 @@ class Greedy(Valuation):
 
 class Freshness(Greedy):
     """The families that minimise staleness: their values have closed forms, and a scalar twin for few pages."""
-
-    terms: float = inf  # how many of V's sums are taken
-
-    def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:
-        """V, ψ and αψ′ of the sums."""
-        return measure_pages(x, alpha, kappa, gamma, terms=self.terms)
 
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """Value and motion; of few pages in plain floats."""
@@ -130,7 +119,7 @@ class Freshness(Greedy):
 
     def learnt(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """Expected rows: in closed form where there are no signals."""
-        alone = unsignalled(boost, beliefs.kappa, beliefs.gamma)
+        alone = ((beliefs.gamma == 0) | (beliefs.kappa == 0)) & (boost == 0)
         return _either(alone, _unsignalled, super().learnt, tau, boost, beliefs)
 
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:

@@ -45,9 +45,8 @@ def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> F
 
 def _slowed(clock: Floats, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     """∫ψ(y)e^−sy dy for each clock s (pages × clocks): V(sx; sα, sκ, γ)/s, since ψ only knows ratios to x."""
-    ones = np.ones_like(clock)
-    columns_ = [(clock * x[:, None]), (clock * alpha[:, None]), (clock * kappa[:, None]), (ones * gamma[:, None])]
-    value = measure_pages(*(column.ravel() for column in columns_)).value
+    slow_x, slow_alpha, slow_kappa = ((clock * column[:, None]).ravel() for column in (x, alpha, kappa))
+    value = measure_pages(slow_x, slow_alpha, slow_kappa, np.repeat(gamma, clock.shape[1])).value
     return value.reshape(clock.shape) / clock
 
 
@@ -79,19 +78,13 @@ def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats
     return value
 
 
-def _with_signals(
-    value: Floats,
-    block: Callable[[Floats, Floats, Floats, Floats], Floats],
-    x: Floats,
-    alpha: Floats,
-    kappa: Floats,
-    gamma: Floats,
-) -> Floats:
+def _with_signals(value: Floats, block: Callable[..., Floats], *page: Floats) -> Floats:
     """Fill in the values of pages with signals, at x = 0, at x = ∞, and of pages that never change."""
+    x, alpha, kappa, gamma = page
     seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
     for start in range(0, seen.size, _BLOCK):
         now = seen[start : start + _BLOCK]
-        value[now] = block(x[now], alpha[now], kappa[now], gamma[now])
+        value[now] = block(*(column[now] for column in page))
     value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
     value[np.isnan(value)] = np.inf  # even the parts are beyond the largest float
     value[(x <= 0) | ((alpha == 0) & ((gamma == 0) | (kappa == 0)))] = 0.0

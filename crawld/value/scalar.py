@@ -8,20 +8,7 @@ from math import ceil, exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
-from crawld.value.series import (
-    CELLS,
-    ETA,
-    LATE,
-    LIMITS,
-    LOG_LOW,
-    LOG_STEP,
-    MANY,
-    P2,
-    SATURATION,
-    SMALL,
-    TALL,
-    measure_pages,
-)
+from crawld.value.series import ETA, LATE, LIMITS, LOG_LOW, LOG_STEP, MANY, P2, SATURATION, SMALL, TALL, measure_pages
 
 Motion = tuple[float, float, float, float]  # V, αψ, αψ′ and a bound on |α²ψ″| from here on
 
@@ -44,7 +31,7 @@ def measure_page(x: float, alpha: float, kappa: float, gamma: float, terms: floa
         return left / (alpha - gamma * expm1(-kappa)), 0.0, 0.0, 0.0
     if x > kappa and terms == inf:
         cell = int(log(alpha / (gamma * kappa)) / LOG_STEP + (1 - LOG_LOW / LOG_STEP))
-        if x / kappa > _LIMITS[min(max(cell, 0), CELLS)]:
+        if x / kappa > _LIMITS[min(max(cell, 0), len(_LIMITS) - 1)]:
             return _asymptote(x, alpha, kappa, gamma)
     return _series(x, alpha, kappa, gamma, terms)
 

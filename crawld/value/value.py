@@ -12,20 +12,6 @@ from crawld.value.crossing import Indices, rising_crossing
 from crawld.value.expected import expected_pages
 from crawld.value.objectives import age_pages, harmonic_pages
 from crawld.value.series import measure_pages, weigh
-from crawld.value.sources import multi_source_value
-
-__all__ = [
-    "age_value",
-    "approximate_value",
-    "crawl_value",
-    "cycle_length",
-    "expected_value",
-    "fresh_time",
-    "harmonic_value",
-    "level_crossing",
-    "measure_pages",
-    "multi_source_value",
-]
 
 Floats = NDArray[np.float64]
 

@@ -82,7 +82,7 @@ class Twins(RuleBasedStateMachine):
         assert rows.tolist() == self.frontier.add(hosts, beliefs, last, boost, later).tolist()
         self.rows += rows.tolist()
 
-    @rule(step=st.sampled_from([0.0, 0.0, 1e-9, 0.01, 0.01, 0.01, 0.3, 2.0, 40.0, -0.2]), count=st.integers(1, 6))
+    @rule(step=st.sampled_from([0.0, 0.0, 1e-9, 0.01, 0.01, 0.01, 0.3, 2.0, 40.0, -0.2, -5.0]), count=st.integers(1, 6))
     def pick(self, step: float, count: int) -> None:
         """The same page is picked, also twice at one moment."""
         self.now += step

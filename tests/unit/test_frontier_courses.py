@@ -76,7 +76,7 @@ def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuatio
     course = Course(valuation, 6000, hosts(200, 0.5) if gated else None)
     for rate in (10.0, 100.0, 10.0):
         assert None not in course.run(150, rate)
-    assert course.frontier.evaluations < course.scan.evaluations / 20
+    assert course.frontier.pages.evaluations < course.scan.pages.evaluations / 20
     assert course.frontier.active < 3000
 
 
@@ -160,7 +160,7 @@ def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
         assert picked == scan.pick(now)
         gate.acquire(host, now)
         out.append((picked, now))
-    assert frontier.evaluations < 6 * frontier.picks
+    assert frontier.pages.evaluations < 6 * frontier.picks
 
 
 @pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
@@ -188,41 +188,55 @@ def test_pages_with_many_signals_each_are_picked_as_by_the_scan(valuation: Valua
         counts[row] = 0
         for chooser in (scan, frontier):
             chooser.settle(row, now)
-    assert frontier.evaluations < scan.evaluations / 10  # looks at single pages count as well
+    assert frontier.pages.evaluations < scan.pages.evaluations / 10  # looks at single pages count as well
+
+
+def believed(rng: np.random.Generator, pages: int, shape: str, sources: int) -> dict[str, Any]:
+    """What the learner may say of pages that hear so many sources of signals."""
+    shapes = {"known": np.full(pages, np.inf), "one": np.ones(pages), "grid": 10 ** rng.uniform(-0.6, 2, pages)}
+    heard = np.arange(len(SOURCES)) < sources
+    kappa = np.where(heard, rng.choice([0.02, 0.3, 2.0, 0.0], (pages, len(SOURCES))), 0.0)
+    gamma = np.where(heard, rng.uniform(0.0, 0.05, (pages, len(SOURCES))), 0.0)
+    return {"alpha": rng.uniform(0.001, 0.1, pages), "shape": shapes[shape], "kappa": kappa, "gamma": gamma}
 
 
 @pytest.mark.parametrize("shape", ["known", "one", "grid"])
 @pytest.mark.parametrize("sources", [0, 1, 3])
-def test_every_regime_of_the_daemon_is_picked_as_by_the_scan(shape: str, sources: int) -> None:
-    """Known and learnt rates, capped and as the grid gives them, with no, one and several sources of signals."""
+@pytest.mark.parametrize("rough", [False, True], ids=["steady", "due pages, failures and clock steps"])
+def test_every_regime_of_the_daemon_is_picked_as_by_the_scan(shape: str, sources: int, rough: bool) -> None:
+    """Known and learnt rates, capped and as the grid gives them, with no, one and several sources of signals.
+
+    And the same where some pages were never crawled, others become due, attempts fail and the clock is set.
+    """
     rng, count, gate = np.random.default_rng(13), 400, hosts(40, 0.5)
-    schedulers = [Scheduler(kind(GreedyNcis(), gate, Intervals(shortest=0.0))) for kind in (Scan, Frontier)]
+    intervals = Intervals(longest=25.0, shortest=1.0) if rough else Intervals(shortest=0.0)
+    schedulers = [Scheduler(kind(GreedyNcis(), gate, intervals)) for kind in (Scan, Frontier)]
     ids, where = np.arange(count), rng.integers(0, 40, count)
-
-    def believed(pages: int) -> dict[str, Any]:
-        shapes = {"known": np.full(pages, np.inf), "one": np.ones(pages), "grid": 10 ** rng.uniform(-0.6, 2, pages)}
-        heard = np.arange(len(SOURCES)) < sources
-        kappa = np.where(heard, rng.choice([0.02, 0.3, 2.0, 0.0], (pages, len(SOURCES))), 0.0)
-        gamma = np.where(heard, rng.uniform(0.0, 0.05, (pages, len(SOURCES))), 0.0)
-        return {"alpha": rng.uniform(0.001, 0.1, pages), "shape": shapes[shape], "kappa": kappa, "gamma": gamma}
-
-    arrivals = Arrivals(ids, where, rng.random(count), -rng.random(count) * 40, **believed(count))
+    last = np.where(rng.random(count) < (0.2 if rough else 0.0), np.nan, -rng.random(count) * (20 if rough else 40))
+    arrivals = Arrivals(ids, where, rng.random(count), last, **believed(rng, count, shape, sources))
     for scheduler in schedulers:
         scheduler.add(arrivals)
+    steps = {150: -7.0, 250: 12.0, 350: -0.3, 420: 300.0} if rough else {}  # seconds by which the clock is set, by slot
+    now, free = 0.0, 0
     for slot in range(500):
-        now = slot / 10.0
+        now += 0.1 + steps.get(slot, 0.0)
         signalled, source = int(rng.integers(count)), int(rng.integers(max(sources, 1)))
-        taught, news = rng.choice(count, 8, replace=False), believed(8)
+        taught, news = rng.choice(count, 8, replace=False), believed(rng, 8, shape, sources)
+        fails = rough and rng.random() < 0.1
         picked = [scheduler.pick(now) for scheduler in schedulers]
         assert picked[0] == picked[1]
         for scheduler in schedulers:
-            if picked[0] is not None:
+            if picked[0] is not None and fails:
+                scheduler.release(picked[0], now + 3.0)
+            elif picked[0] is not None:
                 scheduler.settle(picked[0], now)
             if sources:
                 scheduler.notice(signalled, source)
             if slot % 8 == 0:
                 scheduler.teach(taught.tolist(), **news)
         if picked[0] is not None:
+            free += schedulers[0].chooser.pages.due[picked[0]] > now
             gate.acquire(int(where[picked[0]]), now)
             gate.finish(int(where[picked[0]]), now)
-    assert schedulers[1].chooser.evaluations < schedulers[0].chooser.evaluations / 10
+    assert free > 100
+    assert rough or schedulers[1].chooser.pages.evaluations < schedulers[0].chooser.pages.evaluations / 10

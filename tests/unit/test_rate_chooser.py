@@ -216,7 +216,7 @@ def test_solutions_are_few() -> None:
     for row in range(1000):
         run(table, 1, start=float(row))
         table.learn(np.array([row]), known(np.ones(1), np.ones(1)), np.zeros(1))
-    assert table.evaluations <= 34 * 1000
+    assert table.pages.evaluations <= 34 * 1000
 
 
 def test_announced_pages_are_crawled_upon_their_signals() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawld.value.series import measure_pages
 from crawld.value.value import (
     approximate_value,
     crawl_value,
     cycle_length,
     fresh_time,
     level_crossing,
-    measure_pages,
 )
 
 anything = st.one_of(

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.value.value import approximate_value, crawl_value, cycle_length, fresh_time, multi_source_value
+from crawld.value.sources import multi_source_value
+from crawld.value.value import approximate_value, crawl_value, cycle_length, fresh_time
 from tests.crawl_values import TABLE, rows
 
 Vector = dict[str, Any]

@@ -30,6 +30,17 @@ TIMES = 7
 LAG_STEP = 0.002
 CHANGES_A_PAGE = 0.5
 PATHS = (
+    "/",
+    "/?window=week",
+    "/pages",
+    "/pages?sort=freshness",
+    "/pages?sort=-importance",
+    "/pages?q=page-99999",
+    "/page?url=https://h8.example/some/folder/page-7",
+    "/changes",
+    "/hosts",
+    "/forecast",
+    "/calibration",
     "/v1/status",
     "/v1/pages",
     "/v1/pages?sort=importance&descending=true",

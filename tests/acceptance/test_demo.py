@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from crawld.cli.trials.demo_report import QUERY
@@ -47,7 +48,7 @@ async def test_the_demo_shows_tables_and_where_to_look_further(tmp_path: Path) -
     """Without --json a person reads who held more, the freshest and stalest pages, and a query to try."""
     ended = await command("demo", "--seconds", "5", "--pages", "10", "--bandwidth", "10/s", cwd=tmp_path)
     assert ended.status == 0, ended.err
-    for text in ("true freshness", "round robin", "freshest", "sqlite3 -box"):
+    for text in ("true freshness", "round robin", "freshest", "sqlite3 -box", "crawld demo --open"):
         assert text in ended.out
 
 
@@ -69,3 +70,24 @@ async def test_ctrl_c_ends_the_demo_with_what_was_seen_so_far(tmp_path: Path, la
     else:
         assert process.returncode not in {0, None}
         assert b"too early" in err
+
+
+async def test_the_demo_is_served_in_the_browser_until_ctrl_c(tmp_path: Path) -> None:
+    """With --open the dashboard answers after the report, at the link that was printed; ctrl-C ends it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "crawld", "demo", "--seconds", "5", "--pages", "12", "--open", "--json",
+        "--database", str(tmp_path), env=ENVIRONMENT | {"DISPLAY": "", "WAYLAND_DISPLAY": ""},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"/login?token=" not in (line := await process.stderr.readline()):
+            assert line, "ended without a link"
+    jar = aiohttp.CookieJar(unsafe=True)  # an address, not a name
+    async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(line.decode().strip()) as answered:
+        assert answered.status == 200
+        assert "of what you care about is current" in await answered.text()
+    process.send_signal(signal.SIGINT)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert json.loads(out)["pages"] == 12

@@ -12,6 +12,7 @@ from crawld.charts import Axis, Chart, Form, Line, Look, Point, draw
 from crawld.cli.options import RATE
 from crawld.cli.tables import console
 from crawld.cli.trials.contest_progress import contest_progress
+from crawld.cli.trials.demo_open import serve_until_interrupted
 from crawld.cli.trials.demo_report import print_report
 from crawld.cli.trials.lab_daemons import LabDaemons
 from crawld.errors import InputError
@@ -27,6 +28,8 @@ NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
 SHORTEST = 5
 """Seconds below which there is nothing to compare."""
 AUDIT_SHARE = 0.01
+OPEN_SECONDS = 3600.0
+"""For which the site goes on changing while the demo is looked at in a browser."""
 
 
 @click.command()
@@ -38,40 +41,46 @@ AUDIT_SHARE = 0.01
 @click.option(
     "--database", "directory", type=click.Path(path_type=Path, file_okay=False), help="Where to leave the databases."
 )
+@click.option("--open", "opened", is_flag=True, help="Then keep it served in the browser until ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
-def command(seconds: float, pages: int, bandwidth: float, directory: Path | None, as_json: bool) -> None:
+def command(seconds: float, pages: int, bandwidth: float, directory: Path | None, opened: bool, as_json: bool) -> None:
     """Watch crawld keep a living site fresh, beside plain round robin with the same bandwidth.
 
     A site on loopback changes by itself; two real daemons crawl it over real HTTP, one choosing by crawl value, one
     round robin. The site knows the truth, and the report says who held more of it. Nothing leaves this machine.
-    Ctrl-C ends it early, with the report of what was seen so far.
+    Ctrl-C ends it early, with the report of what was seen so far. With --open the site and crawld then go on, and the
+    dashboard is served until the next ctrl-C.
     """
     if bandwidth <= 0:
         raise InputError("the demo needs a bandwidth above 0")
     folder = directory or Path(tempfile.mkdtemp(prefix="crawld-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     daemons = LabDaemons(folder, bandwidth, AUDIT_SHARE)
-    report = asyncio.run(_run(daemons, seconds, pages, quiet=as_json))
-    if report is None:
+    if not asyncio.run(_run(daemons, seconds, pages, opened=opened, as_json=as_json)):
         raise InputError(f"stopped too early to compare the two: let the demo run for {SHORTEST} s or more")
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-    else:
-        print_report(report, console())
 
 
-async def _run(daemons: LabDaemons, seconds: float, pages: int, *, quiet: bool) -> dict[str, Any] | None:
-    """Run it, to its end or to the first ctrl-C, and report; None where it was stopped too early for that."""
+async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool, as_json: bool) -> bool:
+    """Run it, to its end or to the first ctrl-C, and report; False where it was stopped too early for that."""
     from crawld.lab.contest import Contest
     from crawld.lab.living import living_scenario
     from crawld.lab.site import LabSite
 
-    async with LabSite(living_scenario(pages, seconds)) as site:
+    async with LabSite(living_scenario(pages, max(seconds, OPEN_SECONDS) if opened else seconds)) as site:
         daemons.url_list.write_text(site.url_list())
         entrants = [daemons.enter(CRAWLD, choose(DEFAULT)), daemons.enter(ROUND_ROBIN, choose("uniform"))]
-        with contest_progress(seconds, NAMES, quiet=quiet) as show:
+        with contest_progress(seconds, NAMES, quiet=as_json) as show:
             finish = await Contest(site, entrants, seconds).run(show)
-        return None if finish is None else _report(daemons, site, finish)
+        if finish is None:
+            return False
+        report = _report(daemons, site, finish)
+        if as_json:
+            click.echo(json.dumps(report, indent=2))
+        else:
+            print_report(report, console())
+        if opened:
+            await serve_until_interrupted(daemons, CRAWLD)
+        return True
 
 
 def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str, Any]:
@@ -93,6 +102,8 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
         "freshest": pages[:5],
         "stalest": pages[-5:],
         "chart": str(picture),
+        "urls": str(daemons.url_list),
+        "database_url": f"sqlite:///{daemons.database(CRAWLD)}",
         "database": str(daemons.database(CRAWLD)),
         "database_uniform": str(daemons.database(ROUND_ROBIN)),
     }

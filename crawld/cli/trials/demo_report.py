@@ -41,6 +41,11 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     for which in ("freshest", "stalest"):
         console.print(fitted([_short(row) for row in report[which]], PAGES, console.width, f"The {which} pages"))
     console.print(f"\nThe course of both is drawn in {report['chart']}", highlight=False, soft_wrap=True)
+    run = f"crawld run --urls {shlex.quote(report['urls'])} --database {shlex.quote(report['database_url'])}"
+    look = f"crawld dashboard --database {shlex.quote(report['database_url'])}"
+    console.print("\nIn the browser: `crawld demo --open`; or serve this result, in two terminals:\n", highlight=False)
+    for line in (f"{run} --bandwidth 0", look):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
     console.print("\nEverything crawld knows is in SQLite; try:\n")
     console.print(f"  sqlite3 -box {shlex.quote(report['database'])} '{QUERY}'", highlight=False, soft_wrap=True)
 

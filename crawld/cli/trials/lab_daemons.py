@@ -22,6 +22,8 @@ class LabDaemons:
     folder: Path
     bandwidth: float
     audit_share: float = 0.0
+    listen: str | None = None
+    """Where a daemon serves its dashboard; only one at a time can."""
 
     @property
     def url_list(self) -> Path:
@@ -59,5 +61,5 @@ class LabDaemons:
             "signals": {"share": POLL_SHARE} if policy.hears else {"sitemaps": "off", "feeds": "off"},
             "audit": {"share": self.audit_share if policy.hears else 0},
             "log": {"level": "warning"},
-            "api": {"listen": None},
+            "api": {"listen": self.listen},
         }

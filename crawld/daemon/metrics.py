@@ -1,7 +1,7 @@
 """The daemon in figures, for a monitoring system.
 
-What is held as a number is read; what takes a walk over all pages or a query is computed in a thread, or read from the
-database, at most once a minute. So a scrape costs the event loop a few milliseconds, however many pages there are.
+What is held as a number is read; what takes a query or a walk over hosts is found out at most once a minute, beside the
+event loop or a little at a time. So a scrape costs the event loop a few milliseconds, however many pages there are.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import numpy as np
 
 from crawld import __version__
 from crawld.daemon.crawler import Crawler
+from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.loop_lag import LoopLag
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
@@ -31,7 +32,6 @@ COUNTER, GAUGE = FamilyKind.COUNTER, FamilyKind.GAUGE
 class Costly:
     """What takes time to find out."""
 
-    predicted: float | None
     calibration_gap: float | None
     store_bytes: int
     hosts: dict[str, int]
@@ -49,6 +49,7 @@ class DaemonMetrics:
     read: ReadModel
     clock: Clock
     lag: LoopLag
+    freshness: FreshnessNow
     signals: Callable[[], dict[tuple[str, str], int]]
     hooks: Callable[[], Sequence[HookStanding]]
     learner_lag: Callable[[], float | None]
@@ -74,13 +75,12 @@ class DaemonMetrics:
         async with self._one:
             now = self.clock.monotonic()
             if self._costly is None or now - self._costly_at >= COSTLY_SECONDS:
-                predicted = await asyncio.to_thread(self.scheduler.predicted_freshness, self.clock.now())
                 hosts = await self._count_hosts()
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
                 gaps = sum(line.crawls * abs(line.seen - line.predicted) for line in lines)
                 size = (await self.read.overview()).database_bytes
-                self._costly = Costly(predicted, gaps / crawls if crawls else None, size, hosts)
+                self._costly = Costly(gaps / crawls if crawls else None, size, hosts)
                 self._costly_at = now
             return self._costly
 
@@ -136,7 +136,7 @@ class DaemonMetrics:
             _one("crawld_pages", GAUGE, "Pages that are kept fresh.", len(self.scheduler)),
             _one("crawld_pages_active", GAUGE, "Pages whose value may reach the level soon.", chooser.active),
             _one("crawld_level", GAUGE, "The crawl value of the pages being picked.", chooser.level),
-            _one("crawld_freshness_predicted_ratio", GAUGE, "Freshness by the estimates.", costly.predicted),
+            _one("crawld_freshness_predicted_ratio", GAUGE, "Freshness by the estimates.", self.freshness.predicted()),
             _many("crawld_freshness_measured_ratio", GAUGE, of_audits, measured, "bound"),
             _one("crawld_requests_in_flight", GAUGE, "Requests sent, answered or read now.", status.in_flight),
             _one("crawld_requests_waiting", GAUGE, "Requests that wait for a slot or a host.", status.waiting),

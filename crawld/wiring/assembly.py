@@ -138,6 +138,12 @@ class Assembly:
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
         self._learner: Learner | None = None
         self._lag = LoopLag(self.clock)
+        self.list = ListFile(
+            lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
+        )
+        self.watch = ListWatch(self._list_file, self.list.load_changed)
+        valuation = None if policy.valuation is None else policy.valuation()
+        self.freshness = FreshnessNow(self.scheduler, self.clock)
         self.metrics = DaemonMetrics(
             self.crawler,
             self.scheduler,
@@ -147,16 +153,11 @@ class Assembly:
             self.read_model,
             self.clock,
             self._lag,
+            self.freshness,
             signals=lambda: dict(self.polls.counts),
             hooks=self.dispatcher.standings,
             learner_lag=self._learner_lag,
         )
-        self.list = ListFile(
-            lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
-        )
-        self.watch = ListWatch(self._list_file, self.list.load_changed)
-        valuation = None if policy.valuation is None else policy.valuation()
-        self.freshness = FreshnessNow(self.scheduler, self.clock)
         forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
         self.steering = Steering(
             self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock, forecasts

@@ -16,6 +16,8 @@ from crawld.sim.sitemaps import Sitemap
 from crawld.sim.weblike import draw_styles, draw_weblike
 from crawld.sim.world import World, draw_world
 
+INSTANT = 1e-6
+"""Days by which rounding may move the beginning and the end of recorded time."""
 DRAWN_DAYS = 180.0
 """Days of a weblike world that are drawn to see how often its pages change."""
 
@@ -97,7 +99,7 @@ def _opened(file: Path, pages: int) -> World:
 
 def _lasting(world: World) -> World:
     """The world without pages that are born or die in it: a crawler with a fixed list cannot know of them."""
-    kept = np.flatnonzero((world.born <= 0) & (world.died >= world.horizon))
+    kept = np.flatnonzero((world.born <= INSTANT) & (world.died >= world.horizon - INSTANT))
     if not len(kept):
         raise InputError("no page of these histories lived through the time that is replayed")
     place = np.full(world.population.pages, -1)

@@ -37,10 +37,10 @@ def world(changes: list[list[float]], signals: list[tuple[float, int, float, flo
 
 def recorded(path: Path, *, days: int = 400) -> Path:
     """A history of two pages that change daily, one of which comes late."""
-    times = np.arange(1, days) * DAY
+    times = 1_234_567 + np.arange(1, days) * DAY
     arrays = {
         "page_path": np.array(["a", "b"]),
-        "birth": np.array([0, (days - 1) * DAY]),
+        "birth": 1_234_567 + np.array([0, (days - 1) * DAY]),
         "death": np.array([0, 0]),
         "change_off": np.array([0, len(times), len(times)]),
         "change_t": times,
@@ -48,7 +48,7 @@ def recorded(path: Path, *, days: int = 400) -> Path:
         "signal_t": times,
         "signal_lastmod": times,
         "lastmod0": np.array([0, 0]),
-        "commit_t": np.array([days * DAY]),
+        "commit_t": np.array([1_234_567 + days * DAY]),
     }
     np.savez(path, allow_pickle=False, **arrays)
     return path
@@ -79,6 +79,8 @@ def test_a_history_is_replayed_for_the_pages_that_lived_through_it(tmp_path: Pat
     scenario = recorded_scenario([file], Size(seconds=50.0, changes_per_second=2.0))
     assert (scenario.pages, scenario.hosts, scenario.has_sitemap) == (1, ("site-x-1",), (True,))
     assert changes_per_second(scenario) == pytest.approx(2.0, rel=0.05)
+    several = recorded_scenario([file, recorded(tmp_path / "docs_y.npz", days=333)], Size(seconds=33.3))
+    assert (several.pages, several.hosts) == (2, ("site-x-1", "docs-y-2"))
     with pytest.raises(InputError, match="fewer --changes or --seconds"):
         recorded_scenario([file], Size(seconds=5_000.0, changes_per_second=2.0))
     (tmp_path / "bad.npz").write_bytes(b"no")

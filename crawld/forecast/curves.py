@@ -28,8 +28,10 @@ SOONEST = 1e-6  # expected events until a page is crawled again for which there 
 FIRST = 0.01  # expected events until the first time of either scale
 FAR, VERY_FAR = 40.0, 1e4  # expected silent changes until the last time, where α is known well, and where it is not
 SATURATED = 4.0  # log-staleness after which a further signal changes next to nothing
-MOST_SIGNALS = 24
+MOST_SIGNALS = 16
 TINY = 1e-300
+LEAST_STALE = 1e-12
+STEP = 1e-3  # of a level, relatively
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 
@@ -69,24 +71,24 @@ class Curves:
         pages = len(sample.weight)
         kinds = signal_kinds(sample.beliefs)
         signals = np.where(kinds == JUMPING, _signals_counted(sample.beliefs.kappa), 0)
-        width = 1 + EARLY + LATE + int(signals.max(initial=0))
+        width = 3 + EARLY + LATE + 3 * int(signals.max(initial=0))
         self._level = np.full((pages, width), np.inf)
-        self._rate, self._freshness, self._forced = (np.zeros((pages, width)) for _ in range(3))
+        self._rate, self._stale, self._forced = (np.zeros((pages, width)) for _ in range(3))
         for count in np.unique(signals).tolist():
             rows = np.flatnonzero(signals == count)
             drawn = _Drawn(sample, rows, valuation, intervals, count)
             have = slice(0, drawn.level.shape[1])
             self._level[rows, have] = drawn.level
-            self._rate[rows, have], self._freshness[rows, have], self._forced[rows, have] = drawn.kept()
+            self._rate[rows, have], self._stale[rows, have], self._forced[rows, have] = drawn.kept()
         self._width = np.count_nonzero(self._level < np.inf, axis=1)
         self._rows = np.arange(pages)
         self._rate_slope = _slopes(self._level, self._rate)
-        self._freshness_slope = _slopes(self._level, self._freshness)
+        self._stale_slope = _slopes(self._level, self._stale)
         self._floor = 1.0 / intervals.longest
         last = np.maximum(self._width - 1, 0)
         self._last_freshness = _unchanging(sample)
         if intervals.longest < np.inf:
-            self._last_freshness = self._freshness[self._rows, last]
+            self._last_freshness = -np.expm1(self._stale[self._rows, last])
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -112,7 +114,7 @@ class Curves:
             bend = (1 - part) * (leave - (there - here)) - part * (arrive - (there - here))
             return np.asarray(here + part * (there - here + (1 - part) * bend))
 
-        rate, fresh = np.exp(smooth(self._rate, self._rate_slope)), smooth(self._freshness, self._freshness_slope)
+        rate, fresh = np.exp(smooth(self._rate, self._rate_slope)), -np.expm1(smooth(self._stale, self._stale_slope))
         forced = (1 - part) * self._forced[self._rows, low] + part * self._forced[self._rows, high]
         beyond = (after >= self._width) & (level > left)
         return Kept(
@@ -136,13 +138,17 @@ class _Drawn:
         self._announced = np.where(kinds == DRIFTING, -beliefs.gamma * np.expm1(-beliefs.kappa), 0.0)
         self._times = _times(beliefs.alpha + drift, self._jumps, beliefs.shape, intervals)
         self._end = intervals.longest
-        values = np.stack([self._values(valuation, drift, n) for n in range(count + 1)])
+        told_apart = [*range(count + 1), *([np.inf] if count else [])]  # more signals than that count as any number
+        values = np.stack([self._values(valuation, drift, n) for n in told_apart])
         np.maximum.accumulate(values, axis=2, out=values)  # no rounding makes a value fall
         with np.errstate(divide="ignore"):
             self._logs = np.log(values)  # (signals, pages, times)
-        self.level = np.sort(np.concatenate([self._logs[0], self._logs[1:, :, -1].T], axis=1), axis=1)
+        steps = self._logs[1 : count + 1, :, 0].T  # above them one signal more is awaited, where little else happens
+        beyond = self._logs[:, :, -1].max(axis=0)[:, None] + STEP  # where no number of signals is worth a crawl
+        levels = [self._logs[0], self._logs[1:, :, -1].T, steps, steps + STEP, beyond]
+        self.level = np.sort(np.concatenate(levels, axis=1), axis=1)
 
-    def _values(self, valuation: Valuation, drift: Floats, signals: int) -> Floats:
+    def _values(self, valuation: Valuation, drift: Floats, signals: float) -> Floats:
         boost = drift[:, None] * self._times
         if signals:
             boost = boost + signals * self._beliefs.kappa[:, None]
@@ -151,19 +157,20 @@ class _Drawn:
         return value.reshape(self._times.shape)
 
     def kept(self) -> tuple[Floats, Floats, Floats]:
-        """The logarithm of the crawl rate, the freshness and the chance to be forced, at each level."""
+        """Logarithms of the crawl rate and of the share of time stale, and the chance to be forced, at each level."""
         length, fresh, forced = (np.zeros_like(self.level) for _ in range(3))
         most = len(self._logs) - 1
         for n, logs in enumerate(self._logs):
             until, never = _crossings(self.level, logs, self._times)
             waited, kept = self._integrals(until, n)
-            length += waited if n < most else self._with_more(until, n)  # further signals change nothing
+            length += waited if n < most else self._with_more(until, n)
             fresh += kept
             if self._end < np.inf:
                 mean = self._jumps[:, None] * self._end
                 forced += np.where(never, _chance(mean, n) if n < most else _chance_of_more(mean, n), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return -np.log(length), np.clip(np.where(length > 0, fresh / length, 1.0), 0.0, 1.0), forced
+            stale = np.clip(np.where(length > 0, 1.0 - fresh / length, 0.0), LEAST_STALE, 1.0)
+            return -np.log(length), np.log(stale), forced  # both nearly straight over the logarithm of the level
 
     def _with_more(self, until: Floats, n: int) -> Floats:
         """∫P(N(t) ≥ n) dt up to these times: what is left of them after the n-th signal."""

@@ -171,3 +171,20 @@ def test_the_report_is_data_for_json_with_a_sentence() -> None:
     nothing = Forecast(believed(blind(np.zeros(0), np.zeros(0))), np.zeros(0), GreedyNcis(), FREE)
     empty = forecast_report(nothing, 10.0, [5.0], str, None)
     assert (empty["headline"], empty["expected"], empty["points"]) == ("There are no pages yet.", None, [])
+
+
+@pytest.mark.parametrize("rate", [0.05, 1.0, 30.0, 1000.0])
+def test_of_equal_pages_none_is_preferred(rate: float) -> None:
+    """Where all pages are alike the best is round robin, from starving to more than can be used."""
+    pages = blind(np.ones(40), np.full(40, 0.2), shape=1.0)
+    point = Forecast(believed(pages), np.zeros(1), GreedyNcis(), Intervals(1e5, 0.01)).at(rate)
+    assert point.freshness == pytest.approx(point.round_robin, abs=5e-4)
+
+
+@pytest.mark.parametrize("rate", [15.0, 60.0])
+def test_limits_buy_no_freshness(rate: float) -> None:
+    """What the intervals force or forbid costs freshness, where there are signals too."""
+    pages = ncis_pages(300)
+    free = Forecast(believed(pages), np.zeros(1), GreedyNcis(), FREE).at(rate)
+    bound = Forecast(believed(pages), np.zeros(1), GreedyNcis(), Intervals(40.0, 0.05)).at(rate)
+    assert free.round_robin < bound.freshness < free.freshness

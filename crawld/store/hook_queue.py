@@ -125,6 +125,4 @@ class StoredHooks:
 
 def _new(change: Change) -> NewChange:
     """A change with what receivers are told of it: the same as `GET /v1/changes` tells."""
-    told = asdict(change)
-    del told["page_id"]
-    return NewChange(change.id, change.page_id, change.url, change.verdict.value, json.dumps(told))
+    return NewChange(change.id, change.page_id, change.url, change.verdict.value, json.dumps(asdict(change)))

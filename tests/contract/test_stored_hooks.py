@@ -49,7 +49,7 @@ async def test_a_new_hook_begins_with_the_next_change_and_keeps_its_place(store:
     assert [(one.change, one.url, one.verdict) for one in news.changes] == [(3, "https://example.org/c", "changed")]
     document = json.loads(news.changes[0].document)
     assert document == {
-        "id": 3, "url": "https://example.org/c", "at": NOW, "verdict": "changed", "magnitude": None,
+        "id": 3, "page_id": 3, "url": "https://example.org/c", "at": NOW, "verdict": "changed", "magnitude": None,
         "version": None, "previous": None,
     }  # fmt: skip
     assert (await queue.open_hooks(["x"]))["x"].cursor == 2

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from crawld.hooks.command import Command
 from crawld.hooks.notify import Notification, message
 from crawld.interfaces import HookDelivery
+from crawld.interfaces.read_model import Change
 from tests.integration.test_daemon import rows, running, until
 from tests.process import command
 from tests.receiver import SECRET, Receiver, hook
@@ -30,6 +32,7 @@ async def test_a_webhook_is_told_of_what_fits_and_says_who_we_are(tmp_path: Path
             await until(lambda: len(receiver.taken) == 2)
     assert [(one["url"], one["verdict"]) for one in receiver.taken] == [(urls[0], "new"), (urls[0], "changed")]
     assert receiver.taken[0]["id"] < receiver.taken[1]["id"]
+    assert list(receiver.taken[0]) == [one.name for one in fields(Change)], "as /v1/changes tells it"
     headers = receiver.requests[0].headers
     assert headers["User-Agent"].startswith("crawld/")
     assert headers["X-Crawld-Delivery"] == str(receiver.taken[0]["id"])

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,14 @@ def test(context: click.Context, hook: str, url: str, config_file: Path | None) 
         raise InputError(f"there is no hook named {hook}. Hooks of these settings: {known}")
     from crawld.clock import SystemClock
     from crawld.interfaces import HookDelivery
+    from crawld.interfaces.read_model import Change
+    from crawld.model.crawl import ChangeVerdict
     from crawld.wiring import user_agent
     from crawld.wiring.hooks import check_hook, make_hook
 
     check_hook(given, settings)
-    about = {"id": 0, "url": url, "at": time.time(), "verdict": "changed", "magnitude": None, "version": None}
-    document = json.dumps(about | {"previous": None, "test": True})
+    change = Change(0, 0, url, time.time(), ChangeVerdict.CHANGED, None, None, None)
+    document = json.dumps(asdict(change) | {"test": True})
 
     async def sent() -> str | None:
         transport = make_hook(given, settings, SystemClock(), user_agent(settings)).transport

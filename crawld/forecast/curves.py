@@ -11,11 +11,20 @@ Values come from the policy's own valuation on a grid of times, so that whatever
 """
 
 from dataclasses import dataclass
-from math import lgamma
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.forecast.crossings import (
+    EARLY,
+    LATE,
+    TINY,
+    chance,
+    chance_of_more,
+    crossings,
+    signals_told_apart,
+    waiting_times,
+)
 from crawld.forecast.sample import DRIFTING, JUMPING, Sample, signal_kinds
 from crawld.frontier.page_table import Intervals
 from crawld.learning.freshness import survival
@@ -23,13 +32,6 @@ from crawld.value.valuation import Floats, Valuation
 
 Rows = NDArray[np.intp]
 
-EARLY, LATE = 8, 16  # times on the scale of signals, and on that of silent changes
-SOONEST = 1e-6  # expected events until a page is crawled again for which there is more bandwidth than it can use
-FIRST = 0.01  # expected events until the first time of either scale
-FAR, VERY_FAR = 40.0, 1e4  # expected silent changes until the last time, where α is known well, and where it is not
-SATURATED = 4.0  # log-staleness after which a further signal changes next to nothing
-MOST_SIGNALS = 16
-TINY = 1e-300
 LEAST_STALE = 1e-12
 STEP = 1e-3  # of a level, relatively
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -70,7 +72,7 @@ class Curves:
     def __init__(self, sample: Sample, valuation: Valuation, intervals: Intervals) -> None:
         pages = len(sample.weight)
         kinds = signal_kinds(sample.beliefs)
-        signals = np.where(kinds == JUMPING, _signals_counted(sample.beliefs.kappa), 0)
+        signals = np.where(kinds == JUMPING, signals_told_apart(sample.beliefs.kappa), 0)
         width = 3 + EARLY + LATE + 3 * int(signals.max(initial=0))
         self._level = np.full((pages, width), np.inf)
         self._rate, self._stale, self._forced = (np.zeros((pages, width)) for _ in range(3))
@@ -136,7 +138,7 @@ class _Drawn:
         with np.errstate(invalid="ignore"):
             drift = np.where(kinds == DRIFTING, beliefs.gamma * beliefs.kappa, 0.0)
         self._announced = np.where(kinds == DRIFTING, -beliefs.gamma * np.expm1(-beliefs.kappa), 0.0)
-        self._times = _times(beliefs.alpha + drift, self._jumps, beliefs.shape, intervals)
+        self._times = waiting_times(beliefs.alpha + drift, self._jumps, beliefs.shape, intervals)
         self._end = intervals.longest
         told_apart = [*range(count + 1), *([np.inf] if count else [])]  # more signals than that count as any number
         values = np.stack([self._values(valuation, drift, n) for n in told_apart])
@@ -161,13 +163,13 @@ class _Drawn:
         length, fresh, forced = (np.zeros_like(self.level) for _ in range(3))
         most = len(self._logs) - 1
         for n, logs in enumerate(self._logs):
-            until, never = _crossings(self.level, logs, self._times)
+            until, never = crossings(self.level, logs, self._times)
             waited, kept = self._integrals(until, n)
             length += waited if n < most else self._with_more(until, n)
             fresh += kept
             if self._end < np.inf:
                 mean = self._jumps[:, None] * self._end
-                forced += np.where(never, _chance(mean, n) if n < most else _chance_of_more(mean, n), 0.0)
+                forced += np.where(never, chance(mean, n) if n < most else chance_of_more(mean, n), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             stale = np.clip(np.where(length > 0, 1.0 - fresh / length, 0.0), LEAST_STALE, 1.0)
             return -np.log(length), np.log(stale), forced  # both nearly straight over the logarithm of the level
@@ -178,7 +180,7 @@ class _Drawn:
             return until
         rate = self._jumps[:, None]
         mean = rate * until
-        left = until * _chance_of_more(mean, n) - n / rate * _chance_of_more(mean, n + 1)
+        left = until * chance_of_more(mean, n) - n / rate * chance_of_more(mean, n + 1)
         return np.maximum(left, 0.0)
 
     def _integrals(self, until: Floats, n: int) -> tuple[Floats, Floats]:
@@ -191,7 +193,7 @@ class _Drawn:
         grown = span * _NODES
         time = np.expm1(grown) / scale
         weight = _WEIGHTS * span * np.exp(grown) / scale
-        weight *= _chance(rate[:, :, None] * time, n)
+        weight *= chance(rate[:, :, None] * time, n)
         fresh = survival(time, self._true_alpha[:, None, None], self._shape[:, None, None])
         fresh *= np.exp(-self._announced[:, None, None] * time)
         doubt = np.exp(-n * self._beliefs.kappa) if n else np.ones(len(until))
@@ -227,59 +229,3 @@ def _unchanging(sample: Sample) -> Floats:
     signalled = (sample.beliefs.gamma > 0) & (sample.beliefs.kappa > 0)
     still = (sample.gone | (sample.beliefs.alpha == 0)) & ~signalled
     return np.where(still, 1.0, 0.0)
-
-
-def _signals_counted(kappa: Floats) -> NDArray[np.int64]:
-    """How many signals are told apart: so many that another would change next to nothing."""
-    with np.errstate(divide="ignore"):
-        return np.clip(np.ceil(SATURATED / kappa), 1, MOST_SIGNALS).astype(np.int64)
-
-
-def _times(silent: Floats, jumps: Floats, shape: Floats, intervals: Intervals) -> Floats:
-    """Times since the last crawl at which each page is valued: on the scale of its signals and of its silent changes.
-
-    The last one is the maximum interval, or so late that nothing is left to happen.
-    """
-    slow = np.maximum(silent, 1e-9 * jumps) + TINY
-    first = np.maximum(FIRST / (slow + jumps), intervals.shortest)
-    middle = np.where(jumps > 0, np.maximum(4 / (slow + jumps), first), first)
-    last = np.where(shape > 20, FAR, VERY_FAR) / slow
-    begin = np.where(jumps > 0, np.maximum(middle, FIRST / slow), first)
-    early = first[:, None] * (middle / first)[:, None] ** np.linspace(0.0, 1.0, EARLY)
-    last = np.clip(last, begin * 1.001, max(intervals.longest, intervals.shortest))
-    late = begin[:, None] * (last / begin)[:, None] ** np.linspace(0.0, 1.0, LATE)
-    soonest = np.maximum(SOONEST / (slow + jumps), intervals.shortest)
-    times = np.minimum(np.concatenate([soonest[:, None], early, late], axis=1), intervals.longest)
-    if intervals.longest < np.inf:
-        times[:, -1] = intervals.longest
-    return np.maximum.accumulate(times, axis=1)
-
-
-def _crossings(level: Floats, logs: Floats, times: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """When the values of one number of signals reach each level, and where they never do."""
-    size = times.shape[1]
-    after = (logs[:, None, :] < level[:, :, None]).sum(axis=2)
-    low, high = np.maximum(after - 1, 0), np.minimum(after, size - 1)
-    page = np.arange(len(times))[:, None]
-    left, right = logs[page, low], logs[page, high]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where((right > left) & (left > -np.inf), (level - left) / (right - left), 1.0)
-        early, late = np.log(times[page, low]), np.log(times[page, high])
-        until = np.exp(early + np.clip(part, 0.0, 1.0) * (late - early))
-    return until, after == size
-
-
-def _chance(mean: Floats, n: int) -> Floats:
-    """The Poisson probability of n signals where so many are expected."""
-    if n == 0:
-        return np.exp(-mean)
-    with np.errstate(divide="ignore"):
-        return np.exp(n * np.log(mean) - mean - lgamma(n + 1))
-
-
-def _chance_of_more(mean: Floats, n: int) -> Floats:
-    """The Poisson probability of n signals or more."""
-    less = np.zeros_like(mean)
-    for count in range(n):
-        less += _chance(mean, count)
-    return np.maximum(1.0 - less, 0.0)

@@ -7,95 +7,23 @@ signals since its crawl, weighted by importance and integrated over time (`repla
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learning_figure import Figure, mean_and_error, progress
+from benchmarks.learning_replays import mix_figures, replay_figures
 from benchmarks.learning_store import pages_per_second
-from benchmarks.replay import SHARED, Floats, Ints, RoundRobin, Site, replay, sites, zipf
+from benchmarks.replay import Floats, Ints, replay
 from benchmarks.replay_learner import Learnt
 from benchmarks.replay_worlds import Knowing, Schooled, draw
 from crawld.daemon.audits import Audits
 
-MOST_PAGES = 500  # of a replayed site, every k-th of more
-BUDGETS = (0.1, 0.3, 1.0, 3.0)
 VISIT = 5.0  # days between visits in the simulated worlds: m = 500 pages, R = 100 a day
 DAYS, LEARNT = 120.0, 100.0  # freshness is judged after 20 crawls per page
 JUDGED = 0.02  # share of the crawls that a bin of predicted freshness must hold: smaller ones show their own noise
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One row of the report."""
-
-    name: str
-    target: str
-    measured: float
-    reached: bool | None  # None where no target is set
-    detail: str = ""
-
-
-def progress(line: str) -> None:
-    """Say on stderr what has been done."""
-    print(f"  {line}", file=sys.stderr, flush=True)
-
-
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    """The mean of independent values and its standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def thinned(site: Site, most: int) -> Site:
-    """Every k-th page of a large site."""
-    step = -(-site.pages // most)
-    return site.only(np.arange(0, site.pages, step)) if step > 1 else site
-
-
-def replays(weights: str, *, quick: bool) -> tuple[dict[str, float], dict[str, float]]:
-    """By data set, mean over the budgets: freshness minus that of uniform round robin, and what signals add to it."""
-    gains, added = {}, {}
-    for whole in sites():
-        site = thinned(whole, 300 if quick else MOST_PAGES)
-        importance = np.ones(site.pages) if weights == "equal" else zipf(site.pages)
-        each, more = [], []
-        for budget in BUDGETS[1:3] if quick else BUDGETS:
-            slots = site.slots(budget)
-            learnt = replay(site, Learnt(site, importance), slots, importance)
-            each.append(learnt - replay(site, RoundRobin(), slots, importance))
-            if weights == "equal" and len(site.signals.times):
-                more.append(replay(site, Learnt(site, importance, signals=True), slots, importance) - learnt)
-        gains[site.name] = float(np.mean(each))
-        if more:
-            added[site.name] = float(np.mean(more))
-        with_signals = f", with its sitemap {added[site.name]:+.4f} more" if more else ""
-        progress(f"replays, {weights} weights: {site.name} {gains[site.name]:+.4f}{with_signals}")
-    return gains, added
-
-
-def replay_figures(*, quick: bool) -> Iterator[Figure]:
-    """Real histories against uniform round robin, and real sitemaps against none."""
-    if not SHARED.is_dir():
-        print(f"no reference data in {SHARED}: replays left out", file=sys.stderr)
-        return
-    for weights in ("equal", "zipf"):
-        gains, added = replays(weights, quick=quick)
-        mean, worst = float(np.mean([*gains.values()])), min(gains, key=lambda name: gains[name])
-        detail = f"at most {300 if quick else MOST_PAGES} pages each; {_by_name(gains)}"
-        if weights == "equal":
-            yield Figure("replays, equal weights, worst", "≥ −0.01", gains[worst], gains[worst] >= -0.01, worst)
-            yield Figure("replays, equal weights, mean", "≥ −0.002", mean, mean >= -0.002, detail)
-            gain, error = mean_and_error([*added.values()])
-            detail = f"paired, s.e. {error:.4f}; {_by_name(added)}"
-            yield Figure("replays, with sitemaps over without, mean", "none set", gain, None, detail)
-        else:
-            yield Figure("replays, Zipf weights, mean", "≥ +0.11", mean, mean >= 0.11, detail)
-
-
-def _by_name(gains: dict[str, float]) -> str:
-    return ", ".join(f"{name} {gain:+.4f}" for name, gain in gains.items())
 
 
 def simulated(kind: str, pages: int, seed: int, *, signals: bool) -> tuple[float, float, Learnt]:
@@ -223,6 +151,7 @@ GROUPS: dict[str, Callable[..., Iterator[Figure]]] = {
     "signals": signal_figures,
     "world": world_figures,
     "replays": replay_figures,
+    "mixes": mix_figures,
 }
 
 
@@ -239,7 +168,7 @@ def main() -> None:
         return
     for figure in figures:
         mark = {True: "reached", False: "MISSED", None: ""}[figure.reached]
-        print(f"{figure.name:48} {figure.target:>12} {figure.measured:10.4f}  {mark:8} {figure.detail}")
+        print(f"{figure.name:58} {figure.target:>12} {figure.measured:10.4f}  {mark:8} {figure.detail}")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,18 @@ import numpy as np
 from crawld.interfaces import Clock, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import YEAR, Prior
-from crawld.learning.online_learner import OnlineLearner
+from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES
 
 BATCH = 500  # pages; fewer where their histories are long
 
 
 class Learner:
-    """Learns as long as it runs. A page is dirty until its estimate knows its latest crawl: a restart loses nothing."""
+    """Learns as long as it runs. A page is dirty until its estimate knows its latest crawl: a restart loses nothing.
+
+    What is known of hosts (priors, clocks, scores, heard signals) lives in memory alone: `recall` makes it again from
+    the stored histories.
+    """
 
     def __init__(
         self,
@@ -23,7 +27,7 @@ class Learner:
         sink: EstimateSink,
         clock: Clock,
         *,
-        interval: float = 5.0,
+        interval: float = 1.0,
         half_life: float = YEAR,
         prior: Prior | None = None,
     ) -> None:
@@ -35,12 +39,24 @@ class Learner:
         self.caught_up_at = clock.monotonic()  # when no page waited any more
 
     async def run(self) -> None:
-        """Learn until cancelled, one batch after another while there is more than one to do."""
+        """Recall, then learn until cancelled, one batch after another while there is more than one to do."""
+        await self.recall()
         while True:
             await self.learn()
             if not self._behind:
                 self.caught_up_at = self._clock.monotonic()
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+
+    async def recall(self) -> None:
+        """Learn again what the hosts of all crawled pages have taught; the estimates that are kept stay as they are."""
+        last, now = 0, self._clock.now()
+        while len(pages := await self._store.crawled_pages(last, BATCH)):
+            histories = await self._store.histories(pages)
+            update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now, RECALLED)
+            last = int(histories.page_ids[-1])
+            await self._store.save_signal_trust(update.trust)
+            update.apply_clocks_to(self._sink)
+            self._again |= dict.fromkeys(update.again.tolist())
 
     async def learn(self) -> int:
         """Fit one batch: pages with new crawls first, then those whose prior moved; how many there were."""

@@ -260,6 +260,9 @@ class Store(Protocol):
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
 
+    async def crawled_pages(self, after: int, limit: int) -> Ints:
+        """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
+
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
         """The latest observations of each page, at most that many; of the first pages only, until `most` are read."""
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.online_learner import Histories, OnlineLearner, Shift, Update
+from crawld.learning.online_learner import FORETOLD, Histories, OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SignalTrust
@@ -46,16 +46,22 @@ class EstimateUpdate:
     again: Ints
 
     @classmethod
-    def of(cls, learner: OnlineLearner, histories: Histories, now: float) -> "EstimateUpdate":
+    def of(
+        cls, learner: OnlineLearner, histories: Histories, now: float, most_foretold: int = FORETOLD
+    ) -> "EstimateUpdate":
         """Let the learner take in the histories."""
-        update = learner.teach(histories, now)
+        update = learner.teach(histories, now, most_foretold)
         shift, curves = learner.shift(histories.hosts, now), learner.curves(histories.hosts, now)
         trust = learner.trust(histories.hosts)
         return cls(_estimates(histories, update, now), update.most_shape, shift, curves, trust, update.again)
 
     def apply_to(self, sink: EstimateSink) -> None:
-        """Teach whoever picks."""
+        """Hand everything to whoever picks."""
         sink.learn(self.estimates, self.most_shape)
+        self.apply_clocks_to(sink)
+
+    def apply_clocks_to(self, sink: EstimateSink) -> None:
+        """Hand on how pages age by the clocks of their hosts, and no estimates."""
         sink.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
         sink.age_by(self.curves)
 

@@ -114,10 +114,11 @@ class GridPosterior:
         logs = self._blind(rows, np.zeros(len(rows.tau))) + np.log(prior.alpha[pages])
         for place, row in news.layers(pages):
             if news.foretelling:
-                fresh = np.einsum(
-                    "pa,pa->p", _shares(_from_logs(logs[place])), np.exp(-news.age[row, None] * self.alpha)
-                )
-                news.foretell(row, fresh)
+                kept = np.exp(-news.age[row, None] * self.alpha)
+                by_host = np.einsum("pa,pa->p", prior.alpha[pages[place]], kept)
+                known = _shares(_from_logs(logs[place]))
+                by_page = np.einsum("pa,pa->p", known, kept)
+                news.foretell_without(row, by_host, by_page, self.gamma_of(known))
             drift = news.tau[row, None] * self.alpha
             worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
             logs[place] += news.weight[row, None] * worth
@@ -154,7 +155,7 @@ class GridPosterior:
                 mass = _from_logs(joint[place].reshape(len(place), -1)).reshape(len(place), POINTS, -1)
                 kept = np.exp(-news.age[row, None] * self.alpha - beside[:, None]).astype(np.float32)
                 heard = np.exp(-told_of[:, None] * KAPPAS).astype(np.float32)
-                fresh = np.einsum("pak,pk,pa->p", mass, heard, kept) / mass.sum(axis=(1, 2))
+                fresh = (np.matmul(mass, heard[:, :, None])[:, :, 0] * kept).sum(axis=1) / mass.sum(axis=(1, 2))
                 news.foretell(row, fresh.astype(float), source)
             change = news.changed[row]
             weight = news.weight[row].astype(np.float32)[:, None, None]
@@ -185,13 +186,18 @@ class GridPosterior:
             logs[busy] += rows.weight[layer, None] * _log_stale(rows.tau[layer, None] * self.alpha + aside[layer, None])
         return np.asarray(logs)
 
+    def gamma_of(self, masses: Floats) -> tuple[Floats, Floats]:
+        """Shape and rate of the Gamma with the same mean and mean logarithm of α."""
+        mean = masses @ self.alpha
+        shape = shape_of_spread(np.log(mean) - masses @ np.log(self.alpha))
+        return shape, shape / mean
+
     def _summary(self, found: Masses, trust: Floats, heard: Floats) -> Posterior:
         """Gammas in place of the masses: α's has the same mean and mean logarithm, κ's the same two moments."""
-        alpha = found.alpha @ self.alpha
-        shape = shape_of_spread(np.log(alpha) - found.alpha @ np.log(self.alpha))
+        shape, rate = self.gamma_of(found.alpha)
         kappa = np.maximum(found.kappa @ KAPPAS, 1e-9)
         variance = np.maximum(found.kappa @ KAPPAS**2 - kappa**2, 1e-4 * kappa**2)
-        return Posterior(shape, shape / alpha, kappa**2 / variance, kappa / variance, heard, trust)
+        return Posterior(shape, rate, kappa**2 / variance, kappa / variance, heard, trust)
 
 
 @dataclass(frozen=True, slots=True)

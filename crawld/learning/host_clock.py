@@ -89,16 +89,21 @@ class HostClocks:
         interval, bin_, overlap = _overlaps(low, high)
         row, exposure = rows[interval], (alpha * width)[interval] * overlap
         rest = np.maximum(x[interval] - exposure * self._factor[row, bin_], 0.0)
-        found = changed[interval]
-        worth = -exposure[:, None] * FACTORS
-        stale = rest[found, None] - worth[found]
-        worth[found] = np.log(-np.expm1(-np.maximum(stale, LEAST_STALENESS)))
-        np.add.at(self._log, (row, bin_), worth.astype(np.float32))
-        self._update(np.unique(row * BINS + bin_))
+        cell = place[interval] * BINS + bin_
+        touched = np.zeros(len(unique) * BINS, bool)
+        touched[cell] = True
+        cells = np.flatnonzero(touched)
+        of_cell = np.cumsum(touched)[cell] - 1
+        worth = -np.bincount(of_cell, np.where(changed[interval], 0.0, exposure))[:, None] * FACTORS
+        found = np.flatnonzero(changed[interval])
+        stale = rest[found, None] + exposure[found, None] * FACTORS
+        np.add.at(worth, of_cell[found], np.log(-np.expm1(-np.maximum(stale, LEAST_STALENESS))))
+        touched_row, touched_bin = unique[cells // BINS], cells % BINS
+        self._log[touched_row, touched_bin] += worth.astype(np.float32)
+        self._update(touched_row, touched_bin)
 
-    def _update(self, cells: Ints) -> None:
+    def _update(self, row: Ints, bin_: Ints) -> None:
         """The mean factors of these bins."""
-        row, bin_ = np.divmod(cells, BINS)
         logs = self._log[row, bin_].astype(float) + LOG_LIKELY
         mass = np.exp(logs - logs.max(axis=1, keepdims=True))
         self._factor[row, bin_] = mass @ FACTORS / mass.sum(axis=1)

@@ -52,6 +52,10 @@ class HostPriors:
         rows = self._prior[number].astype(float)
         return Masses(rows[:, :POINTS], rows[:, POINTS:].reshape(len(rows), self._sources, len(KAPPAS)))
 
+    def common_rate(self, numbers: Ints) -> tuple[Floats, Floats]:
+        """Shape and rate of α by what a host's pages have in common: the prior that they were all last fitted with."""
+        return self.grid.gamma_of(self._told[numbers][:, :POINTS].astype(float))
+
     def fit(
         self,
         page_ids: Ints,

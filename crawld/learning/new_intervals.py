@@ -16,8 +16,9 @@ SUREST = 1e-4  # no forecast is believed beyond this: one surprise must not deci
 class NewIntervals:
     """Rows in the order of their pages, oldest first; `age` is their length by the host's clock.
 
-    `without` and `with_source` are ln of the chance that was given to what was then found: as if there were no signals,
-    and by each source alone (0 in both where a page never heard of it).
+    `by_host`, `without` and `with_source` are ln of the chance that was given to what was then found: by what is known
+    of the host alone, of the page as if there were no signals, and of the page and one source. `shape` and `mean` of α
+    are what was believed of the page before, without signals.
     """
 
     page: Ints  # place among the pages that are fitted
@@ -26,12 +27,16 @@ class NewIntervals:
     signals: Floats  # (rows, sources)
     changed: NDArray[np.bool_]
     weight: Floats
+    shape: Floats = field(init=False)
+    mean: Floats = field(init=False)
+    by_host: Floats = field(init=False)
     without: Floats = field(init=False)
     with_source: Floats = field(init=False)
     foretelling: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "without", np.zeros(len(self.page)))
+        for name in ("shape", "mean", "by_host", "without"):
+            object.__setattr__(self, name, np.zeros(len(self.page)))
         object.__setattr__(self, "with_source", np.full(self.signals.shape, np.nan))
 
     @classmethod
@@ -58,14 +63,18 @@ class NewIntervals:
             longer = np.flatnonzero(count > layer)
             yield longer, first[longer] + layer
 
-    def foretell(self, rows: Ints, fresh: Floats, source: int | None = None) -> None:
-        """Note the chance that these rows would end unchanged."""
+    def foretell(self, rows: Ints, fresh: Floats, source: int) -> None:
+        """Note the chance that these rows would end unchanged, by one source."""
+        self.with_source[rows, source] = self._chance(rows, fresh)
+
+    def foretell_without(self, rows: Ints, by_host: Floats, by_page: Floats, gamma: tuple[Floats, Floats]) -> None:
+        """The same without signals, by what is known of the host and of the page: `gamma` is shape and rate of α."""
+        self.shape[rows], self.mean[rows] = gamma[0], gamma[0] / gamma[1]
+        self.by_host[rows], self.without[rows] = self._chance(rows, by_host), self._chance(rows, by_page)
+
+    def _chance(self, rows: Ints, fresh: Floats) -> Floats:
         fresh = fresh.clip(SUREST, 1.0 - SUREST)
-        chance = np.log(np.where(self.changed[rows], 1.0 - fresh, fresh))
-        if source is None:
-            self.without[rows] = chance
-        else:
-            self.with_source[rows, source] = chance
+        return np.asarray(np.log(np.where(self.changed[rows], 1.0 - fresh, fresh)))
 
     @property
     def gain(self) -> Floats:

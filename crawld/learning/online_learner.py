@@ -1,7 +1,7 @@
 """What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEWS = 0.1  # an age is told again when it has come to differ by that share
-FORETOLD = 10  # of a page's intervals are foretold, at first sight of many
+FORETOLD = 5  # of a page's intervals are foretold at first sight of many: enough for what comes in as it is crawled
+RECALLED = 50  # and after a restart, when hosts are to be known again
+FEW_ROWS, STAGES = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
 FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
 
 
@@ -96,19 +98,17 @@ class OnlineLearner:
         self.clocks = HostClocks()
         self.scores = PredictionScores()
         self.gates = SignalGates(sources)
-        self._sources = sources
         self._half_life = half_life
         self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
-        self._believed = np.full((0, 2 + sources), np.nan, np.float32)  # by page id: shape and mean of α, κ by source
 
-    def teach(self, histories: Histories, now: float) -> Update:
-        """Beliefs about the pages from their histories."""
+    def teach(self, histories: Histories, now: float, most_foretold: int = FORETOLD) -> Update:
+        """Beliefs about the pages from their histories; of their new intervals the latest are foretold."""
         number = self.host_priors.numbers(histories.hosts)
         page = np.repeat(np.arange(len(number)), np.diff(histories.offsets))
         self._room(int(histories.page_ids.max(initial=-1)) + 1)
         new = np.flatnonzero((histories.at > self._last[histories.page_ids][page]) & (histories.tau > 0))
-        foretold = new[histories.offsets[1:][page[new]] - new <= FORETOLD]
+        foretold = new[histories.offsets[1:][page[new]] - new <= most_foretold]
         old, news = self._split(histories, page, foretold, now)
         heard = self.gates.heard(number)
         posterior, again = self.host_priors.fit(
@@ -117,15 +117,22 @@ class OnlineLearner:
         watched = np.nan_to_num(now - histories.first_success)
         gamma = signal_rates(histories.signal_counts, watched, self.host_priors.default)
         gamma[(histories.signal_counts == 0) | ~heard] = 0.0  # nothing to wait for
-        moved = self._tell_hosts(histories, posterior, page, new)
-        if len(foretold) and self._sources:
-            signals = histories.signals[foretold]
-            told = histories.at[foretold], news.tau, news.gain, signals, news.changed
-            moved = np.union1d(moved, self.gates.judge(number[page[foretold]], *told))
+        moved = self._tell_hosts(histories, posterior, news, new, foretold)
         if len(moved):
             again = np.union1d(again, self.host_priors.pages_at(moved))
         cautious = self.scores.cautious(number)
+        posterior = self._united(posterior, number)
         return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
+
+    def _united(self, posterior: Posterior, number: Ints) -> Posterior:
+        """The same, but with their host's rate where pages have not shown to differ."""
+        alike = ~self.scores.apart(number)
+        if not alike.any():
+            return posterior
+        shape, rate = self.host_priors.common_rate(number)
+        return replace(
+            posterior, shape=np.where(alike, shape, posterior.shape), rate=np.where(alike, rate, posterior.rate)
+        )
 
     def _split(self, histories: Histories, page: Ints, new: Ints, now: float) -> tuple[Observations, NewIntervals]:
         """What was seen before, and the intervals to be foretold."""
@@ -189,37 +196,42 @@ class OnlineLearner:
         self._since[pages[other]] = now - age[other]
         return Shift(pages[other], last[other], now - age[other])
 
-    def _tell_hosts(self, histories: Histories, posterior: Posterior, page: Ints, new: Ints) -> Ints:
+    def _tell_hosts(
+        self, histories: Histories, posterior: Posterior, news: NewIntervals, new: Ints, foretold: Ints
+    ) -> Ints:
         """Every interval once: a page's whole history at first sight, then what is new; hosts met otherwise since."""
         ids = histories.page_ids
-        page, end = page[new], histories.at[new]
+        page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
+        host = self.host_priors.numbers(histories.hosts)[page]
+        moved = [np.empty(0, np.int64)]
+        stages = STAGES if len(new) > FEW_ROWS * len(ids) else 1
+        for some in np.array_split(new[np.argsort(histories.at[new], kind="stable")], stages):  # in the order of time
+            moved.append(self._judge(histories, news, np.intersect1d(some, foretold), foretold, host))
+            rows = some[self.host_priors.sizes[host[some]] >= FEW_PAGES]
+            if len(rows):
+                told = histories.at[rows], histories.tau[rows], posterior.alpha[page[rows]], histories.changed[rows]
+                self.clocks.observe(host[rows], *told)
+        if len(foretold):
+            size, signals = self.host_priors.sizes[host[foretold]], histories.signals[foretold]
+            moved.append(self.scores.compare(host[foretold], size, news.without - news.by_host))
+            told_of = histories.at[foretold], news.tau, news.gain, signals, news.changed
+            moved.append(self.gates.judge(host[foretold], *told_of))
         latest = np.fmax(self._last[ids], histories.first_success)
-        moved = np.empty(0, np.int64)
-        if len(page):
-            host = self.host_priors.numbers(histories.hosts)[page]
-            moved = self._score_predictions(histories, new, page, host)
-            many = self.host_priors.sizes[host] >= FEW_PAGES
-            if many.any():
-                alpha, changed = posterior.alpha[page[many]], histories.changed[new[many]]
-                self.clocks.observe(host[many], end[many], histories.tau[new[many]], alpha, changed)
-            np.maximum.at(latest, page, end)
+        np.maximum.at(latest, page[new], histories.at[new])
         self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
         self._last[ids] = latest
-        self._believed[ids] = np.column_stack([posterior.shape, posterior.alpha, posterior.trust])
-        return moved
+        return np.unique(np.concatenate(moved))
 
-    def _score_predictions(self, histories: Histories, new: Ints, page: Ints, host: Ints) -> Ints:
-        """Compare what had been believed with the intervals that have come since."""
-        believed = self._believed[histories.page_ids[page]].astype(float)
-        known = ~np.isnan(believed[:, 0])
-        if not known.any():
+    def _judge(self, histories: Histories, news: NewIntervals, rows: Ints, foretold: Ints, host: Ints) -> Ints:
+        """Compare what was believed before these intervals with what they found, by time and by clock."""
+        if not len(rows):
             return np.empty(0, np.int64)
-        believed, new, host = believed[known], new[known], host[known]
-        tau, end = histories.tau[new], histories.at[new]
-        boost = (believed[:, 2:] * histories.signals[new]).sum(axis=1)
-        ages = tau, self._clocked(host, end - tau, end)
-        size, changed = self.host_priors.sizes[host], histories.changed[new]
-        return self.scores.judge(host, size, (believed[:, 0], believed[:, 1]), ages, boost, changed)
+        said, end, tau = np.searchsorted(foretold, rows), histories.at[rows], histories.tau[rows]
+        ages = tau, self._clocked(host[rows], end - tau, end)
+        believed = news.shape[said], news.mean[said]
+        return self.scores.judge(
+            host[rows], self.host_priors.sizes[host[rows]], believed, ages, histories.changed[rows]
+        )
 
     def _room(self, size: int) -> None:
         more = size - len(self._last)
@@ -227,8 +239,6 @@ class OnlineLearner:
             more += len(self._last) // 2
             unknown = np.full(more, -np.inf)
             self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
-            nothing = np.full((more, self._believed.shape[1]), np.nan, np.float32)
-            self._believed = np.vstack([self._believed, nothing])
 
 
 def _usual(histories: Histories, page: Ints) -> Floats:

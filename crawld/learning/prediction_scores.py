@@ -13,6 +13,7 @@ Ints = NDArray[np.int64]
 
 MEMORY = 10.0  # crawls per page of the host after which a prediction counts 1/e
 HEAD_START = 3.0  # of the cap and of the clock, which do well on recorded histories
+OWN_RATES = 0.2  # how far ahead, for each page of the host, rates of their own must be to be gone by
 SUREST = 1e-6
 CAUTIOUS, CLOCKED = 1, 2  # bits of a way's number
 WAYS = 4
@@ -23,6 +24,31 @@ class PredictionScores:
 
     def __init__(self) -> None:
         self._score = np.zeros((0, WAYS))
+        self._own = np.zeros(0)  # by host: how much better pages' own rates foretell than one rate for all
+        self._apart = np.zeros(0, bool)
+
+    def apart(self, hosts: Ints) -> NDArray[np.bool_]:
+        """Whose pages have shown to differ: they go by rates of their own, others by their host's."""
+        found = np.zeros(len(hosts), bool)
+        there = hosts < len(self._apart)
+        found[there] = self._apart[hosts[there]]
+        return found
+
+    def compare(self, hosts: Ints, pages: Ints, ahead: Floats) -> Ints:
+        """Take in by how much pages' own rates were ahead at some crawls; the hosts whose pages part or unite."""
+        unique, place, counts = np.unique(hosts, return_inverse=True, return_counts=True)
+        new = int(unique.max(initial=-1)) + 1 - len(self._own)
+        if new > 0:
+            self._own, self._apart = np.append(self._own, np.zeros(new)), np.append(self._apart, np.zeros(new, bool))
+        size = np.ones(len(unique))
+        size[place] = pages
+        self._own[unique] *= np.exp(-counts / (MEMORY * size))
+        self._own[unique] += np.bincount(place, ahead)
+        before = self._apart[unique]
+        needed = np.where(before, 0.5 * OWN_RATES, OWN_RATES) * size
+        self._apart[unique] = self._own[unique] > needed
+        moved: Ints = unique[self._apart[unique] != before]
+        return moved
 
     def cautious(self, hosts: Ints) -> NDArray[np.bool_]:
         """Whose pages' values are taken over capped shapes: judged by the age that is gone by."""
@@ -36,11 +62,11 @@ class PredictionScores:
         return np.asarray(score[:, CLOCKED] + HEAD_START > score[:, 0])
 
     def judge(self, hosts: Ints, pages: Ints, posterior: tuple[Floats, Floats], ages: tuple[Floats, Floats],
-              boost: Floats, changed: NDArray[np.bool_]) -> Ints:  # fmt: skip
+              changed: NDArray[np.bool_]) -> Ints:  # fmt: skip
         """Score what crawls found; the hosts whose pages are met with more or less caution from now on.
 
         `pages` counts those of each crawl's host, `posterior` is (shape, mean) of α as believed before the crawl,
-        `ages` are by time and by clock, `boost` is what signals had added.
+        `ages` are by time and by clock.
         """
         unique, place, counts = np.unique(hosts, return_inverse=True, return_counts=True)
         new = int(unique.max(initial=-1)) + 1 - len(self._score)
@@ -54,7 +80,7 @@ class PredictionScores:
         for way in range(WAYS):
             spread = np.minimum(shape, 1.0) if way & CAUTIOUS else shape
             age = ages[1 if way & CLOCKED else 0]
-            fresh = np.exp(-spread * np.log1p(mean * age / spread) - boost).clip(SUREST, 1.0 - SUREST)
+            fresh = np.exp(-spread * np.log1p(mean * age / spread)).clip(SUREST, 1.0 - SUREST)
             self._score[unique, way] += np.bincount(place, np.log(np.where(changed, 1.0 - fresh, fresh)))
         moved: Ints = unique[self.cautious(unique) != before]
         return moved

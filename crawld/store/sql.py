@@ -337,6 +337,11 @@ class SqlStore:
         return await learning.dirty_pages(self._reading, limit)
 
     @patiently
+    async def crawled_pages(self, after: int, limit: int) -> Ints:
+        """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
+        return await learning.crawled_pages(self._reading, after, limit)
+
+    @patiently
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
         """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
         return await learning.read_histories(self._reading, page_ids, most_per_page, most)

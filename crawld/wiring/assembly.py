@@ -89,7 +89,7 @@ READERS = (
 class Tempo:
     """How often the daemon's side tasks come round, in seconds: a demo has no minutes to wait."""
 
-    learn: float = 5.0
+    learn: float = 1.0
     tick: float = 60.0
     demand: float = 60.0
     poll: float = 15.0

@@ -170,7 +170,7 @@ async def test_the_views_say_what_the_scheduler_believes(kept: Kept, seed: int) 
         kept.crawl(page_id + 20, Verdict.UNCHANGED, PageState.LIVE)
     fresh = await compare(kept)
     assert fresh["https://c.example/11"] == 0.0
-    assert len({round(fresh, 6) for fresh in fresh.values()}) > 20
+    assert len({round(fresh, 6) for fresh in fresh.values()}) > 12  # pages of a host may go by one rate
     curves = await kept.store.age_curves()
     assert any(abs(seconds) > HOUR for curve in curves.values() for seconds in curve.extra)
 

@@ -13,8 +13,9 @@ from crawld.interfaces import Floats
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
+from crawld.model.signal import SOURCES
 from crawld.store import SqlStore
-from tests.contract.store_builders import NOW, record, wanted
+from tests.contract.store_builders import NOW, record, rows, wanted
 
 DAY = 86400.0
 
@@ -204,4 +205,37 @@ async def test_pages_that_keep_to_their_rates_come_to_be_believed(tmp_path: Path
         while await learner.learn():
             pass
     assert set(sink.most_shape.values()) == {math.inf}
+    await store.close()
+
+
+async def test_after_a_restart_the_same_beliefs_follow_from_the_stored_history(tmp_path: Path) -> None:
+    """Clocks, heard signals and estimates are made again from what the database has."""
+    rng = random.Random(2)
+    store = await crawled(tmp_path, {page: [] for page in range(1, 31)})
+    live, clock = RecordingSink(), HandClock(NOW)
+    learner = Learner(store, live, clock)
+    for day in range(1, 41):
+        clock.time = NOW + day * DAY
+        for page in range(1, 31):
+            told = rng.random() < 0.3
+            verdict = Verdict.CHANGED if told or day == 30 else Verdict.UNCHANGED
+            signals = (int(told), *(0,) * (len(SOURCES) - 1))
+            store.record(record(page, verdict, at=clock.time, tau=DAY, signals=signals))
+        await store.flush()
+        while await learner.learn():
+            pass
+    question = f"sqlite:///{tmp_path / 'crawld.db'}", "SELECT source, heard FROM signal_trust"
+    heard = await rows(*question)
+    assert [bool(one) for _, one in heard] == [True]
+    sink = RecordingSink()
+    again = Learner(store, sink, clock)
+    await again.recall()
+    while await again.learn():
+        pass
+    assert await rows(*question) == heard
+    for page, estimate in sink.believed.items():
+        assert estimate.kappa[0] == pytest.approx(live.believed[page].kappa[0], rel=0.2)
+        assert estimate.alpha == pytest.approx(live.believed[page].alpha, rel=0.2)
+    (host,) = live.curves
+    assert (live.curves[host] is None) == (sink.curves[host] is None)
     await store.close()

@@ -6,13 +6,12 @@ from crawld.learning.prediction_scores import PredictionScores
 
 HOST = np.zeros(200, np.int64)
 PAGES = np.full(200, 20, np.int64)
-NOTHING = np.zeros(200)
 
 
 def judged(shape: float, clock: float, changed: np.ndarray) -> tuple[PredictionScores, list[int]]:
     """PredictionScores after crawls one mean interval apart, and the hosts said to be met otherwise."""
     scores, one = PredictionScores(), np.ones(200)
-    moved = scores.judge(HOST, PAGES, (shape * one, one), (2.0 * one, clock * one), NOTHING, changed)
+    moved = scores.judge(HOST, PAGES, (shape * one, one), (2.0 * one, clock * one), changed)
     return scores, moved.tolist()
 
 

@@ -56,6 +56,14 @@ async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
         return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
 
 
+async def crawled_pages(reading: AsyncEngine, after: int, limit: int) -> Ints:
+    """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
+    crawled = _page.id > after, _page.first_success.is_not(None), _page.state != PageState.RETIRED.value
+    query = select(_page.id).where(*crawled).order_by(_page.id).limit(limit)
+    async with reading.connect() as connection:
+        return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
+
+
 async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
     """Whether each of the latest audits found our copy fresh, oldest first."""
     query = select(_crawl.verdict).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it

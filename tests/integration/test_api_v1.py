@@ -104,6 +104,8 @@ async def test_a_copy_with_its_age_and_conditions(tmp_path: Path) -> None:
             condition = {"If-None-Match": '"other"', "If-Modified-Since": headers["Last-Modified"]}
             async with session.get("/v1/copy", params=asking, headers=condition) as answered:
                 assert answered.status == 200
+            async with session.head("/v1/copy", params=asking) as answered:
+                assert (answered.status, answered.headers["ETag"]) == (200, headers["ETag"])
             async with session.get("/v1/copy", params=asking, headers={"Accept": "image/png"}) as answered:
                 assert answered.status == 406
             numbered = asking | {"version": headers["X-Version"]}

@@ -61,6 +61,11 @@ class Endpoint:
         """Whether it changes nothing."""
         return self.method == "GET"
 
+    @property
+    def streams(self) -> bool:
+        """Whether its answer goes on as long as somebody reads it."""
+        return "text/event-stream" in self.media
+
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Check what was asked, answer it, and say it as JSON."""
         found = await self.handler(request, await self._ask(request))
@@ -89,7 +94,10 @@ def add_routes(app: web.Application, endpoints: tuple[Endpoint, ...], parts: Par
     """Let an application answer the endpoints."""
     app[PARTS] = parts
     for endpoint in endpoints:
-        app.router.add_route(endpoint.method, endpoint.path, partial(Endpoint.serve, endpoint))
+        serve = partial(Endpoint.serve, endpoint)
+        app.router.add_route(endpoint.method, endpoint.path, serve)
+        if endpoint.reads and not endpoint.streams:
+            app.router.add_head(endpoint.path, serve)
 
 
 def _single(request: web.Request) -> dict[str, str]:

@@ -90,7 +90,7 @@ class Bounds:
         self.postpone(rows[rows >= 0])
 
     def place(self, rows: list[int], now: float) -> None:
-        """Bound pages that stay below the level up to the horizon, and make the others candidates."""
+        """Bound pages that surely stay below the level up to the horizon, and make the others candidates."""
         horizon, level, left = self.horizon, self.level, []
         for row in rows:
             mu, alpha, shape, kappa, gamma, last, boost, not_before, _ = self._pages.table[row].tolist()
@@ -102,8 +102,7 @@ class Bounds:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
                 left.append(row)
-        if left:
-            self._follow(np.array(left), now)
+        self._follow(np.array(left, dtype=np.int64), now)
 
     def above(self, value: float, now: float) -> Ints:
         """The bounded pages that may be picked now and may be worth that much."""
@@ -243,14 +242,10 @@ class Bounds:
         return np.concatenate(risen)
 
     def _follow(self, rows: Ints, now: float) -> None:
-        """Make pages candidates, but for those whose model stays below the level up to the horizon."""
-        made = models(self._valuation, self._pages, rows, now)
-        high = highest(made, self.horizon)
-        below = (high < self.level) | (high <= 0)
-        if below.any():
-            self._bound(rows[below], self.horizon, high[below])
-            rows, made = rows[~below], made[:, ~below]
-        self.candidates.insert(rows, self._pages.host[rows], made)
+        """Make pages candidates."""
+        if len(rows):
+            made = models(self._valuation, self._pages, rows, now)
+            self.candidates.insert(rows, self._pages.host[rows], made)
 
     def _prune(self) -> None:
         """Bound candidates that stay below the level, or whose host may not be asked before the horizon."""

@@ -26,8 +26,10 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
     value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*page[:5]))
-    made = np.array((at, value, slope, curvature / 2, third / 6, ROUNDING * value, not_before))
-    if value.max(initial=0.0) >= HUGE:
+    made = np.empty((7, len(rows)))
+    made[_AT], made[_VALUE], made[_SLOPE], made[_BEND], made[_TWIST] = at, value, slope, 0.5 * curvature, third / 6
+    made[_ERROR], made[_NOT_BEFORE] = ROUNDING * value, not_before
+    if value.max() >= HUGE:
         endless = value >= HUGE
         made[_VALUE, endless], made[_SLOPE:_ERROR, endless], made[_ERROR, endless] = HUGE, 0.0, ROUNDING * HUGE
     return made

@@ -92,7 +92,9 @@ def _series(x: float, alpha: float, kappa: float, gamma: float, limit: float) ->
             term = expm1(z - (i + 1) * decay) + none * silent * total
             if term > 0:
                 sums += term
-        if u < SMALL:
+        if i == 0:
+            length -= expm1(-u)
+        elif u < SMALL:
             length += last * u / (i + 1) * (1 + _rising(u, i, 1.0))
         elif none * mass < 1:
             length += 1 - none * mass

@@ -127,7 +127,7 @@ async def measure(pages: int, paths: tuple[str, ...], times: int) -> dict[str, A
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "x.db"
         await fill(file, pages)
-        port = _free_port()
+        port = free_port()
         given = {"database": f"sqlite:///{file}", "bandwidth": 0, "api": {"listen": f"127.0.0.1:{port}"}}
         assembly = wiring.Assembly(Settings.model_validate(given | {"log": {"level": "warning"}}))
         daemon = assembly.daemon()
@@ -194,7 +194,8 @@ def _until_up(address: str) -> None:
     raise TimeoutError("the daemon did not start")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -11,7 +11,7 @@ from crawld.errors import InputError
 from crawld.model.units import many, parse_rate
 
 PATH = "/forecast"
-MULTIPLES = tuple(2.0 ** (step / 4) for step in range(-8, 9))
+MULTIPLES = tuple(2.0 ** (step / 2) for step in range(-4, 5))
 """Of the rate set, for which the curve is computed: a quarter of it to four times as much."""
 USUAL_RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Looked at where the rate set is 0."""
@@ -23,7 +23,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     bandwidth = _rate_set(sources)
     rates = [bandwidth * multiple for multiple in MULTIPLES] if bandwidth > 0 else list(USUAL_RATES)
     try:
-        found: Document | None = await sources.control.forecast(rates)
+        found: Document | None = await sources.forecasts.of(rates)
         sentence = str(found["headline"]) if found else ""
     except InputError as error:  # a policy without values has no forecast; its rate can be set all the same
         found, sentence = None, f"{error}"
@@ -45,7 +45,7 @@ async def confirm(sources: Sources, query: Mapping[str, str]) -> View:
     wanted = parse_rate(query.get("rate", "").strip())
     before = _rate_set(sources)
     try:
-        found: Document | None = await sources.control.forecast([wanted])
+        found: Document | None = await sources.forecasts.of([wanted])
     except InputError:
         found = None
     after = next((p for p in (found["points"] if found else ()) if p["bandwidth"] == wanted), None)

@@ -1,6 +1,6 @@
 """How fresh the copy is, in one sentence."""
 
-from crawld.dashboard.comparison import Expected
+from crawld.dashboard.forecasts import Expected
 from crawld.dashboard.words import share
 from crawld.interfaces.read_model import Overview
 from crawld.model.page import PageState

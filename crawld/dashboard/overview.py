@@ -38,10 +38,15 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     window = query.get("window", "day")
     window = window if window in WINDOWS else "day"
     points = await sources.reading.freshness_history(now - WINDOWS[window])
-    since = max(now - WINDOWS[window], points[0].at - MINUTE) if points else now - HOUR
+    since = max(now - WINDOWS[window], first_seen(points)) if points else now - HOUR
     span = bucket(now - since)
-    overview, changes, uses = await asyncio.gather(
-        sources.reading.overview(), sources.reading.change_counts(since, span), sources.reading.slots(since, span)
+    reading = sources.reading
+    overview, changes, uses, overdue, expected = await asyncio.gather(
+        reading.overview(),
+        reading.change_counts(since, span),
+        reading.slots(since, span),
+        reading.overdue(now - status["max_interval_seconds"]),
+        sources.forecasts.latest(status["bandwidth"]),
     )
     shown, stretch = thinned(points), Stretch(since, now, span)
     context = {
@@ -55,11 +60,16 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         ],
         "window": window,
         "windows": list(WINDOWS),
-        "headline": headline(status["predicted_freshness"], overview, await sources.comparison.latest()),
-        "troubles": await told(sources, status, overview, now),
+        "headline": headline(status["predicted_freshness"], overview, expected),
+        "troubles": told(status, overview, overdue, now),
         "more": MORE,
     }
     return View("overview.html", "Overview", "/", now, context)
+
+
+def first_seen(points: Sequence[FreshnessPoint]) -> float:
+    """When the history begins: each point tells of the time since the one before."""
+    return points[0].at - (points[1].at - points[0].at if len(points) > 1 else MINUTE)
 
 
 def thinned(points: Sequence[FreshnessPoint]) -> list[FreshnessPoint]:

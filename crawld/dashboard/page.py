@@ -7,7 +7,7 @@ from typing import Any
 from crawld.dashboard.rendering import View
 from crawld.dashboard.sources import Sources
 from crawld.dashboard.timeline import kappa_of, timeline
-from crawld.dashboard.words import age, duration, figure, share
+from crawld.dashboard.words import age, duration, figure, share, words_of
 from crawld.interfaces.read_model import EstimateLine, PageView
 from crawld.model.change_rate import format_rate_of_change
 from crawld.model.signal import SOURCES
@@ -78,7 +78,7 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
             recall = true[source] / total if total > 0 else 0.0
             seen = many(estimate.signals[source], "signal")
             yield (
-                source.value.capitalize(),
+                words_of(source).capitalize(),
                 f"{seen}; {share(precision[source])} true, announcing {share(recall)} of changes",
             )
     seen = f"{many(estimate.crawls, 'revisit')}, {estimate.changes} of which found a change"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from crawld.dashboard.comparison import Comparison
+from crawld.dashboard.forecasts import Forecasts
 from crawld.interfaces import Control
 from crawld.interfaces.read_model import PageTexts, ReadModel
 
@@ -12,4 +12,4 @@ class Sources:
 
     def __init__(self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float]) -> None:
         self.control, self.reading, self.texts, self.now = control, reading, texts, now
-        self.comparison = Comparison(control.forecast, now)
+        self.forecasts = Forecasts(control, now)

@@ -9,18 +9,23 @@ from crawld.interfaces.read_model import CrawlLine, EstimateLine, PageView, Sign
 from crawld.model.crawl import Verdict
 from crawld.model.signal import Source
 
+MOST_CRAWLS = 30
+"""Teeth that can be told apart."""
 MOST_AHEAD = 0.35
 """Share of the time shown that may lie ahead, up to the next crawl."""
 
 
 def timeline(view: PageView, now: float) -> Chart:
     """The chart; where nothing is believed yet, the events alone."""
-    crawls, signals = sorted(view.crawls, key=lambda crawl: crawl.at), [s for s in view.signals if not s.stale]
+    crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-MOST_CRAWLS:]
+    since = crawls[0].at if crawls else 0.0
+    signals = [signal for signal in view.signals if not signal.stale and signal.seen_at >= since]
+    changes = [change for change in view.changes if change.at >= since]
     lines = [] if view.estimate is None else _saw_teeth(view, view.estimate, crawls, signals, now)
     lanes = [
         Lane("crawls", [Event(crawl.at, _crawl(crawl, now), crawl.verdict is Verdict.FAILED) for crawl in crawls]),
-        Lane("changes", [Event(c.at, f"{c.verdict.value}, {age(c.at, now)}", strong=True) for c in view.changes]),
-        Lane("signals", [Event(s.seen_at, f"{words_of(s.source)}, {age(s.seen_at, now)}") for s in view.signals]),
+        Lane("changes", [Event(c.at, f"{c.verdict.value}, {age(c.at, now)}", strong=True) for c in changes]),
+        Lane("signals", [Event(s.seen_at, f"{words_of(s.source)}, {age(s.seen_at, now)}") for s in signals]),
     ]
     title = "Freshness of the copy, as predicted now"
     y = Axis("fresh", Form.SHARE, 0.0, 1.0)

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from crawld.dashboard.sources import Sources
-from crawld.interfaces.read_model import Overview
+from crawld.interfaces.read_model import Overdue, Overview
 from crawld.model.page import PageState
 from crawld.model.troubles import Trouble, troubles
 
@@ -21,16 +20,15 @@ MORE = {
 """Where a trouble is seen closer."""
 
 
-async def told(sources: Sources, status: Mapping[str, Any], overview: Overview, now: float) -> Sequence[Trouble]:
+def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: float) -> Sequence[Trouble]:
     """Every trouble of the running daemon in a sentence, the worst first."""
-    longest = status["max_interval_seconds"]
     facts = {
         "daemon": status,
         "daemon_state": {"state": "running", "pid": status["pid"]},
         "pages": overview.pages,
         "states": {state.value: overview.states.get(state, 0) for state in PageState},
         "last_crawl_at": overview.last_crawl_at,
-        "overdue": asdict(await sources.reading.overdue(now - longest)),
-        "max_interval_seconds": longest,
+        "overdue": asdict(overdue),
+        "max_interval_seconds": status["max_interval_seconds"],
     }
     return troubles(facts, now)

@@ -1,14 +1,14 @@
 """Hosts and signals: who may be asked, who is in trouble, and what each host's hints are worth."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crawld.dashboard.rendering import View
 from crawld.dashboard.sources import Sources
 from crawld.dashboard.words import age, duration
-from crawld.interfaces.read_model import HostLine, SourceLine
+from crawld.interfaces.read_model import HostLine, SourceFileLine, SourceLine
 from crawld.model.units import in_a_row
 
 PATH = "/hosts"
@@ -40,7 +40,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     context = {
         "hosts": rows,
         "signals": [(line, *worth(line)) for line in signals[:ROWS]],
-        "files": files[:ROWS],
+        "files": [(file, *worth_polling(file, signals)) for file in files[:ROWS]],
         "more": [len(found) > ROWS for found in (hosts, signals, files)],
         "most": ROWS,
         "wanted": wanted,
@@ -82,6 +82,16 @@ def worth(line: SourceLine) -> tuple[str, str]:
     if line.heard is None:
         return (f"not judged yet{_because(line)}" if line.signals else "it has announced nothing yet"), ""
     return f"{'heard' if line.heard else 'not heard'}{_because(line)}", "good" if line.heard else "warn"
+
+
+def worth_polling(file: SourceFileLine, lines: Sequence[SourceLine]) -> tuple[str, str]:
+    """Whether a sitemap or feed earns its polls: some kind of its signals is heard on its host."""
+    heard = [line.heard for line in lines if line.host == file.host and line.source.kind is file.source.kind]
+    if any(heard):
+        return "yes: its signals are heard", "good"
+    if heard and all(one is False for one in heard):
+        return "hardly: its signals foretell nothing; it is polled now and then", "warn"
+    return "not known yet", ""
 
 
 def _because(line: SourceLine) -> str:

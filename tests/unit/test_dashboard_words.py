@@ -9,10 +9,19 @@ from crawld.dashboard import words
 from crawld.dashboard.calibration import curve, verdict
 from crawld.dashboard.forecasts import Expected
 from crawld.dashboard.headline import headline
+from crawld.dashboard.hosts import worth_polling
 from crawld.dashboard.rendering import Renderer, View
 from crawld.dashboard.slot_uses import Stretch, bucket, slots_chart
 from crawld.dashboard.timeline import believed
-from crawld.interfaces.read_model import CalibrationLine, EstimateLine, Overview, SignalLine, SlotLine
+from crawld.interfaces.read_model import (
+    CalibrationLine,
+    EstimateLine,
+    Overview,
+    SignalLine,
+    SlotLine,
+    SourceFileLine,
+    SourceLine,
+)
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Source
 
@@ -103,3 +112,16 @@ def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:
     context = {"sentence": "<b>run</b> `crawld <x>`", "hint": ""}
     shown = Renderer().html(View("message.html", "T", "", 0.0, context))
     assert "&lt;b&gt;run&lt;/b&gt; <code>crawld &lt;x&gt;</code>" in shown
+
+
+@pytest.mark.parametrize(
+    ("heard", "said"),
+    [([True, False], "yes"), ([False, False], "hardly"), ([None, False], "not known"), ([], "not known")],
+)
+def test_a_sitemap_is_worth_polling_where_some_of_its_signals_are_heard(heard: list[bool | None], said: str) -> None:
+    """Signals of other hosts and kinds say nothing about it."""
+    kinds = (Source.SITEMAP, Source.SITEMAP_BULK)
+    lines = [SourceLine("a", kind, 1, 1, 0, 0, None, None, one) for kind, one in zip(kinds, heard, strict=False)]
+    others = (("a", Source.FEED), ("b", Source.SITEMAP))
+    lines += [SourceLine(host, kind, 1, 1, 0, 0, None, None, True) for host, kind in others]
+    assert worth_polling(SourceFileLine("http://a/sitemap.xml", Source.SITEMAP, "a", 0.0), lines)[0].startswith(said)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEWS = 0.25  # a host's prior is learnt anew when that share of its pages has news
-FAR = 0.2  # pages are fitted again when that share of their prior's mass has moved
+FAR = 0.05  # pages are fitted again when that share of their prior's mass has moved
 SAMPLE = 20_000  # pages asked at once
 ALIKE, TRUSTED_ALIKE = 10.0, 3.0  # pages just like the prior above that a host's rates and κ are drawn to
 WHOLE = 255  # likelihoods are kept as shares of their maximum in one byte
@@ -42,6 +42,7 @@ class HostPriors:
         self._told = np.empty((0, width), np.float32)  # the prior that the host's pages were last fitted with
         self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
+        self._hears = np.zeros((0, sources), bool)  # by host: whether signals of each source are heard
         self._host = np.full(0, -1, np.int32)  # by page id; −1 where never fitted
         self._evidence = np.zeros((0, width), np.uint8)  # by page id: likelihoods
         self._fits = self._next_above = 0
@@ -74,6 +75,7 @@ class HostPriors:
         self._room(int(page_ids.max(initial=-1)) + 1)
         np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)
         np.add.at(self._news, number, 1)
+        self._hears[number] = True if heard is None else heard
         self._host[page_ids] = number
         self._evidence[page_ids] = np.rint(WHOLE * _columns(evidence))
         self._fits += len(page_ids)
@@ -115,10 +117,11 @@ class HostPriors:
         asked = slice(None, None, 1 + len(pages) // SAMPLE)
         self._prior[due] = self._pool(pages[asked], group[asked], self._above, self._prior[due])
         self._news[due] = 0
-        moved = np.abs(self._prior[due] - self._told[due])
-        far = np.add.reduceat(moved, self._parts[:-1], axis=1).max(axis=1) > 2.0 * FAR
-        self._told[due[far]] = self._prior[due[far]]
-        return np.asarray(pages[far[group]])
+        distance = np.add.reduceat(np.abs(self._prior[due] - self._told[due]), self._parts[:-1], axis=1)
+        hears = np.column_stack([np.ones(len(due), bool), self._hears[due]])  # others change nothing
+        moved = np.asarray(distance > 2.0 * FAR) & hears
+        self._told[due] = np.where(np.repeat(moved, np.diff(self._parts), axis=1), self._prior[due], self._told[due])
+        return np.asarray(pages[np.asarray(moved.any(axis=1))[group]])
 
     def _pool(
         self, pages: Ints, group: Ints, above: Floats, start: NDArray[Any], weights: Floats | None = None
@@ -140,6 +143,7 @@ class HostPriors:
             self._prior, self._told = np.vstack([self._prior, fresh]), np.vstack([self._told, fresh])
             self.sizes = np.append(self.sizes, np.zeros(len(new), np.int64))
             self._news = np.append(self._news, np.zeros(len(new), np.int64))
+            self._hears = np.vstack([self._hears, np.zeros((len(new), self._sources), bool)])
         return np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))
 
     def _room(self, size: int) -> None:

@@ -37,7 +37,7 @@ REACH = 0.02
 HOSTS = 6
 DELAYS = (0.0, 0.0, 0.0, 0.3, 1.2, 3.0)
 """By host, in multiples of what an even share of the bandwidth leaves between two requests."""
-LEARNT_FOR, VISITS_PER_TIME = 30.0, 1.0
+LEARNT_FOR, VISITS_PER_TIME, ROUNDS = 30.0, 1.0, 10
 PRIOR = Prior(1.0, 1.0, 1.0, 1.0, 0.5, 1.0)
 """Vague, and in the units of these worlds: a daemon's prior is in seconds."""
 
@@ -100,21 +100,23 @@ class GatedCrawler:
         self._scheduler.change_bandwidth(rate, now)
 
 
-def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]") -> Histories:
-    """What visits at random times would have found: the histories that the daemon's learner reads."""
+def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]", until: float) -> Histories:
+    """What visits at random times have found by then: the histories that the daemon's learner reads."""
     rng = np.random.default_rng(key)
     pages = world.population.pages
     by_page = [world.signal_times[world.signal_pages == page] for page in range(pages)]
     offsets, at, tau, signals, changed = [0], [], [], [], []
     firsts, counts = np.zeros(pages), np.zeros((pages, len(SOURCES)), dtype=np.int64)
     for page in range(pages):
-        times = np.sort(rng.uniform(0.0, world.horizon, 2 + rng.poisson(VISITS_PER_TIME * world.horizon)))
+        first = rng.uniform(0.0, 1.0)
+        further = rng.uniform(1.0, world.horizon, rng.poisson(VISITS_PER_TIME * world.horizon))
+        times = np.sort(np.append(first, further[further <= until]))
         heard = np.searchsorted(by_page[page], times)
         at.append(times[1:])
         tau.append(np.diff(times))
         signals.append(np.diff(heard))
         changed.append([world.changed_between(page, a, b) for a, b in pairwise(times)])
-        firsts[page], counts[page, 0] = times[0], len(by_page[page]) - heard[0]
+        firsts[page], counts[page, 0] = first, np.searchsorted(by_page[page], until) - heard[0]
         offsets.append(offsets[-1] + len(times) - 1)
     table = np.zeros((offsets[-1], len(SOURCES)), dtype=np.int64)
     table[:, 0] = np.concatenate(signals)
@@ -151,10 +153,11 @@ class Site:
         """Draw pages and learn of them."""
         population = Population.draw(NOISY.draw, pages, key)
         hosts = np.arange(pages) % HOSTS
-        histories = observe(draw_world(population, LEARNT_FOR, key + 1), key, hosts)
-        learner = OnlineLearner(PRIOR, len(SOURCES))
-        learner.teach(histories, LEARNT_FOR)
-        update = learner.teach(histories, LEARNT_FOR)  # again, under the hosts' priors that were learnt
+        world, learner = draw_world(population, LEARNT_FOR, key + 1), OnlineLearner(PRIOR, len(SOURCES))
+        for until in np.linspace(0.0, LEARNT_FOR, ROUNDS + 1)[
+            1:
+        ].tolist():  # each is foretold by what was learnt before
+            update = learner.teach(observe(world, key, hosts, until), until)
         posterior = update.posterior
         return cls(population, hosts, (posterior.alpha, posterior.shape, posterior.trust, update.gamma), pages / 10.0)
 

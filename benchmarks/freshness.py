@@ -29,7 +29,7 @@ from crawld.sim.peers import PEERS
 
 PEERS_PART, POLICIES_PART = "peers", "policies"
 SHORT = {
-    PEERS_PART: Size(3, 40, 40.0, 120, 90.0, 300, 25, 2, 900),
+    PEERS_PART: Size(3, 40, 40.0, 120, 90.0, 300, 25, 2, 600),
     POLICIES_PART: Size(2, 30, 40.0, 60, 90.0, 100, 10, 0, 150),
 }
 FULL = {

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEWS = 0.1  # an age is told again when it has come to differ by that share
-FORETOLD = 5  # of a page's intervals are foretold at first sight of many: enough for what comes in as it is crawled
+FORETOLD = 2  # of a page's intervals are foretold at first sight of many: enough for what comes in as it is crawled
 RECALLED = 50  # and after a restart, when hosts are to be known again
 FEW_ROWS, STAGES = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
 FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.errors import InputError
 from crawld.model.units import format_duration
@@ -14,7 +13,7 @@ from crawld.sim.population import Floats, Population, run_key
 from crawld.sim.recorded import recorded_world, together
 from crawld.sim.sitemaps import Sitemap
 from crawld.sim.weblike import draw_styles, draw_weblike
-from crawld.sim.world import World, draw_world
+from crawld.sim.world import Ints, World, draw_world
 
 INSTANT = 1e-6
 """Days by which rounding may move the beginning and the end of recorded time."""
@@ -102,29 +101,30 @@ def _lasting(world: World) -> World:
     kept = np.flatnonzero((world.born <= INSTANT) & (world.died >= world.horizon - INSTANT))
     if not len(kept):
         raise InputError("no page of these histories lived through the time that is replayed")
+    return of_pages(replace(world, births=None, deaths=None), kept)
+
+
+def of_pages(world: World, pages: Ints) -> World:
+    """The world of these pages alone, in this order."""
     place = np.full(world.population.pages, -1)
-    place[kept] = np.arange(len(kept))
+    place[pages] = np.arange(len(pages))
     told = place[world.signal_pages] >= 0
-    changes = [world.changes_by_page[page] for page in kept.tolist()]
+    changes = [world.changes_by_page[page] for page in pages.tolist()]
     p = world.population
     return replace(
         world,
-        population=Population(p.mu[kept], p.delta[kept], p.lam[kept], p.nu[kept]),
+        population=Population(p.mu[pages], p.delta[pages], p.lam[pages], p.nu[pages]),
         changes=np.concatenate(changes),
         change_offsets=np.cumsum([0] + [len(one) for one in changes]),
         signal_times=world.signal_times[told],
         signal_pages=place[world.signal_pages[told]],
-        signal_claims=_some(world.signal_claims, told),
-        signal_spans=_some(world.signal_spans, told),
-        hosts=world.host_of[kept],
-        births=None,
-        deaths=None,
-        listed=None if world.listed is None else world.listed[kept],
+        signal_claims=None if world.signal_claims is None else world.signal_claims[told],
+        signal_spans=None if world.signal_spans is None else world.signal_spans[told],
+        hosts=world.host_of[pages],
+        births=None if world.births is None else world.births[pages],
+        deaths=None if world.deaths is None else world.deaths[pages],
+        listed=None if world.listed is None else world.listed[pages],
     )
-
-
-def _some(column: Floats | None, chosen: NDArray[np.bool_]) -> Floats | None:
-    return None if column is None else column[chosen]
 
 
 def in_seconds(world: World, unit: float) -> World:

@@ -4,25 +4,41 @@ The simulated crawler has what the real one had: as many requests for pages, beg
 are seen when the real one polled the sitemap. So whatever differs is the daemon's own doing.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crawld.lab.scenario import Scenario, in_seconds
+from crawld.lab.scenario import Scenario, in_seconds, of_pages
 from crawld.lab.score import Visits
 from crawld.sim.engine import Bandwidth, simulate
 from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.world import World
 
+RUNS = 4
+"""Simulated runs, each with its pages in another order: which page comes first is luck, in the lab as well."""
 
-def simulated_freshness(scenario: Scenario, policy: str, visits: Visits, span: tuple[float, float]) -> float:
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The mean freshness over several runs, and how far single runs lie from it (standard deviation)."""
+
+    freshness: float
+    spread: float
+
+
+def simulated_freshness(scenario: Scenario, policy: str, visits: Visits, span: tuple[float, float]) -> Simulated:
     """The mean freshness within a span of the scenario's seconds, from no copies at the start."""
     world = in_seconds(as_polled(scenario.world, visits), 1.0 / DAY)  # the simulator counts days
     first = visits.times[0]
     rate = len(visits.times) / (span[1] - first) * DAY
-    crawler = OnlineCrawler(policy, world, rate, OnlineLearning(signals=bool(visits.polls)), copies=False)
-    run = simulate(world, crawler, [Bandwidth(first / DAY, rate)], started_fresh=False)
-    return run.ledger().accuracy(span[0] / DAY, span[1] / DAY)
+    learning = OnlineLearning(signals=bool(visits.polls))
+    rng, reached = np.random.default_rng(1), []
+    for _ in range(RUNS):
+        shuffled = of_pages(world, rng.permutation(scenario.pages))
+        crawler = OnlineCrawler(policy, shuffled, rate, learning, copies=False)
+        run = simulate(shuffled, crawler, [Bandwidth(first / DAY, rate)], started_fresh=False)
+        reached.append(run.ledger().accuracy(span[0] / DAY, span[1] / DAY))
+    return Simulated(float(np.mean(reached)), float(np.std(reached, ddof=1)))
 
 
 def as_polled(world: World, visits: Visits) -> World:

@@ -8,7 +8,15 @@ import pytest
 from crawld.errors import InputError
 from crawld.lab.lastmods import BEFORE, Lastmods
 from crawld.lab.living import living_scenario
-from crawld.lab.scenario import Scenario, Size, in_seconds, noisy_scenario, recorded_scenario, weblike_scenario
+from crawld.lab.scenario import (
+    Scenario,
+    Size,
+    in_seconds,
+    noisy_scenario,
+    of_pages,
+    recorded_scenario,
+    weblike_scenario,
+)
 from crawld.lab.score import Scoreboard, Visits
 from crawld.lab.simulated import as_polled, simulated_freshness
 from crawld.sim.population import Population
@@ -143,12 +151,25 @@ def visits(pages: int, rate: float, seconds: float, polls: dict[int, list[float]
 def test_the_simulator_runs_the_same_world_in_seconds() -> None:
     """Pages that never change are always fresh once crawled; a faster world is staler, one with signals is fresher."""
     quiet = Scenario(world([[], []], []), ("a",), (False,))
-    assert simulated_freshness(quiet, "uniform", visits(2, 1.0, 100.0, {}), (50.0, 100.0)) == pytest.approx(1.0)
+    still = simulated_freshness(quiet, "uniform", visits(2, 1.0, 100.0, {}), (50.0, 100.0))
+    assert still.freshness == pytest.approx(1.0)
+    assert still.spread == pytest.approx(0.0)
     drawn = noisy_scenario(Size(pages=50, hosts=1, seconds=200.0, changes_per_second=2.0))
     fast = Scenario(in_seconds(drawn.world, 0.5), drawn.hosts, drawn.has_sitemap)
     span, asked = (40.0, 100.0), visits(50, 4.0, 100.0, {})
-    slow_value, fast_value = (simulated_freshness(one, "greedy-ncis", asked, span) for one in (drawn, fast))
+    slow_value, fast_value = (simulated_freshness(one, "greedy-ncis", asked, span).freshness for one in (drawn, fast))
     assert 0.3 < fast_value < slow_value < 1.0
+
+
+def test_pages_in_another_order_are_the_same_world() -> None:
+    """Chosen pages keep their changes, signals, importance and hosts under their new numbers."""
+    drawn = weblike_scenario(Size(pages=30, hosts=3, seconds=60.0)).world
+    order = np.random.default_rng(3).permutation(30)
+    other = of_pages(drawn, order)
+    assert other.host_of.tolist() == drawn.host_of[order].tolist()
+    assert other.population.mu.tolist() == drawn.population.mu[order].tolist()
+    assert all((other.changes_by_page[i] == drawn.changes_by_page[page]).all() for i, page in enumerate(order))
+    assert order[other.signal_pages].tolist() == drawn.signal_pages.tolist()
 
 
 def test_signals_are_simulated_as_they_were_polled() -> None:

@@ -23,6 +23,7 @@ from crawld.policies.policies import Policy, choose
 if TYPE_CHECKING:
     from crawld.lab.contest import Finish
     from crawld.lab.scenario import Scenario
+    from crawld.lab.simulated import Simulated
 
 SECONDS = click.FloatRange(5, 86_400)
 LOOK_SECONDS = 10.0
@@ -122,7 +123,7 @@ async def _compare(
             return await Contest(site, entrants, seconds).run(show)
 
 
-def _simulated(scenario: "Scenario", finish: "Finish") -> dict[str, float]:
+def _simulated(scenario: "Scenario", finish: "Finish") -> "dict[str, Simulated]":
     from crawld.lab.simulated import simulated_freshness
 
     click.echo("simulating the same world …", err=True)

@@ -13,11 +13,13 @@ from crawld.model.units import format_rate
 if TYPE_CHECKING:
     from crawld.lab.contest import Finish
     from crawld.lab.score import Score
+    from crawld.lab.simulated import Simulated
 
 COLUMNS = (
     name("crawler"),
     number("freshness", 100, "true freshness"),
     number("simulated", 90),
+    number("simulated_spread", 85, "±"),
     number("predicted", 70),
     number("requests", 80),
     number("caught", 60, "changes caught"),
@@ -34,13 +36,17 @@ def score_row(crawler: str, score: "Score") -> dict[str, Any]:
     return row
 
 
-def finish_report(finish: "Finish", settings: Mapping[str, Any], simulated: Mapping[str, float]) -> dict[str, Any]:
+def finish_report(
+    finish: "Finish", settings: Mapping[str, Any], simulated: "Mapping[str, Simulated]"
+) -> dict[str, Any]:
     """Everything a comparison found, ready for JSON."""
     rows = []
     for crawler, score in finish.scores.items():
         row = score_row(crawler, score)
         row["predicted"] = finish.samples.mean_predicted(crawler, finish.judged_from)
-        row["simulated"] = simulated.get(crawler)
+        expected = simulated.get(crawler)
+        row["simulated"] = expected and expected.freshness
+        row["simulated_spread"] = expected and expected.spread
         rows.append(row)
     return {
         **settings,

@@ -119,7 +119,8 @@ def document(runs: Sequence[Mapping[str, Any]]) -> str:
         for part, name in (("peers", "peers"), ("policies", "policies")):
             some = [r for r in rows if (r["part"], r["kind"], r["weights"]) == (part, kind, weights)]
             if some:
-                parts += [f"### {title[0].upper()}{title[1:]}: {name}, {some[0]['worlds']} worlds"]
+                size = f"{some[0]['worlds']} worlds, budgets {', '.join(some[0]['by_budget'])}"
+                parts += [f"### {title[0].upper()}{title[1:]}: {name}, {size}"]
                 parts.append("\n".join(whole_table(some)))
     parts.append("The policies: " + "; ".join(f"*{p.name}*: {p.summary}" for p in POLICIES.values()) + ".")
     return "\n\n".join(parts) + "\n"

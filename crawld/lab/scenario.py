@@ -101,11 +101,11 @@ def _lasting(world: World) -> World:
     kept = np.flatnonzero((world.born <= INSTANT) & (world.died >= world.horizon - INSTANT))
     if not len(kept):
         raise InputError("no page of these histories lived through the time that is replayed")
-    return of_pages(replace(world, births=None, deaths=None), kept)
+    return _of_pages(replace(world, births=None, deaths=None), kept)
 
 
-def of_pages(world: World, pages: Ints) -> World:
-    """The world of these pages alone, in this order."""
+def _of_pages(world: World, pages: Ints) -> World:
+    """The world of these pages alone."""
     place = np.full(world.population.pages, -1)
     place[pages] = np.arange(len(pages))
     told = place[world.signal_pages] >= 0

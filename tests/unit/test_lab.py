@@ -13,7 +13,6 @@ from crawld.lab.scenario import (
     Size,
     in_seconds,
     noisy_scenario,
-    of_pages,
     recorded_scenario,
     weblike_scenario,
 )
@@ -161,15 +160,12 @@ def test_the_simulator_runs_the_same_world_in_seconds() -> None:
     assert 0.3 < fast_value < slow_value < 1.0
 
 
-def test_pages_in_another_order_are_the_same_world() -> None:
-    """Chosen pages keep their changes, signals, importance and hosts under their new numbers."""
-    drawn = weblike_scenario(Size(pages=30, hosts=3, seconds=60.0)).world
-    order = np.random.default_rng(3).permutation(30)
-    other = of_pages(drawn, order)
-    assert other.host_of.tolist() == drawn.host_of[order].tolist()
-    assert other.population.mu.tolist() == drawn.population.mu[order].tolist()
-    assert all((other.changes_by_page[i] == drawn.changes_by_page[page]).all() for i, page in enumerate(order))
-    assert order[other.signal_pages].tolist() == drawn.signal_pages.tolist()
+def test_simulated_runs_differ_by_the_moments_at_which_changes_are_met() -> None:
+    """Two pages in turn, one of which changes every second turn: when turns begin decides, and the spread says so."""
+    often = Scenario(world([[2.0 * i + 0.1 for i in range(50)], []], []), ("a",), (False,))
+    in_turn = simulated_freshness(often, "uniform", visits(2, 1.0, 100.0, {}), (20.0, 100.0))
+    assert 0.5 < in_turn.freshness < 1.0
+    assert in_turn.spread > 0.05
 
 
 def test_signals_are_simulated_as_they_were_polled() -> None:

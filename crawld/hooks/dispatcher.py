@@ -39,6 +39,7 @@ class Dispatcher:
         self._delivered: list[tuple[Line, list[int]]] = []
         self._to_settle = asyncio.Event()
         self._writing = asyncio.Lock()  # whoever has it may change figures and write them
+        self._cut_off = False  # a write did not end: the figures in memory may be ahead of the store
         self.lines: dict[str, Line] = {}  # by name
 
     def change_hooks(self, hooks: Sequence[Hook]) -> None:
@@ -61,6 +62,7 @@ class Dispatcher:
         """Tell the hooks until cancelled."""
         while True:
             self._replaced.clear()
+            self._cut_off = False
             hooks = self._hooks
             try:
                 self.lines = await self._persistently(partial(self._open, hooks))
@@ -94,8 +96,11 @@ class Dispatcher:
             await asyncio.gather(*tasks, return_exceptions=True)
             try:
                 async with asyncio.timeout(LAST_SECONDS):
-                    await self._settle_delivered()
+                    if not self._cut_off:
+                        await self._settle_delivered()
             except TimeoutError:
+                self._cut_off = True
+            if self._cut_off:
                 log.warning("the queue of the hooks was not written: what was delivered last comes again")
 
     # -- changes come -----------------------------------------------------------------------------------------------
@@ -189,10 +194,24 @@ class Dispatcher:
             self.lines[name].wake.set()
 
     async def _write(self, writes: QueueWrites) -> None:
-        """Write to the queue, with the figures as they are when the store takes it."""
-        await self._persistently(
-            lambda: self._store.write(writes, {name: line.figures for name, line in self.lines.items()})
+        """Write to the queue, with the figures as they are when the store takes it.
+
+        Who is cancelled meanwhile waits for the end of the write: changes and the cursor behind them go together.
+        """
+        writing = asyncio.create_task(
+            self._persistently(
+                lambda: self._store.write(writes, {name: line.figures for name, line in self.lines.items()})
+            )
         )
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing], timeout=LAST_SECONDS)
+            if not writing.done():
+                writing.cancel()
+                self._cut_off = True
+            await asyncio.gather(writing, return_exceptions=True)
+            raise
 
     async def _persistently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again until the store takes it: nothing of it is sent meanwhile, and nothing is lost."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -172,3 +172,24 @@ async def test_hooks_are_told_what_their_pattern_and_verdicts_say(store: SqlStor
         await until(lambda: len(first.taken) == 2 and len(other.taken) == 1)
     assert [one["verdict"] for one in first.taken] == ["new", "gone"]
     assert other.taken[0]["url"] == "https://example.org/b"
+
+
+async def test_a_dispatcher_that_is_stopped_while_it_writes_loses_nothing(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cursor never goes past changes that are not in the queue, whenever the dispatcher is stopped."""
+    writing, write = asyncio.Event(), store.hooks.write
+
+    async def slowly(writes: QueueWrites, figures: Mapping[str, HookFigures]) -> None:
+        writing.set()
+        await asyncio.sleep(0.1)
+        await write(writes, figures)
+
+    await store.hooks.open_hooks(["x"])
+    await change(store, 1, 2, 3)
+    monkeypatch.setattr(store.hooks, "write", slowly)
+    async with dispatching(store, hook(Listening(lambda: True))):
+        await writing.wait()
+    ear = Listening()
+    async with dispatching(store, hook(ear)):
+        await until(lambda: len(ear.taken) == 3)

@@ -78,7 +78,7 @@ def test_killed_at_random(tmp_path: Path, seed: int) -> None:
             torn = connection.execute(
                 "SELECT p.id FROM pages p WHERE p.crawls <> (SELECT count(*) FROM crawls c WHERE c.page_id = p.id)"
                 " OR p.crawls > 0 AND p.last_success <> (SELECT fetched_at FROM versions v WHERE v.page_id = p.id)"
-                " OR p.crawls > 0 AND p.last_success <> (SELECT b.at FROM bodies b WHERE b.page_id = p.id)"
+                " OR p.crawls > 0 AND p.last_success <> (SELECT max(b.at) FROM bodies b WHERE b.page_id = p.id)"
             ).fetchall()
             twice = connection.execute("SELECT at FROM crawls GROUP BY at HAVING count(*) > 1").fetchall()
         finally:

@@ -1,0 +1,81 @@
+"""What a worker of a fleet needs of the database that all workers share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from crawld.model.fleet import Bid, Grant, Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of itself with its beat."""
+
+    bid: Bid | None = None  # for the next round; None: it wants nothing yet
+    pages: int = 0
+    request_rate: float = 0.0  # requests a second, lately
+    level: float | None = None  # the crawl value of its last pick
+    lag: float = 0.0  # seconds that the oldest record waits to be committed
+    fresh: float = 0.0  # importance of its pages times their freshness, summed
+    weight: float = 0.0  # importance of its pages, summed
+    loading: int = 0  # shards that it holds and has not loaded yet
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message to whoever holds a shard: pages that came or went, signals, a host that was steered."""
+
+    shard: int
+    kind: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker learns with its beat."""
+
+    now: float  # the database's time, read in the transaction
+    expires: float  # when the lease ends, in that time
+    bandwidth: float  # of the whole fleet; 0 while paused
+    workers: int  # live ones, those that drain left out
+    draining: bool  # whether this worker is to give its shards away
+    held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
+    free: int = 0  # shards that nobody holds
+    grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
+    mail: Sequence[Mail] = ()  # for our shards, taken out of the box
+
+
+class LeaseLostError(Exception):
+    """The worker's lease had ended before it was renewed: it is nobody now and may join again under a new id."""
+
+
+class Ledger(Protocol):
+    """Membership, leases, rounds and mail, each verb one transaction."""
+
+    @property
+    def shards(self) -> int:
+        """How many shards the fleet has, fixed when it was made."""
+
+    async def join(self, name: str) -> str:
+        """Become a worker; its id. StoreError where the database is no fleet."""
+
+    async def beat(self, worker: str, report: Report) -> Beat:
+        """Renew the lease, post the bid, clear the next round where that is due, and read what is news.
+
+        LeaseLostError where the lease has ended; what is out of reach raises StoreError and changes nothing.
+        """
+
+    async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
+        """Take free shards, at most so many; of `former` shards (epochs by shard) those with an unchanged epoch first.
+
+        A former shard whose epoch is unchanged had no other owner: it keeps its epoch and need not be loaded again.
+        """
+
+    async def release(self, worker: str, shards: Sequence[int]) -> None:
+        """Give shards back; everything about them has been committed."""
+
+    async def leave(self, worker: str) -> None:
+        """Give everything back and be no worker any more."""
+
+    async def send(self, mail: Sequence[Mail]) -> None:
+        """Leave messages for whoever holds these shards, now or next."""

@@ -1,0 +1,55 @@
+"""Several workers, one crawler: shards of hosts, leases on them, bids for requests and grants of them."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+ID_BITS = 40
+"""Ids of pages and hosts begin with the shard: id = shard << ID_BITS | number. On one machine all are in shard 0."""
+LEVELS_PER_OCTAVE = 8
+"""Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
+
+
+def shard_of_host(host: str, shards: int) -> int:
+    """The shard of a host: a hash of its name, the same on every machine and in every version."""
+    return int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % shards
+
+
+def shard_of_id(number: int) -> int:
+    """The shard of a page or host by its id."""
+    return number >> ID_BITS
+
+
+def first_id(shard: int) -> int:
+    """The least id of a shard; those of the shard are at least this and less than the next shard's."""
+    return shard << ID_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to crawl and write a shard. The epoch rises with every owner, so that a former one is known by it."""
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """How many requests a worker can use in a round, by what they will be worth by the round's end.
+
+    `first` pages come before all valued ones. `counts[i]` valued pages are worth at least level `top - i`, so counts
+    never fall. No more is counted of a host than it may be asked in a round.
+    """
+
+    first: int = 0
+    top: int = 0
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """So many requests a second may be sent from `starts` until `ends`, in the database's time."""
+
+    round: int
+    starts: float
+    ends: float
+    rate: float

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Any
 
 from aiohttp import web
 
@@ -29,6 +30,11 @@ class RefusedError(CrawldError):
         super().__init__(sentence)
         self.status = status
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """Status and headers, as a response takes them."""
+        return {"status": self.status, "headers": self.headers}
 
 
 async def read_body(request: web.Request, most: int, *, in_chunks: bool = True) -> bytes:

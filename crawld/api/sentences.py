@@ -1,5 +1,6 @@
 """What both HTTP interfaces share: mistakes are answered in a sentence."""
 
+import html
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -21,7 +22,10 @@ async def errors_are_sentences(request: web.Request, handler: Handler) -> web.St
     try:
         return await handler(request)
     except RefusedError as error:
-        refused = web.json_response({"error": str(error)}, status=error.status, headers=error.headers)
+        if shows_pages(request):
+            refused = web.Response(text=_page(str(error)), content_type="text/html", **error.answer)
+        else:
+            refused = web.json_response({"error": str(error)}, **error.answer)
         refused.force_close()
         return refused
     except web.HTTPException as error:  # what aiohttp itself answers, such as 404 and 405
@@ -34,6 +38,18 @@ async def errors_are_sentences(request: web.Request, handler: Handler) -> web.St
         return web.json_response({"error": str(error)}, status=503)
     except CrawldError as error:
         return web.json_response({"error": str(error)}, status=400)
+
+
+def shows_pages(request: web.Request) -> bool:
+    """Whether a person waits for the answer in a browser, rather than a program."""
+    return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
+
+
+def _page(sentence: str) -> str:
+    """A page that says the sentence, words between backquotes as code."""
+    parts = html.escape(sentence).split("`")
+    said = "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return f'<!doctype html><html lang="en"><title>crawld</title><h1>crawld</h1><p>{said}.</p></html>\n'
 
 
 async def status(request: web.Request) -> web.Response:

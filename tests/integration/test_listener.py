@@ -70,6 +70,9 @@ async def test_the_token_opens_everything_that_does_not_prove_itself(tmp_path: P
                     assert ("crawld token" in await answered.text()) == (status == 401)
         async with session.get("/nowhere") as answered:
             assert answered.status == 401
+        async with session.get("/", headers={"Accept": "text/html,*/*;q=0.8"}) as answered:  # as a browser asks
+            assert (answered.status, answered.content_type) == (401, "text/html")
+            assert "<code>crawld dashboard</code> prints the link" in await answered.text()
         async with session.get("/indexnow") as answered:
             assert answered.status == 400
         async with session.get("/websub/unknown") as answered:

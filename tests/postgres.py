@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 FORGETFUL = ("-c", "fsync=off")
@@ -27,24 +28,63 @@ def as_postgres(*command: str | Path) -> None:
     subprocess.run([*prefix, *map(str, command)], check=True, capture_output=True, cwd="/")
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that can be crashed and started again; without a port it listens on a Unix socket alone."""
+
+    binaries: Path
+    place: Path
+    options: Sequence[str] = ()
+    port: int | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is reached; its first database is that of the user `postgres`."""
+        if self.port is not None:
+            return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://postgres@/postgres?host={self.place}"
+
+    def create(self) -> None:
+        """Make the files of an empty server."""
+        if os.geteuid() == 0:
+            shutil.chown(self.place, "postgres")
+        files = ("--auth=trust", "--username=postgres", "-D", self.place / "data")
+        as_postgres(self.binaries / "initdb", "--no-sync", *files)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        listen = ("listen_addresses=''",) if self.port is None else ("listen_addresses=127.0.0.1", f"port={self.port}")
+        own = (f"unix_socket_directories={self.place}", "max_connections=50", *listen)
+        options = " ".join((*(f"-c {one}" for one in own), *self.options))
+        files = ("-D", self.place / "data", "-l", self.place / "log")
+        as_postgres(self.binaries / "pg_ctl", "start", "-w", "-s", *files, "-o", options)
+
+    def crash(self) -> None:
+        """End it at once, as a crash does: the next start recovers from its log."""
+        as_postgres(self.binaries / "pg_ctl", "stop", "-s", "-m", "immediate", "-D", self.place / "data")
+
+
+@contextmanager
+def started_server(binaries: Path, *options: str, port: int | None = None) -> Iterator[Server]:
+    """A server, stopped and deleted at the end."""
+    place = Path(tempfile.mkdtemp(prefix="crawld-pg-"))
+    try:
+        server = Server(binaries, place, options, port)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.crash()
+    finally:
+        shutil.rmtree(place)
+
+
 @contextmanager
 def running_server(binaries: Path, *options: str) -> Iterator[str]:
     """The URL of a server that listens on a Unix socket alone, stopped and deleted at the end."""
-    place = Path(tempfile.mkdtemp(prefix="crawld-pg-"))
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(place, "postgres")
-        data = place / "data"
-        as_postgres(binaries / "initdb", "--no-sync", "--auth=trust", "--username=postgres", "-D", data)
-        own = ("-c", "listen_addresses=''", "-c", f"unix_socket_directories={place}", "-c", "max_connections=50")
-        started = ("start", "-w", "-s", "-D", data, "-l", place / "log", "-o", " ".join((*own, *options)))
-        as_postgres(binaries / "pg_ctl", *started)
-        try:
-            yield f"postgresql://postgres@/postgres?host={place}"
-        finally:
-            as_postgres(binaries / "pg_ctl", "stop", "-s", "-m", "immediate", "-D", data)
-    finally:
-        shutil.rmtree(place)
+    with started_server(binaries, *options) as server:
+        yield server.url
 
 
 @contextmanager

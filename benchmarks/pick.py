@@ -161,6 +161,18 @@ def steps(load: Load, slots: int, *, check: bool = False) -> None:
     load.run(slots - slots * 4 // 10 - slots * 3 // 10, RATE, check=check)
 
 
+def bid_milliseconds(load: Load) -> dict[str, float]:
+    """How long a worker of a fleet takes to say what it bids in a round."""
+    seconds, cpu_seconds = [], []
+    for _ in range(20):
+        load.run(100, RATE)
+        cpu_began, began = time.thread_time(), time.perf_counter()
+        load.frontier.bid(load.now, load.now + 4.0)
+        seconds.append(time.perf_counter() - began)
+        cpu_seconds.append(time.thread_time() - cpu_began)
+    return {"bid_ms": 1e3 * float(np.median(seconds)), "cpu_bid_ms": 1e3 * float(np.median(cpu_seconds))}
+
+
 def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
     """Speed, evaluations, the longest pick and restore of one size."""
     load = Load(World(pages, expected))
@@ -177,7 +189,7 @@ def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
         "longest_pick_ms": load.longest * 1e3,
         "cpu_longest_pick_ms": load.cpu_longest * 1e3,
         "restore_seconds": restore_seconds,
-    }
+    } | bid_milliseconds(load)
 
 
 def picks_to_check(pages: int, *, expected: bool) -> int:

@@ -21,6 +21,7 @@ from crawld.learning.beliefs import boost_by_signals, cautious, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
+from crawld.model.fleet import Bid
 from crawld.model.signal import SOURCES
 from crawld.value.valuation import Beliefs
 
@@ -256,6 +257,10 @@ class Scheduler:
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
         self.chooser.change_bandwidth(rate, now)
+
+    def bid(self, now: float, until: float) -> Bid:
+        """How many pages can be crawled until then, by what they will be worth (`crawld.auction`)."""
+        return self.chooser.bid(now, until)
 
     # -- what drivers ask -------------------------------------------------------------------------------------------
 

@@ -112,6 +112,12 @@ class Bounds:
             rows = rows[self._gate.ready_at[self._pages.host[rows]] <= now]
         return rows
 
+    def split(self, until: float) -> tuple[Ints, Ints]:
+        """The bounded pages that may reach the level by then, and those that surely do not."""
+        bounded = np.isfinite(self.ceiling) | (self.ceiling > 0)
+        reach = bounded & ((self.expiry <= until) | (self.ceiling >= self.level))
+        return np.flatnonzero(reach), np.flatnonzero(bounded ^ reach)
+
     def sink(self, value: float) -> bool:
         """Lower the level below `value` if no ceiling forbids it; return whether it was lowered."""
         if len(self.ceiling) > MOST:

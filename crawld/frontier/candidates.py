@@ -14,6 +14,7 @@ from crawld.value.valuation import Beliefs, Floats, Valuation
 
 HUGE = 1e250
 ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
+SHARP = 0.01  # relative, of a value that is only counted
 _GONE = -np.inf  # the value of a place left behind
 _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a model, and when a page may be picked
 
@@ -116,3 +117,12 @@ class Candidates:
             return np.zeros(0, dtype=np.int64), 0.0
         here += blur
         return (here >= least).nonzero()[0], least
+
+    def expected(self, until: float) -> tuple[Ints, Floats, Ints]:
+        """The pages that may be picked by then, with what they will be worth to `SHARP`; and those blurred more."""
+        at, value, slope, bend, twist, _, not_before = self.models()
+        places = np.flatnonzero((not_before <= until) & (value > _GONE))
+        ahead = np.maximum(until - at[places], 0.0)
+        values = value[places] + ahead * (slope[places] + ahead * bend[places])
+        sharp = twist[places] * ahead**3 <= SHARP * values
+        return self.row[places[sharp]], values[sharp], self.row[places[~sharp]]

@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from crawld.frontier.bidding import Wanted, bid_for
 from crawld.frontier.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.frontier.politeness import HostGate
+from crawld.model.fleet import Bid
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
 
@@ -37,6 +39,22 @@ class Chooser(ABC):
     @abstractmethod
     def expected_of(self, rows: Ints, now: float) -> Floats:
         """When pages that are not held will be picked if nothing changes (their hosts aside): never before now."""
+
+    def bid(self, now: float, until: float) -> Bid:
+        """How many pages can be crawled until then, by what they will be worth (`crawld.auction`)."""
+        return bid_for(self._wanted_by(now, until), self.pages.crowd, self.gate, now, until)
+
+    def _wanted_by(self, now: float, until: float) -> Wanted:  # noqa: ARG002 - who follows candidates asks for now
+        """What may be picked by then; where pages have no value, all are worth the same."""
+        rows, due = self._open_by(until)
+        return Wanted(due, self.pages.host[rows], np.ones(len(rows)), np.ones(len(rows)))
+
+    def _open_by(self, until: float) -> tuple[Ints, Ints]:
+        """The valued pages whose own waits are over by then, and by host how many come before them."""
+        pages, size = self.pages, self.pages.size
+        rows = np.flatnonzero((pages.state[:size] == WAITING) & (pages.not_before[:size] <= until))
+        late = pages.due[rows] <= until
+        return rows[~late], np.bincount(pages.host[rows[late]], minlength=len(pages.crowd))
 
     @property
     def active(self) -> int:
@@ -135,3 +153,8 @@ class ValueChooser(Chooser):
         reached = last + self._valuation.crossing(self.level, boost, Beliefs(*beliefs))
         at = np.minimum(due, np.where(np.isnan(last), now, reached))
         return np.asarray(np.maximum(np.maximum(now, not_before), at))
+
+    def _wanted_by(self, now: float, until: float) -> Wanted:  # noqa: ARG002 - as above
+        rows, due = self._open_by(until)
+        values = self.pages.values(self._valuation, rows, until)
+        return Wanted(due, self.pages.host[rows], values, np.ones(len(rows)))

@@ -26,6 +26,7 @@ class DueFirst:
         self._last_run = ABSENT
         self._first = np.zeros((3, 0))  # by host: due, -importance and row of its first page
         self.count = 0
+        self.by_host: Ints = np.zeros(0, dtype=np.int64)  # how many of each host
 
     def holds(self, row: int) -> bool:
         """Whether the page stands here."""
@@ -43,9 +44,11 @@ class DueFirst:
         due = self._sorted(rows.astype(np.int32))
         self._mark[due] = self._last_run
         hosts, starts = np.unique(self._pages.host[due], return_index=True)
-        for host, run in zip(hosts.tolist(), np.split(due, starts[1:]), strict=True):
+        runs = np.split(due, starts[1:])
+        for host, run in zip(hosts.tolist(), runs, strict=True):
             self._add_run(host, run)
             self._renew(host)
+        self.by_host[hosts] += [len(run) for run in runs]
 
     def remove(self, row: int) -> None:
         """Take a page out, if it stands here."""
@@ -53,6 +56,7 @@ class DueFirst:
             self._mark[row] = ABSENT
             self.count -= 1
             host = int(self._pages.host[row])
+            self.by_host[host] -= 1
             if self._first[2, host] == row:
                 self._renew(host)
 
@@ -105,6 +109,7 @@ class DueFirst:
         if host >= self._first.shape[1]:
             more = np.repeat(np.array([NOBODY]).T, max(16, 2 * host) - self._first.shape[1], axis=1)
             self._first = np.hstack([self._first, more])
+            self.by_host = np.concatenate([self.by_host, np.zeros(more.shape[1], dtype=np.int64)])
         ends = np.array([run[-1] for _, run in kept], dtype=np.int32)
         keys = zip(*(key.tolist() for key in (*self._keys(ends), ends)), strict=True)
         self._first[:, host] = min(keys, default=NOBODY)

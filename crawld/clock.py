@@ -15,6 +15,11 @@ MET = 1.0
 """Seconds within which they are the same again."""
 
 
+def boot() -> float:
+    """Seconds since this machine was started, those included for which it slept (CLOCK_BOOTTIME)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class SystemClock:
     """Time for records, and monotonic time for pacing.
 

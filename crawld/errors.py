@@ -27,3 +27,7 @@ class ParseError(CrawldError):
 
 class TooCostlyError(CrawldError):
     """Foreign bytes that took more time or memory to read than they may; the text says which limit was met."""
+
+
+class UnsentError(CrawldError):
+    """A request was given up before a byte of it left, because the right to send it had ended."""

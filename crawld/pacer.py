@@ -8,6 +8,7 @@ counted), and T is longer than 1/R by that same share of a second. See docs/deci
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 TOLERANCE = 0.005
 """Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
@@ -22,6 +23,31 @@ class Slot:
 
     index: int
     at: float
+
+
+class Slots(Protocol):
+    """When requests may leave, whoever decides how fast."""
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+
+    @property
+    def spacing(self) -> float:
+        """Seconds between slots; inf at rate 0."""
+
+    @property
+    def skipped(self) -> int:
+        """Whole slots lost so far because the driver came late."""
+
+    def next_at(self) -> float:
+        """When the next slot begins; inf while none is known to come."""
+
+    def take(self, now: float) -> Slot | None:
+        """The slot that has begun by `now`, or None."""
+
+    def change_rate(self, rate: float, now: float) -> None:
+        """From now on slots follow the new rate."""
 
 
 class Pacer:
@@ -88,7 +114,7 @@ class Departures:
     late takes one spacing from those behind it, and the gap that it left gave one back.
     """
 
-    def __init__(self, pacer: Pacer) -> None:
+    def __init__(self, pacer: Slots) -> None:
         self._pacer = pacer
         self._spacing = pacer.spacing
         self._last = -math.inf  # when the last departure was due, or was made if it was later

@@ -22,6 +22,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.reasons import Reasons
+from crawld.daemon.slots.door import Door, PacedDoor
 from crawld.daemon.slots.further_requests import Permits
 from crawld.daemon.slots.host_pauses import (
     FORBIDDEN_IN_A_ROW,
@@ -38,6 +39,7 @@ from crawld.daemon.slots.slot_log import SlotLog, page_to_ask, why_idle
 from crawld.daemon.slots.stall_watch import StallWatch
 from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.daemon.status import Status
+from crawld.errors import UnsentError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
@@ -55,7 +57,7 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.fetched import Outcome, Request, Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
-from crawld.pacer import Departures, Pacer
+from crawld.pacer import Departures, Slots
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -82,7 +84,7 @@ class Parts:
 
     scheduler: Scheduler
     gate: HostGate
-    pacer: Pacer
+    pacer: Slots
     pages: Pages
     store: Store
     fetcher: Fetcher
@@ -95,6 +97,7 @@ class Parts:
     poll_share: float = 0.05
     audit_share: float = 0.01
     unconditional_share: float = 0.02
+    door: Door | None = None  # None: requests leave as far apart as slots are
 
 
 class Crawler:
@@ -119,7 +122,7 @@ class Crawler:
             p.fetcher,
             p.gate,
             self._permits,
-            Departures(p.pacer),
+            p.door or PacedDoor(Departures(p.pacer), p.clock),
             p.robots,
             p.store,
             p.clock,
@@ -397,6 +400,7 @@ class Crawler:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._count_tasks()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, UnsentError):
             self.status.faults += 1
             log.error("internal error in a crawl task; please report it", exc_info=error)

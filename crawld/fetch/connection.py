@@ -5,8 +5,9 @@ framing (interim answers, chunks of one byte, headers, trailers) keeps the loop 
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
 more than others waits for turns (see turns.py).
 
-What this relies on: `TCPConnector._factory` makes the protocol of a connection; `set_response_params` is called once
-for each request; `feed_data` gets each parsed head with its body's reader; a reader counts its bytes in `total_bytes`.
+What this relies on: `TCPConnector._factory` makes the protocol of a connection; `connect` is the last thing awaited
+before a request is written; `set_response_params` is called once for each request; `feed_data` gets each parsed head
+with its body's reader; a reader counts its bytes in `total_bytes`.
 `tests/integration/test_fetch_floods.py` fails where one of these changes.
 """
 
@@ -18,8 +19,10 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
 
+from crawld.errors import UnsentError
 from crawld.fetch.loop_share import LoopShare
 
 MOST_INTERIM = 8
@@ -324,10 +327,21 @@ class BoundedConnection(ResponseHandler):
 class BoundedConnector(aiohttp.TCPConnector):
     """Opens bounded connections, and keeps few of them open while idle."""
 
-    def __init__(self, turns: LoopShare, asked_host: Callable[[], str], **given: Any) -> None:
+    def __init__(
+        self, turns: LoopShare, asked_host: Callable[[], str], may_send: Callable[[], bool], **given: Any
+    ) -> None:
         super().__init__(**given)
+        self._may_send = may_send
         make: Callable[..., ResponseHandler] = BoundedConnection
         self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)
+
+    async def connect(self, *given: Any, **named: Any) -> Connection:
+        """A connection to send one request on; UnsentError where that may not be sent any more."""
+        connection = await super().connect(*given, **named)
+        if not self._may_send():
+            connection.close()
+            raise UnsentError("the right to send this request has ended")
+        return connection
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         """Keep a connection for the next request to its host, unless enough are kept."""

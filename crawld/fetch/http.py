@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -86,6 +86,7 @@ class HttpFetcher:
         workers: Workers | None = None,
     ) -> None:
         self._clock = clock
+        self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
         self._guard = AddressGuard(allow_private)
         self._timeouts = timeouts
@@ -101,7 +102,7 @@ class HttpFetcher:
         self._session: aiohttp.ClientSession | None = None
 
     async def fetch(self, request: Request) -> Outcome:
-        """Send the request and read its answer to the end or to its limit."""
+        """Send the request and read its answer to the end or to its limit; UnsentError where it may not be sent."""
         began = self._clock.monotonic()
         try:
             url = _checked(request.url)
@@ -158,6 +159,7 @@ class HttpFetcher:
             connector = BoundedConnector(
                 self._loop_share,
                 lambda: _LINE.get().host,
+                self.may_send,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
                 dns_cache_max_size=CACHED_NAMES,

@@ -32,7 +32,7 @@ from crawld.daemon.slots.outages import Outages
 from crawld.daemon.slots.request_chain import RequestChain
 from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.daemon.status import Status
-from crawld.errors import TooCostlyError
+from crawld.errors import TooCostlyError, UnsentError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock, Record, Store, Workers
 from crawld.model.crawl import Crawl, Memory, Verdict
@@ -101,7 +101,8 @@ class PageCrawls:
         except BaseException as error:
             if not sending:
                 self.sender.send_nothing(page.host)
-            wait = self.clock.now() + FAULT_WAIT if isinstance(error, Exception) else -math.inf
+            fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
+            wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
             self.scheduler.release(page.id, wait)
             raise
         self.scheduler.charge(page.id, chain.requests)

@@ -10,6 +10,7 @@ from typing import Any
 from crawld.content.cookies import ChainCookies
 from crawld.content.robots.parser import read_robots
 from crawld.daemon.polls import Polls
+from crawld.daemon.slots.door import Door
 from crawld.daemon.slots.further_requests import LONGEST_WAIT, MOST_WAITING, MOST_WAITING_PER_HOST, Permits
 from crawld.daemon.slots.late_requests import LateRequests, SentRequest
 from crawld.daemon.slots.outages import Outages
@@ -36,7 +37,6 @@ from crawld.model.fetched import (
 )
 from crawld.model.robots import RobotsReading
 from crawld.model.url import host_of
-from crawld.pacer import Departures
 
 log = logging.getLogger("crawld.crawl")
 
@@ -58,7 +58,7 @@ class Sender:
     fetcher: Fetcher
     gate: HostGate
     permits: Permits
-    departures: Departures
+    door: Door
     robots: Robots
     store: Store
     clock: Clock
@@ -80,10 +80,7 @@ class Sender:
         host = self.gate.host(request.host)
         place = None
         try:
-            monotonic = self.clock.monotonic()
-            if (early := self.departures.delay(monotonic)) > 0:
-                await asyncio.sleep(early)
-                monotonic += early
+            monotonic = await self.door.leave()
             if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
                 place = self.late_requests.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)

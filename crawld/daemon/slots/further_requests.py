@@ -22,7 +22,7 @@ from crawld.daemon.slots.shares import Share
 from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock
-from crawld.pacer import Pacer
+from crawld.pacer import Slots
 
 SOON_SECONDS = 5.0
 """A host that may be asked within this time is waited for."""
@@ -59,7 +59,7 @@ class _Waiting:
 class Permits:
     """Gives slots to requests that continue something already under way."""
 
-    def __init__(self, gate: HostGate, pages: Pages, pacer: Pacer, clock: Clock, unproven_hosts: UnprovenHosts) -> None:
+    def __init__(self, gate: HostGate, pages: Pages, pacer: Slots, clock: Clock, unproven_hosts: UnprovenHosts) -> None:
         self._gate, self._pages, self._pacer, self._clock = gate, pages, pacer, clock
         self._unproven = unproven_hosts
         self.credits = Credits()

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from crawld.interfaces.store import Ints, SourceFile, Store, StoredPages
+from crawld.model.age_curve import AgeCurve
 from crawld.model.fleet import Bid, Grant, Lease
+from crawld.model.host import HostState
+from crawld.model.robots import RobotsState
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,35 @@ class Ledger(Protocol):
 
     async def send(self, mail: Sequence[Mail]) -> None:
         """Leave messages for whoever holds these shards, now or next."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShards:
+    """Everything that is known of some shards: what their worker needs in memory."""
+
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    robots: Sequence[RobotsState]
+    sources: Sequence[SourceFile]  # by the shard of the host that they are on
+    age_curves: Mapping[str, AgeCurve]
+
+
+class ShardStore(Store, Protocol):
+    """The store of a worker: it writes under the epochs that it was told, and only to the shards that it holds."""
+
+    def hold(self, epochs: Mapping[int, int]) -> None:
+        """From now on these shards are ours, by their epochs, and no others.
+
+        A transaction drops, counts and logs rows of shards that have another epoch by now, or are not held. Dirty and
+        crawled pages, where they are asked for, are those of the shards held.
+        """
+
+    async def load(self, shards: Sequence[int]) -> StoredShards:
+        """Everything about these shards; from now on their dirty pages are known."""
+
+    async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
+        """As `crawled_pages`, of these shards alone."""
+
+    @property
+    def stale(self) -> int:
+        """How many rows were dropped so far because their shard had another owner."""

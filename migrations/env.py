@@ -2,13 +2,15 @@
 
 from alembic import context
 
-from crawld.store.tables import metadata
+from crawld.store import tables
+from crawld.store.fleet import tables as fleet_tables
 
 connection = context.config.attributes["connection"]
+on_postgresql = connection.dialect.name == "postgresql"
 context.configure(
     connection=connection,
-    target_metadata=metadata,
-    render_as_batch=connection.dialect.name == "sqlite",
+    target_metadata=[tables.metadata, fleet_tables.metadata] if on_postgresql else tables.metadata,
+    render_as_batch=not on_postgresql,
     transactional_ddl=True,
     compare_server_default=False,
 )

@@ -47,6 +47,7 @@ class Beat:
     free: int = 0  # shards that nobody holds
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
+    duties: frozenset[str] = frozenset()  # ours
 
 
 class LeaseLostError(Exception):
@@ -74,6 +75,9 @@ class Ledger(Protocol):
 
         A former shard whose epoch is unchanged had no other owner: it keeps its epoch and need not be loaded again.
         """
+
+    async def take_duty(self, worker: str, name: str) -> bool:
+        """Do something for the whole fleet, as long as the lease lasts; False where another live worker does it."""
 
     async def release(self, worker: str, shards: Sequence[int]) -> None:
         """Give shards back; everything about them has been committed."""

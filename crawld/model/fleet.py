@@ -9,6 +9,17 @@ LEVELS_PER_OCTAVE = 8
 """Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
 
 
+LEASE_SECONDS = 5.0
+"""A worker that has not renewed its lease for so long is none any more."""
+BEAT_SECONDS = 1.0
+ROUND_SECONDS = 2.0
+"""Requests are shared out for so long. Rounds are numbered from the epoch on, by the database's clock."""
+LIST_DUTY = "list"
+"""The duty of the one worker that reads the URL list."""
+HISTORY_DUTY = "history"
+"""The duty of the one worker that keeps the fleet's history of freshness."""
+
+
 def shard_of_host(host: str, shards: int) -> int:
     """The shard of a host: a hash of its name, the same on every machine and in every version."""
     return int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % shards

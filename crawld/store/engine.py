@@ -23,6 +23,7 @@ DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
 """PostgreSQL's: corrupted data or index, a file of the server, a table or a column that is missing."""
 DAMAGE_WORDS = ("malformed", "not a database", "no such table", "no such column", "has no column named")
 """SQLite says a missing table as a plain error, and a driver may hand on the words without the code."""
+NO_DRIVER = "PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'"
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
@@ -74,7 +75,7 @@ def _postgres(address: Address, *, pool_size: int, server_settings: dict[str, st
             address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True, connect_args=arguments
         )
     except ModuleNotFoundError:
-        raise StoreError("PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'") from None
+        raise StoreError(NO_DRIVER) from None
 
 
 def _prepare_sqlite(engine: AsyncEngine, pragmas: tuple[str, ...]) -> None:

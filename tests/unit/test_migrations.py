@@ -15,6 +15,7 @@ from crawld.model.url import normalise
 from crawld.store import SqlStore, schema
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
+from crawld.store.fleet import tables as fleet
 from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
 from crawld.store.tables import metadata
 from tests.contract.store_builders import NOW, by_source, record, rows, signal, wanted
@@ -36,7 +37,8 @@ def _downgrade(connection: Connection) -> None:
 async def test_up_check_down_and_up_again(store_url: str) -> None:
     """A fresh database has the model's tables and the views; going down leaves nothing; going up again works."""
     engine = writing_engine(parse_address(store_url))
-    tables = {table.name for table in metadata.sorted_tables}
+    wanted_tables = metadata.sorted_tables + (fleet.metadata.sorted_tables if "postgres" in store_url else [])
+    tables = {table.name for table in wanted_tables}
     views = {"page_stats", "host_stats", "signal_stats", "calibration"}
     for _ in range(2):
         async with engine.begin() as connection:

@@ -16,7 +16,7 @@ from crawld.forecast.sample import Believed
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.row_index import RowIndex
-from crawld.frontier.weighted_draw import WeightedDraw
+from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
 from crawld.learning.beliefs import boost_by_signals, cautious, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
 from crawld.model.age_curve import AgeCurve
@@ -315,7 +315,7 @@ class Scheduler:
 
     def some_waiting(self, now: float, most: int) -> list[int]:
         """Some of the waiting pages, of those that may be asked by their own waits if there are any."""
-        return [int(page_id) for page_id in self._pages.page_id[self._pages.some(now, most)]]
+        return [int(page_id) for page_id in self._pages.page_id[some_waiting(self._pages, now, most)]]
 
     def importance_of(self, page_ids: Sequence[int]) -> Floats:
         """What pages weigh now."""

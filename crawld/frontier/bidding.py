@@ -3,18 +3,25 @@
 Not every page is looked at. Where one page stands for several, it has their number as its weight.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.frontier.page_table import Ints
+from crawld.frontier.bounds import Bounds
+from crawld.frontier.candidates import GONE, Candidates
+from crawld.frontier.due_first import DueFirst
+from crawld.frontier.page_table import WAITING, Ints, PageTable
 from crawld.frontier.politeness import HostGate
 from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
-from crawld.value.valuation import Floats
+from crawld.value.valuation import Floats, Valuation
 
 LOWEST, HIGHEST = -128, 128
 """Octaves of crawl value that are told apart; what is worth less is not bid for, what is worth more counts as this."""
+
+NEAR, FAR = 2048, 512  # pages evaluated, of those that may reach the level and of the others: some 10 ms
+SHARP = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +33,61 @@ class Wanted:
     values: Floats
     weights: Floats
 
-    def at_hosts(self, count: int) -> Ints:
-        """The due pages of that many hosts."""
-        due = np.zeros(count, dtype=np.int64)
-        due[: min(count, len(self.due))] = self.due[:count]
-        return due
+
+def all_wanted(pages: PageTable, valuation: Valuation | None, until: float) -> Wanted:
+    """Look at every page; without a valuation all are worth the same."""
+    rows = np.flatnonzero((pages.state[: pages.size] == WAITING) & (pages.not_before[: pages.size] <= until))
+    late = pages.due[rows] <= until
+    due, rows = np.bincount(pages.host[rows[late]], minlength=len(pages.crowd)), rows[~late]
+    values = np.ones(len(rows)) if valuation is None else pages.values(valuation, rows, until)
+    return Wanted(due, pages.host[rows], values, np.ones(len(rows)))
 
 
-def bid_for(wanted: Wanted, crowd: Ints, gate: HostGate | None, now: float, until: float) -> Bid:
-    """Count pages by level, of each host no more than may be asked until then; `crowd` is how many wait, by host."""
-    room = _room(gate, len(crowd), now, until)
-    due = wanted.at_hosts(len(crowd))
-    first = np.minimum(due, room)
+def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: float) -> Wanted:
+    """Read the models of a frontier's candidates, and evaluate some of its other pages.
+
+    `changed` are pages that are neither bounded nor candidates nor known to be due.
+    """
+    pages = bounds.pages
+    rows, values, blurred = _modelled(bounds.candidates, until)
+    bounded = bounds.ceiling >= 0
+    reach = bounded & ((bounds.expiry <= until) | (bounds.ceiling >= bounds.level))
+    near = np.concatenate([np.flatnonzero(reach), blurred, np.fromiter(changed, np.int64, len(changed))])
+    looked_at, weights = [rows], [np.ones(len(rows))]
+    for some, most in ((near, NEAR), (np.flatnonzero(bounded ^ reach), FAR)):
+        taken = some[:: max(1, -(-len(some) // most))]
+        looked_at.append(taken)
+        weights.append(np.full(len(taken), len(some) / max(1, len(taken))))
+    row, weight = np.concatenate(looked_at), np.concatenate(weights)
+    value = np.concatenate([values, pages.values(bounds.valuation, row[len(rows) :], until)])
+    waits, late = pages.not_before[row] > until, pages.due[row] <= until
+    come = row[late & ~waits]
+    due_by_host = np.bincount(pages.host[np.flatnonzero(due.mark)], minlength=len(pages.crowd))
+    due_by_host += np.rint(np.bincount(pages.host[come], weight[late & ~waits], len(pages.crowd))).astype(np.int64)
+    valued = ~(late | waits)
+    return Wanted(due_by_host, pages.host[row[valued]], value[valued], weight[valued])
+
+
+def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]:
+    """Candidates with what they will be worth, as far as models know it to `SHARP`, and the others."""
+    at, value, slope, bend, twist, _, not_before = candidates.models()
+    places = np.flatnonzero((not_before <= until) & (value > GONE))
+    ahead = np.maximum(until - at[places], 0.0)
+    values = value[places] + ahead * (slope[places] + ahead * bend[places])
+    sharp = twist[places] * ahead**3 <= SHARP * values
+    return candidates.row[places[sharp]], values[sharp], candidates.row[places[~sharp]]
+
+
+def bid_for(wanted: Wanted, pages: PageTable, gate: HostGate | None, now: float, until: float) -> Bid:
+    """Count pages by level, of each host no more than may be asked until then."""
+    room = _room(gate, len(pages.crowd), now, until)
+    first = np.minimum(wanted.due, room)
     room -= first
     some = np.flatnonzero(wanted.values > 2.0**LOWEST)
     hosts, values, weights = wanted.hosts[some], wanted.values[some], wanted.weights[some]
     weights, order = _allowed(hosts, values, weights, room)
     counts, top = _by_level(values[order], weights)
-    most = float(np.minimum(np.maximum(crowd - due, 0), room).sum())
+    most = float(np.minimum(np.maximum(pages.crowd - wanted.due, 0), room).sum())
     return Bid(int(first.sum()), top, tuple(np.minimum(np.rint(counts), np.floor(most)).astype(np.int64).tolist()))
 
 

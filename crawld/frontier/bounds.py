@@ -40,8 +40,8 @@ class Bounds:
     """Keeps bounds and level, and makes pages candidates in time."""
 
     def __init__(self, valuation: Valuation, pages: PageTable, gate: HostGate | None) -> None:
-        self._valuation = valuation
-        self._pages = pages
+        self.valuation = valuation
+        self.pages = pages
         self._gate = gate
         self.candidates = Candidates()
         self.expiry: Floats = np.zeros(0)
@@ -55,7 +55,7 @@ class Bounds:
     @property
     def _wanted(self) -> int:
         """How many candidates there should be."""
-        waiting = self._pages.waiting
+        waiting = self.pages.waiting
         return min(CANDIDATES, 64 + max(waiting // 16, min(waiting, FEW) // 8))
 
     @property
@@ -93,11 +93,11 @@ class Bounds:
         """Bound pages that surely stay below the level up to the horizon, and make the others candidates."""
         horizon, level, left = self.horizon, self.level, []
         for row in rows:
-            mu, alpha, shape, kappa, gamma, last, boost, not_before, _ = self._pages.table[row].tolist()
+            mu, alpha, shape, kappa, gamma, last, boost, not_before, _ = self.pages.table[row].tolist()
             if not_before > horizon:
                 self.expiry[row], self.ceiling[row] = min(not_before, FOREVER), 0.0
                 continue
-            high = self._valuation.ceiling(max(horizon - last, 0.0), boost, (mu, alpha, shape, kappa, gamma))
+            high = self.valuation.ceiling(max(horizon - last, 0.0), boost, (mu, alpha, shape, kappa, gamma))
             if high < level:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
@@ -107,16 +107,10 @@ class Bounds:
     def above(self, value: float, now: float) -> Ints:
         """The bounded pages that may be picked now and may be worth that much."""
         rows = np.flatnonzero((self.ceiling >= value) & (self.ceiling > 0))
-        rows = rows[self._pages.not_before[rows] <= now]
+        rows = rows[self.pages.not_before[rows] <= now]
         if self._gate is not None:
-            rows = rows[self._gate.ready_at[self._pages.host[rows]] <= now]
+            rows = rows[self._gate.ready_at[self.pages.host[rows]] <= now]
         return rows
-
-    def split(self, until: float) -> tuple[Ints, Ints]:
-        """The bounded pages that may reach the level by then, and those that surely do not."""
-        bounded = np.isfinite(self.ceiling) | (self.ceiling > 0)
-        reach = bounded & ((self.expiry <= until) | (self.ceiling >= self.level))
-        return np.flatnonzero(reach), np.flatnonzero(bounded ^ reach)
 
     def sink(self, value: float) -> bool:
         """Lower the level below `value` if no ceiling forbids it; return whether it was lowered."""
@@ -134,20 +128,20 @@ class Bounds:
         for host, until in list(self._shut.items()):
             if self._gate.earliest[host] < until:
                 del self._shut[host]
-                rows = np.flatnonzero(self._pages.host[: self._pages.size] == host)
+                rows = np.flatnonzero(self.pages.host[: self.pages.size] == host)
                 self.postpone(rows[np.isfinite(self.expiry[rows])])
 
     # Passes
 
     def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
         """Pass over all bounds; returns the pages that may become due before the horizon."""
-        pages, candidates = self._pages, self.candidates
+        pages, candidates = self.pages, self.candidates
         self.start, self.horizon = now, now + min(SLOTS, 64 + pages.waiting // ROUND) * slot
         self._set_level(fall=fall)
         rows = self._open()
         new = rows[self.ceiling[rows] == np.inf]
         if self.level == 0 and len(new) > self._wanted:
-            values = pages.values(self._valuation, new[:: max(1, len(new) // 8192)], now)
+            values = pages.values(self.valuation, new[:: max(1, len(new) // 8192)], now)
             self.level = float(np.quantile(values, 1 - self._wanted / len(new)))
         while len(rows) - len(new) > MOST and not fall and self.horizon - now > 8 * slot:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
@@ -186,7 +180,7 @@ class Bounds:
 
     def _set_aside(self, rows: Ints) -> Ints:
         """Bound pages that may not be picked before the horizon whatever their value; returns the others."""
-        pages, horizon = self._pages, self.horizon
+        pages, horizon = self.pages, self.horizon
         wait = pages.not_before[rows]
         if self._gate is not None:
             host = pages.host[rows]
@@ -202,9 +196,9 @@ class Bounds:
 
     def _bound_early(self, rows: Ints) -> Ints:
         """Bound pages that no signal has touched since a crawl too short ago to matter; returns the others."""
-        mu, alpha, _, kappa, gamma, last, boost, _, due = self._pages.take(rows)
+        mu, alpha, _, kappa, gamma, last, boost, _, due = self.pages.take(rows)
         with np.errstate(all="ignore"):
-            half = 0.5 * mu * self._valuation.early_rate(alpha, kappa, gamma) * (1 + ROUNDING)
+            half = 0.5 * mu * self.valuation.early_rate(alpha, kappa, gamma) * (1 + ROUNDING)
             high = half * np.maximum(self.horizon - last, 0.0) ** 2
             early = (high < EARLY * self.level) & (boost == 0)
             ceiling = np.maximum(2 * high, (SPREAD[0] + SPREAD[1] * (GOLDEN * rows % 1)) * self.level)
@@ -220,12 +214,12 @@ class Bounds:
         until, ceiling = self.expiry[rows], self.ceiling[rows]
         unknown = ~((ceiling > 0) & (ceiling < np.inf) & (until > -np.inf))
         until[unknown] = horizon
-        ceiling[unknown] = self._pages.values(self._valuation, rows[unknown], horizon)
+        ceiling[unknown] = self.pages.values(self.valuation, rows[unknown], horizon)
         rise = unknown & (ceiling >= level) & (ceiling > 0)
         risen = [rows[rise]]
         rows, until, ceiling = rows[~rise], until[~rise], ceiling[~rise]
 
-        _, alpha, _, _, _, last, boost, _, due = self._pages.take(rows)
+        _, alpha, _, _, _, last, boost, _, due = self.pages.take(rows)
         x = alpha * (until - last) + boost
         with np.errstate(all="ignore"):
             # A guess, early where it can be: a value grows at most like the square of x (docs/method.md, "Limits").
@@ -236,7 +230,7 @@ class Bounds:
         for share in (None, PATIENCE, PATIENCE / 8, 0.0):
             at = np.flatnonzero((x > SATURATED) | endless if share is None else pending)
             target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
-            high = self._pages.values(self._valuation, rows[at], target) * (1 + ROUNDING)
+            high = self.pages.values(self.valuation, rows[at], target) * (1 + ROUNDING)
             below = (high < level) | (high <= 0)
             until = np.minimum(np.broadcast_to(target, len(at)), due[at])
             self._bound(rows[at[below]], until[below], high[below])
@@ -250,8 +244,8 @@ class Bounds:
     def _follow(self, rows: Ints, now: float) -> None:
         """Make pages candidates."""
         if len(rows):
-            made = models(self._valuation, self._pages, rows, now)
-            self.candidates.insert(rows, self._pages.host[rows], made)
+            made = models(self.valuation, self.pages, rows, now)
+            self.candidates.insert(rows, self.pages.host[rows], made)
 
     def _prune(self) -> None:
         """Bound candidates that stay below the level, or whose host may not be asked before the horizon."""

@@ -14,8 +14,7 @@ from crawld.value.valuation import Beliefs, Floats, Valuation
 
 HUGE = 1e250
 ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
-SHARP = 0.01  # relative, of a value that is only counted
-_GONE = -np.inf  # the value of a place left behind
+GONE = -np.inf  # the value of a place left behind
 _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a model, and when a page may be picked
 
 
@@ -85,7 +84,7 @@ class Candidates:
         place = self._place[row]
         if place >= 0:
             self._place[row] = self.row[place] = -1
-            self._models[_VALUE, place] = _GONE
+            self._models[_VALUE, place] = GONE
             self._left += 1
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
@@ -109,20 +108,11 @@ class Candidates:
         blur *= ahead
         blur *= ahead
         blur += error
-        np.putmask(here, not_before > now, _GONE)
+        np.putmask(here, not_before > now, GONE)
         if ready_at is not None:
-            np.putmask(here, ready_at.take(self._host[: self.size]) > now, _GONE)
-        least = float((here - blur).max(initial=_GONE))
-        if least == _GONE:
+            np.putmask(here, ready_at.take(self._host[: self.size]) > now, GONE)
+        least = float((here - blur).max(initial=GONE))
+        if least == GONE:
             return np.zeros(0, dtype=np.int64), 0.0
         here += blur
         return (here >= least).nonzero()[0], least
-
-    def expected(self, until: float) -> tuple[Ints, Floats, Ints]:
-        """The pages that may be picked by then, with what they will be worth to `SHARP`; and those blurred more."""
-        at, value, slope, bend, twist, _, not_before = self.models()
-        places = np.flatnonzero((not_before <= until) & (value > _GONE))
-        ahead = np.maximum(until - at[places], 0.0)
-        values = value[places] + ahead * (slope[places] + ahead * bend[places])
-        sharp = twist[places] * ahead**3 <= SHARP * values
-        return self.row[places[sharp]], values[sharp], self.row[places[~sharp]]

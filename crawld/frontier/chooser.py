@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from crawld.frontier.bidding import Wanted, bid_for
+from crawld.frontier.bidding import all_wanted, bid_for
 from crawld.frontier.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.frontier.politeness import HostGate
 from crawld.model.fleet import Bid
@@ -21,6 +21,8 @@ class Chooser(ABC):
 
     The verbs here change the page table. Who keeps an order of pages overrides `_file` and `_withdraw`.
     """
+
+    _valuation: Valuation | None = None  # of those who choose by value
 
     def __init__(self, gate: HostGate | None, intervals: Intervals | None) -> None:
         self.gate = gate
@@ -42,19 +44,7 @@ class Chooser(ABC):
 
     def bid(self, now: float, until: float) -> Bid:
         """How many pages can be crawled until then, by what they will be worth (`crawld.auction`)."""
-        return bid_for(self._wanted_by(now, until), self.pages.crowd, self.gate, now, until)
-
-    def _wanted_by(self, now: float, until: float) -> Wanted:  # noqa: ARG002 - who follows candidates asks for now
-        """What may be picked by then; where pages have no value, all are worth the same."""
-        rows, due = self._open_by(until)
-        return Wanted(due, self.pages.host[rows], np.ones(len(rows)), np.ones(len(rows)))
-
-    def _open_by(self, until: float) -> tuple[Ints, Ints]:
-        """The valued pages whose own waits are over by then, and by host how many come before them."""
-        pages, size = self.pages, self.pages.size
-        rows = np.flatnonzero((pages.state[:size] == WAITING) & (pages.not_before[:size] <= until))
-        late = pages.due[rows] <= until
-        return rows[~late], np.bincount(pages.host[rows[late]], minlength=len(pages.crowd))
+        return bid_for(all_wanted(self.pages, self._valuation, until), self.pages, self.gate, now, until)
 
     @property
     def active(self) -> int:
@@ -138,7 +128,7 @@ class ValueChooser(Chooser):
 
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         super().__init__(gate, intervals)
-        self._valuation = valuation
+        self._valuation: Valuation = valuation
 
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""
@@ -153,8 +143,3 @@ class ValueChooser(Chooser):
         reached = last + self._valuation.crossing(self.level, boost, Beliefs(*beliefs))
         at = np.minimum(due, np.where(np.isnan(last), now, reached))
         return np.asarray(np.maximum(np.maximum(now, not_before), at))
-
-    def _wanted_by(self, now: float, until: float) -> Wanted:  # noqa: ARG002 - as above
-        rows, due = self._open_by(until)
-        values = self.pages.values(self._valuation, rows, until)
-        return Wanted(due, self.pages.host[rows], values, np.ones(len(rows)))

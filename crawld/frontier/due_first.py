@@ -21,42 +21,38 @@ class DueFirst:
 
     def __init__(self, pages: PageTable) -> None:
         self._pages = pages
-        self._mark: NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # the run in which each page stands
+        self.mark: NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # the run in which each page stands
         self._runs: dict[int, list[tuple[int, NDArray[np.int32]]]] = {}  # its number; rows sorted, the best last
         self._last_run = ABSENT
         self._first = np.zeros((3, 0))  # by host: due, -importance and row of its first page
         self.count = 0
-        self.by_host: Ints = np.zeros(0, dtype=np.int64)  # how many of each host
 
     def holds(self, row: int) -> bool:
         """Whether the page stands here."""
-        return row < len(self._mark) and bool(self._mark[row])
+        return row < len(self.mark) and bool(self.mark[row])
 
     def insert(self, rows: Ints) -> None:
         """Take in due pages."""
         if not len(rows):
             return
-        if rows.max() >= len(self._mark):
-            self._mark = np.concatenate([self._mark, np.zeros(len(self._pages.state) - len(self._mark), np.int32)])
-        assert not self._mark[rows].any(), "a page is due only once"
+        if rows.max() >= len(self.mark):
+            self.mark = np.concatenate([self.mark, np.zeros(len(self._pages.state) - len(self.mark), np.int32)])
+        assert not self.mark[rows].any(), "a page is due only once"
         self.count += len(rows)
         self._last_run += 1
         due = self._sorted(rows.astype(np.int32))
-        self._mark[due] = self._last_run
+        self.mark[due] = self._last_run
         hosts, starts = np.unique(self._pages.host[due], return_index=True)
-        runs = np.split(due, starts[1:])
-        for host, run in zip(hosts.tolist(), runs, strict=True):
+        for host, run in zip(hosts.tolist(), np.split(due, starts[1:]), strict=True):
             self._add_run(host, run)
             self._renew(host)
-        self.by_host[hosts] += [len(run) for run in runs]
 
     def remove(self, row: int) -> None:
         """Take a page out, if it stands here."""
         if self.holds(row):
-            self._mark[row] = ABSENT
+            self.mark[row] = ABSENT
             self.count -= 1
             host = int(self._pages.host[row])
-            self.by_host[host] -= 1
             if self._first[2, host] == row:
                 self._renew(host)
 
@@ -79,10 +75,10 @@ class DueFirst:
         joined = run
         while runs and len(runs[-1][1]) <= len(joined):
             number, other = runs.pop()
-            joined = np.concatenate([joined, other[self._mark[other] == number]])
+            joined = np.concatenate([joined, other[self.mark[other] == number]])
         if len(joined) > len(run):
             joined = self._sorted(joined)
-            self._mark[joined] = self._last_run
+            self.mark[joined] = self._last_run
         runs.append((self._last_run, joined))
 
     def _sorted(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -100,7 +96,7 @@ class DueFirst:
         kept = []
         for number, run in self._runs.pop(host, ()):
             end = len(run)
-            while end and self._mark[run[end - 1]] != number:
+            while end and self.mark[run[end - 1]] != number:
                 end -= 1
             if end:
                 kept.append((number, run[:end]))
@@ -109,7 +105,6 @@ class DueFirst:
         if host >= self._first.shape[1]:
             more = np.repeat(np.array([NOBODY]).T, max(16, 2 * host) - self._first.shape[1], axis=1)
             self._first = np.hstack([self._first, more])
-            self.by_host = np.concatenate([self.by_host, np.zeros(more.shape[1], dtype=np.int64)])
         ends = np.array([run[-1] for _, run in kept], dtype=np.int32)
         keys = zip(*(key.tolist() for key in (*self._keys(ends), ends)), strict=True)
         self._first[:, host] = min(keys, default=NOBODY)

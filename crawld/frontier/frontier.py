@@ -16,20 +16,19 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.frontier.bidding import Wanted
+from crawld.frontier.bidding import bid_for, some_wanted
 from crawld.frontier.bounds import Bounds
 from crawld.frontier.candidates import ROUNDING, models
 from crawld.frontier.chooser import ValueChooser
 from crawld.frontier.due_first import DueFirst
 from crawld.frontier.page_table import WAITING, Intervals, Ints
 from crawld.frontier.politeness import HostGate
+from crawld.model.fleet import Bid
 from crawld.value.valuation import Valuation
 
 TOGETHER = 64  # pages that are rather left to a pass than placed one by one
 ASKED = 2048  # bounded pages that are rather evaluated at once than by lowering the level
 RARELY = 16  # times between two passes that this may be done: a scan per slot would not do
-
-NEAR, FAR = 2048, 512  # pages evaluated for a bid, of those that may reach the level and of the others: some 10 ms
 
 
 class Frontier(ValueChooser):
@@ -52,6 +51,10 @@ class Frontier(ValueChooser):
     def active(self) -> int:
         """How many pages the choice is being made among."""
         return len(self._candidates) + len(self._changed) + self._due.count
+
+    def bid(self, now: float, until: float) -> Bid:
+        """How many pages can be crawled until then, by what they will be worth, about."""
+        return bid_for(some_wanted(self._bounds, self._changed, self._due, until), self.pages, self.gate, now, until)
 
     # Where pages stand
 
@@ -180,29 +183,6 @@ class Frontier(ValueChooser):
         self._asked = 0
         for row in self._bounds.run(now, self._slot, fall=fall).tolist():
             heappush(self._calendar, (float(self.pages.due[row]), row))
-
-    # The bid
-
-    def _wanted_by(self, now: float, until: float) -> Wanted:  # noqa: ARG002 - models and bounds know their time
-        """What may be picked by then; of the pages that may reach the level some are looked at, of others a few."""
-        pages = self.pages
-        rows, values, blurred = self._candidates.expected(until)
-        near, far = self._bounds.split(until)
-        near = np.concatenate([near, blurred, np.fromiter(self._changed, np.int64, len(self._changed))])
-        looked_at, weights = [rows], [np.ones(len(rows))]
-        for some, most in ((near, NEAR), (far, FAR)):
-            taken = some[:: max(1, -(-len(some) // most))]
-            looked_at.append(taken)
-            weights.append(np.full(len(taken), len(some) / max(1, len(taken))))
-        row, weight = np.concatenate(looked_at), np.concatenate(weights)
-        value = np.concatenate([values, np.zeros(len(row) - len(rows))])
-        late, waits = pages.due[row] <= until, pages.not_before[row] > until
-        more = np.bincount(pages.host[row[late & ~waits]], weight[late & ~waits], len(pages.crowd))
-        due = np.rint(more).astype(np.int64)
-        due[: len(self._due.by_host)] += self._due.by_host[: len(due)]
-        value[len(rows) :] = pages.values(self._valuation, row[len(rows) :], until)
-        valued = ~(late | waits)
-        return Wanted(due, pages.host[row[valued]], value[valued], weight[valued])
 
     # Due pages
 

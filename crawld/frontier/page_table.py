@@ -20,8 +20,6 @@ Ints = NDArray[np.int64]
 FREE, WAITING, HELD, LEAVING = range(4)
 
 DAY = 86400.0
-LOOKED_AT = 65_536
-"""Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +182,6 @@ class PageTable:
         page = self.take(rows)
         self.evaluations += len(rows)
         return valuation.value(np.maximum(at - page[5], 0.0), page[6], Beliefs(*page[:5]))
-
-    def some(self, now: float, most: int) -> Ints:
-        """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""
-        step = max(1, self.size // LOOKED_AT)
-        waiting = np.flatnonzero(self.state[: self.size : step] == WAITING) * step
-        free = waiting[self.not_before[waiting] <= now]
-        found = free if len(free) else waiting
-        return found[:: max(1, -(-len(found) // most))]
 
     def _allocate(self, count: int) -> Ints:
         reused = [self._free.pop() for _ in range(min(count, len(self._free)))]

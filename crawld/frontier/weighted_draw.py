@@ -1,14 +1,31 @@
-"""Draws of rows by weight, without looking at every row: sums of blocks are kept, and a draw reads one block."""
+"""Samples of rows without looking at every row.
+
+Rows drawn by weight: sums of blocks are kept, and a draw reads one block. Waiting pages spread evenly: every so many
+rows one is looked at.
+"""
 
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.frontier.page_table import WAITING, PageTable
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 4096
+LOOKED_AT = 65_536
+"""Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+
+
+def some_waiting(pages: PageTable, now: float, most: int) -> Ints:
+    """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""
+    step = max(1, pages.size // LOOKED_AT)
+    waiting = np.flatnonzero(pages.state[: pages.size : step] == WAITING) * step
+    free = waiting[pages.not_before[waiting] <= now]
+    found = free if len(free) else waiting
+    return found[:: max(1, -(-len(found) // most))]
 
 
 class WeightedDraw:

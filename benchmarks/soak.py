@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from benchmarks.soak_site import STALL, SiteProcess, site_process
+from benchmarks.soak_site import SiteProcess, site_process
 from tests.behaviours import BEHAVIOURS
 from tests.process import Running, daemon, settings
 
 BEHAVED = ("ok", "cue", "poisson")
 ENCODINGS = ("gzip", "br", "zstd", "deflate")
-AFTER = 0.02  # seconds after a stall in which what came meanwhile is noted
 STATUSES = ("404", "410", "429", "500", "503")
 
 
@@ -34,7 +33,7 @@ async def run(seconds: float, rate: float, pages: int, hosts: int) -> dict[str, 
     strange = sorted(set(BEHAVIOURS) - set(BEHAVED))
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        async with site_process(hosts) as far:
+        async with site_process(hosts, bombs=True) as far:
             site = far.site
             names = [strange[i // 10 % len(strange)] if i % 10 == 0 else BEHAVED[i % 3] for i in range(pages)]
             urls = [site.url(_path(name, i), host=1 + i % hosts) for i, name in enumerate(names)]
@@ -75,12 +74,6 @@ async def _watch(running: Running, seconds: float) -> list[int]:
     return sizes
 
 
-def _earliest(time_noted: float, stalls: Sequence[tuple[float, float]]) -> float:
-    """When a request may have come at the earliest; what came while the server stood still is noted just after."""
-    place = bisect_left(stalls, time_noted - AFTER, key=lambda stall: stall[1])
-    return min(stalls[place][0] if place < len(stalls) else time_noted, time_noted - STALL)
-
-
 def _most(times: Sequence[float], earliest: Sequence[float]) -> int:
     """The most requests that surely came within one second."""
     return max(bisect_right(times, start + 1.0) - bisect_left(earliest, start) for start in earliest)
@@ -98,7 +91,7 @@ def _figures(far: SiteProcess, place: Path, running: Running, memory: list[int],
     return {
         "requests": len(times),
         "requests_per_second": len(times) / (times[-1] - times[0]),
-        "most_in_one_second": _most(times, [_earliest(time_noted, far.stalls) for time_noted in times]),
+        "most_in_one_second": _most(times, far.earliest()),
         "most_in_one_second_by_the_log_as_it_is": _most(times, times),
         "allowed_in_one_second": rate + 1,
         "longest_stall_of_the_server_seconds": max((end - start for start, end in far.stalls), default=0.0),

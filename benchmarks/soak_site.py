@@ -1,14 +1,15 @@
 """The misbehaving site in a process of its own, so that nothing but itself keeps it from noting when it was asked.
 
-    python -m benchmarks.soak_site HOSTS
+    python -m benchmarks.soak_site HOSTS [bombs]
 
-Says its port, serves until its standard input ends, then tells as one line of JSON when each request came (monotonic
-seconds, which all processes of a machine share) and when the machine kept the site waiting.
+Says its port, serves until its standard input ends, then tells as one line of JSON what was asked when (monotonic
+seconds, which all processes of a machine share) by whom, and when the machine kept the site waiting.
 """
 
 import asyncio
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,21 +21,24 @@ from tests.site import Site
 BOMBS = ("gzip", "br", "zstd")
 MEGABYTES = 200
 STALL = 0.004  # seconds: shorter than a slot at the usual rate
+AFTER = 0.02  # seconds after a stall in which what came meanwhile is noted
 
 
-async def serve(hosts: int) -> None:
+async def serve(hosts: int, bombs: bool) -> None:
     """Serve until standard input ends."""
-    for encoding in BOMBS:
+    for encoding in BOMBS if bombs else ():
         bomb(encoding, MEGABYTES)  # made before anything is asked
-    times: list[float] = []
+    asked: list[tuple[float, str, str]] = []
     async with Site(hosts=hosts, stall=STALL) as site:
         print(site.port, flush=True)
         end = asyncio.create_task(asyncio.to_thread(sys.stdin.buffer.read))
         while not end.done():
             await asyncio.wait([end], timeout=1.0)
-            times += [seen.monotonic for seen in site.log]
+            asked += [
+                (seen.monotonic, seen.host + seen.target, seen.headers.get("user-agent", "")) for seen in site.log
+            ]
             site.log.clear()  # a log of objects would cost ever longer pauses of the garbage collector
-        print(json.dumps({"times": times, "stalls": site.stalls}))
+        print(json.dumps({"asked": asked, "stalls": site.stalls}))
 
 
 @dataclass(slots=True)
@@ -42,18 +46,32 @@ class SiteProcess:
     """The site from outside: where its pages are, and once it has ended what it saw."""
 
     site: Site  # not served here: it knows the addresses
-    times: list[float] = field(default_factory=list)
+    asked: list[tuple[float, str, str]] = field(default_factory=list)  # when, host with path, user agent
     stalls: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def times(self) -> list[float]:
+        """When each request was noted."""
+        return [at for at, _, _ in self.asked]
+
+    def earliest(self) -> list[float]:
+        """When each may have come at the earliest; what came while the server stood still is noted just after."""
+        return [self._earliest(noted) for noted in self.times]
+
+    def _earliest(self, noted: float) -> float:
+        place = bisect_left(self.stalls, noted - AFTER, key=lambda stall: stall[1])
+        return min(self.stalls[place][0] if place < len(self.stalls) else noted, noted - STALL)
 
 
 @asynccontextmanager
-async def site_process(hosts: int) -> AsyncIterator[SiteProcess]:
+async def site_process(hosts: int, *, bombs: bool = False) -> AsyncIterator[SiteProcess]:
     """The site while the block runs; what it saw is there afterwards."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "benchmarks.soak_site",
         str(hosts),
+        *(["bombs"] if bombs else []),
         cwd=ROOT,
         env=ENVIRONMENT,
         stdin=asyncio.subprocess.PIPE,
@@ -67,7 +85,7 @@ async def site_process(hosts: int) -> AsyncIterator[SiteProcess]:
         yield far
         process.stdin.close()
         told = json.loads(await process.stdout.readline())
-        far.times = sorted(told["times"])
+        far.asked = sorted((at, url, agent) for at, url, agent in told["asked"])
         far.stalls = [(start, end) for start, end in told["stalls"]]
         await process.wait()
     finally:
@@ -77,4 +95,4 @@ async def site_process(hosts: int) -> AsyncIterator[SiteProcess]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    asyncio.run(serve(int(sys.argv[1]), bombs="bombs" in sys.argv[2:]))

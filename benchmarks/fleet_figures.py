@@ -1,0 +1,152 @@
+"""What the log of the site and the database say about a drill of the fleet: pure functions from lists to figures."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
+
+CLOCKS = 0.05  # seconds by which a moment of the site may differ from one of the database
+LONGEST_CRAWL = 5.0  # seconds between a crawl's begin and what the site notes of it, at most
+
+
+def worst_window_excess(earliest: Sequence[float], noted: Sequence[float], rate: float, workers: int) -> float:
+    """The most requests above rate·w + workers that surely came within one window of w ≥ 1 s; below 0 is room left.
+
+    Request i came between earliest[i] and noted[i], both ascending. Of all pairs i ≤ j the largest
+    (j − i + 1) − rate·max(1, noted[j] − earliest[i]) − workers, in one pass: windows longer than a second by a running
+    maximum over their first request, windows of exactly a second by a second pointer.
+    """
+    worst = longest = float("-inf")
+    near = 0  # the first request that came less than a second before
+    for j, end in enumerate(noted):
+        while end - earliest[near] >= 1.0:
+            longest = max(longest, rate * earliest[near] - near)
+            near += 1
+        worst = max(worst, j + 1 - rate * end + longest, j - near + 1 - rate)
+    return worst - workers
+
+
+def old_owner_requests(asked: Iterable[Asked], owners: Owners) -> int:
+    """Requests for a page by an old owner after a newer one's first; a worker that never held the shard counts too."""
+    found = 0
+    newest: dict[str, int] = {}
+    for one in sorted(asked, key=lambda one: one.at):
+        epoch = owners.epoch_of(one.shard, one.worker, one.at + CLOCKS)
+        found += epoch is None or epoch < newest.get(one.url, 0)
+        newest[one.url] = max(newest.get(one.url, 0), epoch or 0)
+    return found
+
+
+def match(asked: Iterable[Asked], recorded: Iterable[Recorded]) -> tuple[list[tuple[Asked, Recorded]], list[Asked]]:
+    """Requests with their records, and requests without one."""
+    records: dict[str, list[Recorded]] = defaultdict(list)
+    for row in sorted(recorded, key=lambda row: row.at, reverse=True):
+        records[row.url].append(row)  # the earliest is last
+    pairs, without = [], []
+    for one in sorted(asked, key=lambda one: one.at):
+        left = records[one.url]
+        while left and left[-1].at < one.at - LONGEST_CRAWL:
+            left.pop()  # of a request that never reached the site
+        if left and left[-1].at <= one.at + CLOCKS:
+            pairs.append((one, left.pop()))
+        else:
+            without.append(one)
+    return pairs, without
+
+
+def stale_commits(pairs: Iterable[tuple[Asked, Recorded]], owners: Owners) -> int:
+    """Crawls that were committed when their shard had already a newer epoch than the one they were made under."""
+    found = 0
+    for one, row in pairs:
+        now = owners.at(one.shard, row.committed)
+        found += now is None or owners.epoch_of(one.shard, one.worker, one.at + CLOCKS) != now.epoch
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What one kill cost: requests without a record, and how many the worker had sent a second."""
+
+    records: int
+    rate: float
+
+    @property
+    def seconds(self) -> float:
+        """The requests as time at the worker's rate."""
+        return self.records / self.rate if self.rate else 0.0
+
+
+def losses_by_kill(without: Sequence[Asked], asked: Sequence[Asked], faults: Iterable[Fault]) -> list[Loss]:
+    """The losses of each kill: what the worker had asked for shortly before, without a record."""
+    found, before = [], 10.0
+    for fault in faults:
+        if fault.kind == "kill":
+            start, end = fault.began - before, fault.began + CLOCKS
+            sent = sum(one.worker == fault.worker and start <= one.at <= end for one in asked)
+            lost = sum(one.worker == fault.worker and start <= one.at <= end for one in without)
+            found.append(Loss(lost, sent / before))
+    return found
+
+
+def takeovers(faults: Sequence[Fault], owners: Owners, asked: Sequence[Asked], most: float = 120.0) -> list[float]:
+    """From each fault that cost a worker its shards until all are held again and each new owner asks for pages of them.
+
+    A fault during which another one begins on somebody else, or PostgreSQL is away, says nothing about takeovers.
+    """
+    found = []
+    for fault in faults:
+        if fault.kind not in LOST_PROCESSES:
+            continue
+        lost = [shard for shard in owners.shards() if _held(owners, shard, fault)]
+        claims = [claim for shard in lost if (claim := owners.next_claim(shard, _epoch(owners, shard, fault)))]
+        claims = [claim for claim in claims if claim.at < fault.began + most]
+        if not lost or not claims:
+            continue  # it was over before the lease was
+        if len(claims) < len(lost):
+            found.append(most)  # some shard stayed without an owner
+            continue
+        ends = [claim.at for claim in claims]
+        for owner in {claim.worker for claim in claims}:
+            theirs = {claim.shard for claim in claims if claim.worker == owner}
+            since = min(claim.at for claim in claims if claim.worker == owner)
+            ends.append(
+                min(
+                    (one.at for one in asked if one.worker == owner and one.shard in theirs and one.at >= since),
+                    default=fault.began + most,
+                )
+            )
+        end = max(ends)
+        if not any(_disturbs(other, fault, end) for other in faults):
+            found.append(end - fault.began)
+    return found
+
+
+def _held(owners: Owners, shard: int, fault: Fault) -> bool:
+    now = owners.at(shard, fault.began)
+    return now is not None and now.worker == fault.worker
+
+
+def _epoch(owners: Owners, shard: int, fault: Fault) -> int:
+    now = owners.at(shard, fault.began)
+    return now.epoch if now else 0
+
+
+def _disturbs(other: Fault, fault: Fault, end: float) -> bool:
+    if other is fault or other.ended < fault.began or other.began > end:
+        return False
+    return other.kind == CRASH or other.worker != fault.worker
+
+
+def silences(faults: Iterable[Fault], noted: Sequence[float]) -> list[float]:
+    """For each crash of PostgreSQL, how much longer than its downtime the whole fleet was silent."""
+    found = []
+    for fault in faults:
+        if fault.kind == CRASH:
+            around = [at for at in noted if fault.began - 5.0 <= at <= fault.ended + 60.0]
+            gaps = [
+                after - before for before, after in pairwise(around) if before <= fault.ended and after >= fault.began
+            ]
+            found.append(max(gaps, default=60.0) - (fault.ended - fault.began))
+    return found

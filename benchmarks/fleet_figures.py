@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
+from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owned, Owners, Recorded
 
 CLOCKS = 0.05  # seconds by which a moment of the site may differ from one of the database
+AFTERMATH = 6.0  # seconds after a fault in which shards that it cost are claimed: a lease and a beat
 LONGEST_CRAWL = 5.0  # seconds between a crawl's begin and what the site notes of it, at most
 
 
@@ -99,38 +100,43 @@ def takeovers(faults: Sequence[Fault], owners: Owners, asked: Sequence[Asked], m
     for fault in faults:
         if fault.kind not in LOST_PROCESSES:
             continue
-        lost = [shard for shard in owners.shards() if _held(owners, shard, fault)]
-        claims = [claim for shard in lost if (claim := owners.next_claim(shard, _epoch(owners, shard, fault)))]
-        claims = [claim for claim in claims if claim.at < fault.began + most]
-        if not lost or not claims:
-            continue  # it was over before the lease was
-        if len(claims) < len(lost):
-            found.append(most)  # some shard stayed without an owner
+        claims = _claims(fault, owners, _over(fault, faults, most))
+        if claims is None:
+            found.append(most)
             continue
         ends = [claim.at for claim in claims]
         for owner in {claim.worker for claim in claims}:
-            theirs = {claim.shard for claim in claims if claim.worker == owner}
-            since = min(claim.at for claim in claims if claim.worker == owner)
-            ends.append(
-                min(
-                    (one.at for one in asked if one.worker == owner and one.shard in theirs and one.at >= since),
-                    default=fault.began + most,
-                )
-            )
-        end = max(ends)
-        if not any(_disturbs(other, fault, end) for other in faults):
-            found.append(end - fault.began)
+            theirs = {claim.shard: claim.at for claim in claims if claim.worker == owner}
+            first = (one.at for one in asked if one.worker == owner and one.at >= theirs.get(one.shard, float("inf")))
+            ends.append(min(first, default=fault.began + most))
+        if ends and not any(_disturbs(other, fault, max(ends)) for other in faults):
+            found.append(max(ends) - fault.began)
     return found
 
 
-def _held(owners: Owners, shard: int, fault: Fault) -> bool:
-    now = owners.at(shard, fault.began)
-    return now is not None and now.worker == fault.worker
+def _over(fault: Fault, faults: Iterable[Fault], most: float) -> float:
+    """Until when what happens to the worker's shards is the work of this fault."""
+    others = (other.began for other in faults if other.worker == fault.worker and other.began > fault.began)
+    return min(fault.began + most if fault.kind == "kill" else fault.ended + AFTERMATH, *others, float("inf"))
 
 
-def _epoch(owners: Owners, shard: int, fault: Fault) -> int:
-    now = owners.at(shard, fault.began)
-    return now.epoch if now else 0
+def _claims(fault: Fault, owners: Owners, over: float) -> list[Owned] | None:
+    """Who claimed the shards that the fault cost a worker; None where a killed worker's shard was claimed by nobody.
+
+    A shard that was given back properly, or claimed again under its old epoch, was not lost.
+    """
+    found = []
+    for shard in owners.shards():
+        held = owners.at(shard, fault.began)
+        if held is None or held.worker != fault.worker:
+            continue
+        following = owners.next_after(shard, fault.began)
+        if following is not None and following.at < over:
+            if following.epoch > held.epoch:
+                found.append(following)
+        elif fault.kind == "kill":
+            return None
+    return found
 
 
 def _disturbs(other: Fault, fault: Fault, end: float) -> bool:

@@ -83,11 +83,11 @@ class Owners:
         place = bisect_right(history, moment, key=lambda one: one.at)
         return next((one.epoch for one in reversed(history[:place]) if one.worker == worker), None)
 
-    def next_claim(self, shard: int, epoch: int) -> Owned | None:
-        """Who first held the shard under a newer epoch."""
-        return next(
-            (one for one in self._by_shard.get(shard, []) if one.epoch > epoch and one.worker is not None), None
-        )
+    def next_after(self, shard: int, moment: float) -> Owned | None:
+        """The next change of the shard's owner: it was given back, claimed, or claimed again by the same worker."""
+        history = self._by_shard.get(shard, [])
+        place = bisect_right(history, moment, key=lambda one: one.at)
+        return history[place] if place < len(history) else None
 
     def claims(self, start: float, end: float) -> int:
         """How often a shard came to a new epoch between two moments: each costs loading it."""

@@ -77,6 +77,11 @@ def test_a_takeover_ends_with_the_first_request_of_the_new_owner() -> None:
     assert figures.takeovers([kill], history, requests) == [7.5]
     assert figures.takeovers([kill, Fault("crash", "", 12.0, 13.0)], history, requests) == []
     assert figures.takeovers([Fault("stop", "w2", 5.0, 6.0)], history, requests) == []
+    assert figures.takeovers([Fault("stop", "w1", 1.0, 2.0)], history, requests) == []
+    assert figures.takeovers([Fault("stop", "w1", 3.0, 12.0)], history, requests) == [14.5]
+    given_back = owners((0, 1, "w1"), (11, 1, None), (12, 2, "w2"))
+    assert figures.takeovers([Fault("stop", "w1", 10.0, 10.5)], given_back, requests) == []
+    assert figures.takeovers([kill], owners((0, 1, "w1")), requests, most=60.0) == [60.0]
 
 
 def test_silence_counts_beyond_the_downtime() -> None:

@@ -1,0 +1,84 @@
+"""A fleet of real workers through faults: nothing too fast, nothing twice, nothing lost but moments.
+
+    python -m benchmarks.fleet [--json] [--workers 3] [--faults 100] [--rate 100] [--only PART]
+
+Real `crawld fleet run` processes on a real PostgreSQL of the benchmark's own, each behind a wire that can be cut, crawl
+a real site on loopback that is a process of its own and notes every request. The parts: `drills`, random faults (kill,
+SIGSTOP, a wire cut or held up, PostgreSQL crashed), whose durations are drawn evenly on a log scale up to `--longest`;
+`takeover`, workers with many pages lost one after the other; `restart`, PostgreSQL crashed alone.
+
+A moment when the machine kept even the site waiting is accounted for as in `benchmarks.soak`: what a window surely held
+counts, and beside it what the log says as it is.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from benchmarks import show
+from benchmarks.dashboard import free_port
+from benchmarks.fleet_parts import Options, drills, restart, takeover
+from benchmarks.fleet_record import OPTIONS
+from tests.postgres import Server, fresh_database, newest_binaries, started_server
+
+Part = Callable[[Options, Server, str, Path], Coroutine[Any, Any, dict[str, Any]]]
+PARTS: dict[str, Part] = {"drills": drills, "takeover": takeover, "restart": restart}
+ASKED = {
+    "worst_window_excess": 0.0,
+    "old_owner_requests": 0,
+    "stale_commits": 0,
+    "takeover_seconds_max": 15.0,
+    "lost_seconds_per_kill_max": 0.3,
+    "postgres_silence_seconds": 3.0,
+}
+"""What each figure is to stay below."""
+
+
+def run(options: Options, only: str | None) -> dict[str, Any]:
+    """Every part, or one of them; the figures together."""
+    binaries = newest_binaries()
+    if binaries is None:
+        raise SystemExit("no PostgreSQL server is installed here: apt install postgresql")
+    figures: dict[str, Any] = {"workers": options.workers, "rate": options.rate, "faults": 0}
+    for name, part in PARTS.items():
+        if only in {None, name}:
+            print(f"part: {name}", file=sys.stderr)
+            with (
+                tempfile.TemporaryDirectory() as made,
+                started_server(binaries, *OPTIONS, port=free_port()) as server,
+                fresh_database(server.url) as database,
+            ):
+                figures |= asyncio.run(part(options, server, database, Path(made)))
+    return figures
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--rate", type=float, default=100.0, help="requests a second of the whole fleet")
+    parser.add_argument("--pages", type=int, default=3000, help="pages of the drills")
+    parser.add_argument("--pages-each", type=int, default=250_000, help="pages of a worker in the part `takeover`")
+    parser.add_argument("--longest", type=float, default=60.0, help="seconds of the longest fault")
+    parser.add_argument("--gap", type=float, default=6.0, help="seconds between faults, on average")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=list(PARTS))
+    parser.add_argument("--json", action="store_true")
+    given = vars(parser.parse_args())
+    as_json, only = given.pop("json"), given.pop("only")
+    figures = run(Options(**given), only)
+    if as_json:
+        show(figures, as_json=True)
+        return
+    for name, value in figures.items():
+        asked = f"   (asked: {ASKED[name]})" if name in ASKED else ""
+        print(f"{name.replace('_', ' '):44} {value}{asked}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Faults of a fleet, drawn at random or in order, done to real processes and undone again."""
+
+import asyncio
+import random
+import signal
+import sys
+import time
+from collections import Counter
+
+from benchmarks.fleet_log import CRASH, Fault
+from benchmarks.fleet_workers import Fleet, Worker
+from tests.postgres import Server
+
+ODDS = {"kill": 30, "stop": 30, "drop": 14, "stall": 14, CRASH: 12}
+"""How often each kind is drawn, of a hundred."""
+SHORTEST = 0.5  # seconds
+LONGEST_CRASH = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
+RESTART_SECONDS = 2.0  # after which a worker that ended by itself is started again
+
+
+class Drills:
+    """Does faults to a fleet and keeps their moments."""
+
+    def __init__(self, fleet: Fleet, server: Server, seed: int, longest: float) -> None:
+        self.faults: list[Fault] = []
+        self.ended_by_themselves = 0
+        self._fleet = fleet
+        self._server = server
+        self._rng = random.Random(seed)
+        self._longest = longest
+        self._busy: set[str] = set()
+
+    async def keep_running(self) -> None:
+        """Start a worker again that ended by itself, as a service manager does, until cancelled."""
+        while True:
+            await asyncio.sleep(RESTART_SECONDS)
+            for worker in self._fleet.workers:
+                if not worker.alive and worker.name not in self._busy:
+                    self.ended_by_themselves += 1
+                    self._say(f"{worker.name} ended by itself and is started again")
+                    await worker.start()
+
+    async def at_random(self, count: int, gap: float) -> None:
+        """So many faults, `gap` seconds apart on average; some overlap, but one worker is always left alone."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                while len(self._busy) >= len(self._fleet.workers) - 1:
+                    await asyncio.sleep(0.05)
+                kind = self._rng.choices(list(ODDS), list(ODDS.values()))[0]
+                free = [worker for worker in self._fleet.workers if worker.name not in self._busy]
+                worker = self._rng.choice(free)
+                seconds = SHORTEST * (self._longest / SHORTEST) ** self._rng.random()
+                name = "" if kind == CRASH else worker.name
+                if name in self._busy:
+                    continue
+                self._busy.add(name)
+                self._say(f"fault {number + 1}/{count}: {kind} {name} {seconds:.1f} s")
+                group.create_task(self._do(kind, worker, seconds))
+                await asyncio.sleep(self._rng.uniform(0.0, 2 * gap))
+
+    async def one(self, kind: str, worker: Worker, seconds: float) -> Fault:
+        """One fault from its begin to its end."""
+        self._busy.add("" if kind == CRASH else worker.name)
+        self._say(f"{kind} {worker.name if kind != CRASH else 'PostgreSQL'} for {seconds:.1f} s")
+        await self._do(kind, worker, seconds)
+        return self.faults[-1]
+
+    def counts(self) -> dict[str, int]:
+        """How many faults there were of each kind."""
+        return dict(Counter(fault.kind for fault in self.faults))
+
+    async def _do(self, kind: str, worker: Worker, seconds: float) -> None:
+        began = time.monotonic()
+        if kind == CRASH:
+            await asyncio.to_thread(self._server.crash)
+            began = time.monotonic()
+            await asyncio.sleep(min(seconds, LONGEST_CRASH))
+            await asyncio.to_thread(self._server.start)
+        elif kind == "kill":
+            worker.signal(signal.SIGKILL)
+            began = time.monotonic()
+            await worker.kill()
+            await asyncio.sleep(seconds)
+            await worker.start()
+        elif kind == "stop":
+            worker.signal(signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            worker.signal(signal.SIGCONT)
+        else:
+            worker.wire.drop() if kind == "drop" else worker.wire.stall()
+            await asyncio.sleep(seconds)
+            worker.wire.mend(late=self._rng.random() < 0.5)
+        name = "" if kind == CRASH else worker.name
+        self.faults.append(Fault(kind, name, began, time.monotonic()))
+        self._busy.discard(name)
+
+    def _say(self, line: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,162 @@
+"""The parts of `python -m benchmarks.fleet`: each runs a fleet, does something to it and says what came of it."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks import fleet_figures as figures
+from benchmarks.fleet_drills import Drills
+from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
+from benchmarks.fleet_record import note_owners, read, until_settled
+from benchmarks.fleet_workers import Fleet, worker_of
+from benchmarks.soak_site import SiteProcess, site_process
+from crawld.model.fleet import shard_of_host
+from tests.postgres import Server
+
+HOSTS = 150
+SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
+START_SECONDS = 900.0  # in which a fleet with many pages must have begun
+CRASHES = 4
+STOP_SECONDS = 30.0  # of a worker that is stopped or cut off in the part `takeover`
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    workers: int = 3
+    faults: int = 100
+    rate: float = 100.0
+    pages: int = 3000
+    pages_each: int = 250_000
+    longest: float = 60.0
+    gap: float = 6.0
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class Run:
+    """A fleet under way; afterwards what it left behind."""
+
+    fleet: Fleet
+    drills: Drills
+    site: SiteProcess
+    asked: list[Asked] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
+    owners: Owners = field(default_factory=Owners)
+    statuses: list[int] = field(default_factory=list)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults in the order of their begin."""
+        return sorted(self.drills.faults, key=lambda fault: fault.began)
+
+
+@asynccontextmanager
+async def running(options: Options, pages: int, server: Server, database: str, place: Path) -> AsyncIterator[Run]:
+    """A settled fleet while the block runs; then its workers end and its logs are read."""
+    async with site_process(HOSTS) as site:
+        names = [f"w{number + 1}" for number in range(options.workers)]
+        urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages)]
+        fleet = await Fleet.build(place, database, urls, options.rate, names)
+        await note_owners(database)
+        run = Run(fleet, Drills(fleet, server, options.seed, options.longest), site)
+        try:
+            for worker in fleet.workers:
+                await worker.start()
+            print(f"waiting until {len(names)} workers hold {pages} pages", file=sys.stderr)
+            await until_settled(database, names, fleet.shards, pages, START_SECONDS)
+            await asyncio.sleep(SETTLE / 2)
+            keeper = asyncio.create_task(run.drills.keep_running())
+            yield run
+            await asyncio.sleep(SETTLE)
+            keeper.cancel()
+        finally:
+            run.statuses = await fleet.stop()
+        history, run.recorded = await read(database)
+        run.owners = Owners.of(history)
+    run.asked = [
+        Asked(at, f"http://{url}", shard_of_host(url.partition("/")[0], fleet.shards), worker_of(agent))
+        for at, url, agent in site.asked
+        if "/poisson/" in url
+    ]
+
+
+async def drills(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
+    """Random faults; every figure that they allow."""
+    async with running(options, options.pages, server, database, place) as run:
+        await run.drills.at_random(options.faults, options.gap)
+    found = _safety(run, options)
+    pairs, without = figures.match(run.asked, run.recorded)
+    losses = figures.losses_by_kill(without, run.asked, run.faults)
+    taken = figures.takeovers(run.faults, run.owners, run.asked)
+    return found | {
+        "faults": len(run.faults),
+        "faults_by_kind": run.drills.counts(),
+        "crawls_recorded": len(pairs),
+        "requests_without_a_record": len(without),
+        "lost_records_per_kill": round(sum(loss.records for loss in losses) / max(1, len(losses)), 2),
+        "lost_seconds_per_kill": round(sum(loss.seconds for loss in losses) / max(1, len(losses)), 3),
+        "lost_seconds_per_kill_max": round(max((loss.seconds for loss in losses), default=0.0), 3),
+        "takeover_seconds_max": round(max(taken, default=0.0), 1),
+        "takeovers": len(taken),
+    }
+
+
+async def takeover(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
+    """One worker after the other is lost, each in another way, with many pages."""
+    pages = options.pages_each * options.workers
+    async with running(options, pages, server, database, place) as run:
+        names = [worker.name for worker in run.fleet.workers]
+        for number, kind in enumerate(LOST_PROCESSES):
+            await run.drills.one(kind, run.fleet.workers[number % options.workers], STOP_SECONDS)
+            await until_settled(database, names, run.fleet.shards, pages, START_SECONDS)
+            await asyncio.sleep(SETTLE)
+    taken = figures.takeovers(run.faults, run.owners, run.asked)
+    largest = {f"takeover_{name}": value for name, value in _safety(run, options).items()}
+    return largest | {
+        "takeover_pages_each": options.pages_each,
+        "takeover_large_seconds": [round(seconds, 1) for seconds in taken],
+        "takeover_large_seconds_max": round(max(taken, default=0.0), 1),
+    }
+
+
+async def restart(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
+    """PostgreSQL alone crashes and comes back, several times."""
+    async with running(options, options.pages, server, database, place) as run:
+        for downtime in [0.0, 1.0, 3.0, 6.0][:CRASHES]:
+            await run.drills.one(CRASH, run.fleet.workers[0], downtime)
+            await asyncio.sleep(SETTLE)
+    silent = figures.silences(run.faults, run.site.times)
+    reloads = sum(run.owners.claims(fault.began, fault.ended + SETTLE) for fault in run.faults)
+    return {
+        "postgres_silence_seconds": round(max(silent), 2),
+        "postgres_silences": [round(seconds, 2) for seconds in silent],
+        "postgres_downtimes": [round(fault.ended - fault.began, 2) for fault in run.faults],
+        "postgres_shards_reloaded": reloads,
+    }
+
+
+def _safety(run: Run, options: Options) -> dict[str, Any]:
+    """What must hold whatever happens."""
+    times = run.site.times
+    excess = figures.worst_window_excess(run.site.earliest(), times, options.rate, options.workers)
+    as_it_is = figures.worst_window_excess(times, times, options.rate, options.workers)
+    pairs, _ = figures.match(run.asked, run.recorded)
+    return {
+        "requests": len(times),
+        "requests_per_second": round(len(times) / (times[-1] - times[0]), 2),
+        "worst_window_excess": round(excess, 2),
+        "worst_window_excess_by_the_log_as_it_is": round(as_it_is, 2),
+        "longest_stall_of_the_site_seconds": round(
+            max((end - start for start, end in run.site.stalls), default=0.0), 3
+        ),
+        "old_owner_requests": figures.old_owner_requests(run.asked, run.owners),
+        "stale_commits": figures.stale_commits(pairs, run.owners),
+        "exit_statuses": run.statuses,
+        "ended_by_themselves": run.drills.ended_by_themselves,
+    }

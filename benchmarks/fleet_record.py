@@ -1,0 +1,75 @@
+"""What the database of a drill says afterwards: which worker held which shard when, and when each crawl was committed.
+
+The moments are those of the commits themselves (`track_commit_timestamp`), so nothing depends on when somebody looked.
+A trigger of the benchmark's own notes every change of a shard's owner in the transaction that makes it.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import asyncpg
+
+from benchmarks.fleet_log import Owned, Recorded
+
+OPTIONS = ("-c track_commit_timestamp=on", "-c shared_buffers=256MB")
+"""What the server must be started with."""
+NOTE_OWNERS = """
+CREATE TABLE drill_owners (shard bigint NOT NULL, epoch bigint NOT NULL, worker text);
+CREATE FUNCTION drill_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO drill_owners SELECT NEW.id, NEW.epoch, (SELECT name FROM fleet_workers WHERE id = NEW.worker);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER drill_note AFTER UPDATE ON fleet_shards FOR EACH ROW
+    WHEN (OLD.epoch IS DISTINCT FROM NEW.epoch OR OLD.worker IS DISTINCT FROM NEW.worker)
+    EXECUTE FUNCTION drill_note();
+"""
+OWNERS = "SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin))::float, shard, epoch, worker FROM drill_owners"
+CRAWLS = """
+SELECT crawls.at, pages.url, extract(epoch FROM pg_xact_commit_timestamp(crawls.xmin))::float
+FROM crawls JOIN pages ON pages.id = crawls.page_id
+"""
+PAGES = "SELECT count(*) FROM pages WHERE state != 'retired'"
+HELD = """
+SELECT fleet_workers.name, count(*) FROM fleet_shards JOIN fleet_workers ON fleet_workers.id = fleet_shards.worker
+WHERE fleet_workers.expires > extract(epoch FROM clock_timestamp()) GROUP BY 1
+"""
+
+
+async def note_owners(database: str) -> None:
+    """Have the database note every change of a shard's owner from now on."""
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute(NOTE_OWNERS)
+    finally:
+        await connection.close()
+
+
+async def until_settled(database: str, names: Sequence[str], shards: int, pages: int, seconds: float) -> None:
+    """Wait until these workers hold all shards and every page is known."""
+    async with asyncio.timeout(seconds):
+        while True:
+            connection = await asyncpg.connect(database)
+            try:
+                held = dict(await connection.fetch(HELD))
+                known = await connection.fetchval(PAGES)
+            finally:
+                await connection.close()
+            if set(held) == set(names) and sum(held.values()) == shards and known >= pages:
+                return
+            await asyncio.sleep(0.5)
+
+
+async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
+    """The owners of shards and the crawls, with the moments of their commits on the monotonic clock."""
+    ahead = time.time() - time.monotonic()
+    connection = await asyncpg.connect(database)
+    try:
+        owners = await connection.fetch(OWNERS)
+        crawls = await connection.fetch(CRAWLS)
+    finally:
+        await connection.close()
+    return (
+        [Owned(at - ahead, shard, epoch, worker) for at, shard, epoch, worker in owners],
+        [Recorded(at - ahead, url, committed - ahead) for at, url, committed in crawls],
+    )

@@ -1,0 +1,132 @@
+"""Real workers of a fleet as real processes, each with a wire, a settings file and a name of its own."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.fleet_wire import Wire
+from tests.process import ENVIRONMENT, command
+
+AGENT = "crawld-drill/1.0 (+https://{}.example)"
+"""The user agent of a worker: the site knows by it who asked."""
+ONLY_CRAWLS: dict[str, Any] = {
+    "fetch": {"unconditional_share": 0},
+    "audit": {"share": 0},
+    "digest": [{"mode": "raw"}],
+}
+"""No second looks and no audits: every request for a page is one crawl."""
+
+
+def worker_of(agent: str) -> str:
+    """The worker that a user agent names."""
+    return agent.partition("https://")[2].partition(".")[0]
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker: it can be killed, stopped, continued, cut off and started again."""
+
+    name: str
+    place: Path
+    wire: Wire
+    process: asyncio.subprocess.Process | None = None
+    starts: int = 0
+
+    async def start(self) -> None:
+        """Start its process; the log goes to a file beside its settings."""
+        self.starts += 1
+        with (self.place / "log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "crawld", "fleet", "run", "--config", str(self.place / "config.yaml"), "--name", self.name),
+                cwd=self.place,
+                env=ENVIRONMENT,
+                stdout=log,
+                stderr=log,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send its process a signal, if it lives."""
+        if self.process is not None and self.process.returncode is None:
+            self.process.send_signal(number)
+
+    async def kill(self) -> None:
+        """End its process as a crash would."""
+        self.signal(signal.SIGKILL)
+        if self.process is not None:
+            await self.process.wait()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process has not ended."""
+        return self.process is not None and self.process.returncode is None
+
+    def logged(self, text: str) -> int:
+        """How many lines of its log hold the text."""
+        return sum(text in line for line in (self.place / "log").read_text(errors="replace").splitlines())
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The workers of one benchmark on one database."""
+
+    place: Path
+    database: str  # without a wire between: for commands
+    shards: int
+    rate: float
+    workers: list[Worker]
+
+    @classmethod
+    async def build(cls, place: Path, database: str, urls: Sequence[str], rate: float, names: Sequence[str]) -> "Fleet":
+        """Make the database a fleet and write each worker's settings."""
+        shards = 64
+        (place / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
+        port = int(database.rpartition(":")[2].partition("/")[0])
+        made = await command(
+            *("fleet", "init", "--database", database, "--shards", str(shards), "--bandwidth", f"{rate:g}/s"), cwd=place
+        )
+        if made.status:
+            raise SystemExit(f"crawld fleet init: {made.err}")
+        workers = []
+        for name in names:
+            wire = Wire(port)
+            await wire.open()
+            folder = place / name
+            folder.mkdir()
+            given = {
+                "urls": str(place / "urls.txt"),
+                "database": database.replace(f":{port}/", f":{wire.port}/"),
+                "user_agent": AGENT.format(name),
+                "allow_private": ["127.0.0.0/8"],
+                "politeness": {"delay": 0, "per_host": 100},
+                "min_interval": 0.1,
+                "api": {"listen": None},
+            }
+            (folder / "config.yaml").write_text(yaml.safe_dump(given | ONLY_CRAWLS))
+            workers.append(Worker(name, folder, wire))
+        return cls(place, database, shards, rate, workers)
+
+    async def stop(self) -> list[int]:
+        """End every worker as an operator would; their exit statuses."""
+        for worker in self.workers:
+            worker.wire.mend()
+            worker.signal(signal.SIGCONT)
+            worker.signal(signal.SIGTERM)
+        deadline = time.monotonic() + 60.0
+        statuses = []
+        for worker in self.workers:
+            if worker.process is not None:
+                try:
+                    statuses.append(await asyncio.wait_for(worker.process.wait(), deadline - time.monotonic()))
+                except TimeoutError:
+                    await worker.kill()
+                    statuses.append(-signal.SIGKILL)
+            await worker.wire.close()
+        return statuses

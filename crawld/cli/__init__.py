@@ -1,12 +1,12 @@
 """The command line: one verb a file. Commands are imported when they are called, so that help stays quick."""
 
-import importlib
 import sys
 from typing import Any
 
 import click
 
 from crawld import __version__
+from crawld.cli.lazy_group import LazyGroup
 from crawld.errors import CrawldError
 
 COMMANDS = {
@@ -30,6 +30,7 @@ COMMANDS = {
     "reload": "Have the running daemon read its settings and URL list again.",
     "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
+    "fleet": "Run several workers on one PostgreSQL as one crawler.",
     "install-service": "Print or install the systemd unit.",
     "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
@@ -40,28 +41,13 @@ _PACKAGE_OF = {
     **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
 }
 """The package of a command's module; the others stand beside this file."""
+_MODULES = {
+    name: ".".join(filter(None, ("crawld.cli", _PACKAGE_OF.get(name), name.replace("-", "_")))) for name in COMMANDS
+}
 
 
-class _Commands(click.Group):
-    """Finds the module of a command when the command is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Every command, in the order a newcomer meets them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
-        """The command of that name, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        package = f"crawld.cli.{_PACKAGE_OF[cmd_name]}" if cmd_name in _PACKAGE_OF else "crawld.cli"
-        command = importlib.import_module(f"{package}.{cmd_name.replace('-', '_')}").command
-        assert isinstance(command, click.Command)  # noqa: S101
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        """The list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class _Commands(LazyGroup):
+    """Shows what crawld raises on purpose."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what crawld raises on purpose is shown as a sentence, with status 2."""
@@ -72,7 +58,12 @@ class _Commands(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    sentences=COMMANDS,
+    modules=_MODULES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, message="crawld %(version)s")
 def main() -> None:
     """Keep a local copy of a list of web pages fresh within a fixed request rate."""

@@ -1,0 +1,23 @@
+"""`crawld fleet`: several workers on one PostgreSQL that are one crawler; one verb a file."""
+
+import click
+
+from crawld.cli.lazy_group import LazyGroup
+
+COMMANDS = {
+    "init": "Make an empty PostgreSQL database a fleet's.",
+}
+
+
+@click.group(
+    name="fleet",
+    cls=LazyGroup,
+    sentences=COMMANDS,
+    modules={name: f"{__name__}.{name}" for name in COMMANDS},
+)
+def command() -> None:
+    """Run several workers, on as many machines as you like, as one crawler: one rate, one list, one control.
+
+    `crawld fleet init` prepares the database once. Commands that steer and read (`crawld bandwidth`, `pause`, `host`,
+    `urls`, `stats`, `explain`, `changes`, `forecast`) work from every machine that reaches it. See docs/fleet.md.
+    """

@@ -1,7 +1,7 @@
 """How large the house is: `python -m benchmarks.house [--json]` counts lines, files and folders.
 
 Lines are physical lines, docstrings and blank lines included. The exact argmax and the values are all of
-`crawld/value`, and `crawld/frontier` without the host gate, audits, page ids and bids. The walk is the section of
+`crawld/value`, and `crawld/frontier` without the host gate, audits and bids. The walk is the section of
 `docs/architecture.md` that names, in order, the files to open to follow one crawl.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks import show
 
 ROOT = Path(__file__).parents[1]
-OTHERS = {"politeness.py", "evidence.py", "waits.py", "weighted_draw.py", "row_index.py", "bidding.py"}
-"""Files of the frontier that serve the host gate, audits, the scheduler's page ids and bids in a fleet."""
+OTHERS = {"politeness.py", "evidence.py", "waits.py", "weighted_draw.py", "bidding.py"}
+"""Files of the frontier that serve the host gate, audits and bids in a fleet."""
 SMELL = 400  # lines of one file
 MOST = {"argmax_and_value_lines": 2_400, "files_in_the_largest_folder": 20, "files_of_the_walk": 15}
 """What each figure must not exceed (`tests/unit/test_house.py`)."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from crawld.forecast.sample import Believed
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
-from crawld.frontier.row_index import RowIndex
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
 from crawld.learning.beliefs import boost_by_signals, cautious, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
@@ -23,6 +22,7 @@ from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.fleet import Bid
 from crawld.model.signal import SOURCES
+from crawld.row_index import RowIndex
 from crawld.value.valuation import Beliefs
 
 Floats = NDArray[np.float64]
@@ -128,8 +128,8 @@ class Scheduler:
         """Take pages out; one that is being fetched leaves for good when it is given back."""
         here = [page_id for page_id in page_ids if page_id in self._row_of]
         rows = self._row_of.rows(here)
-        for page_id in here:
-            row = self._row_of.pop(page_id)
+        self._row_of.remove(np.array(here, dtype=np.int64))
+        for page_id, row in zip(here, rows.tolist(), strict=True):
             self._ahead.pop(row, None)
             if self._held.pop(row, None) is not None:
                 self._leaving[page_id] = row

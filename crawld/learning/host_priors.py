@@ -15,6 +15,7 @@ from crawld.learning.estimator import Posterior, Prior
 from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses
 from crawld.learning.likelihood import Observations
 from crawld.learning.new_intervals import NewIntervals
+from crawld.row_index import PageRows, grown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,8 +44,9 @@ class HostPriors:
         self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
         self._hears = np.zeros((0, sources), bool)  # by host: whether signals of each source are heard
-        self._host = np.full(0, -1, np.int32)  # by page id; −1 where never fitted
-        self._evidence = np.zeros((0, width), np.uint8)  # by page id: likelihoods
+        self.rows = PageRows()  # of pages that were ever fitted
+        self._host = np.full(0, -1, np.int32)  # by row; −1 where nobody is
+        self._evidence = np.zeros((0, width), np.uint8)  # by row: likelihoods
         self._fits = self._next_above = 0
 
     def prior(self, hosts: Sequence[str]) -> Masses:
@@ -72,32 +74,37 @@ class HostPriors:
         """
         posterior, evidence = self.grid.fit(intervals, self.prior(hosts), heard, news, usual)
         number = self.numbers(hosts)
-        self._room(int(page_ids.max(initial=-1)) + 1)
-        np.add.at(self.sizes, number[self._host[page_ids] < 0], 1)
+        rows = self.rows.take(page_ids)
+        self._host = grown(self._host, self.rows.size, -1)
+        self._evidence = grown(self._evidence, self.rows.size, 0)
+        np.add.at(self.sizes, number[self._host[rows] < 0], 1)
         np.add.at(self._news, number, 1)
         self._hears[number] = True if heard is None else heard
-        self._host[page_ids] = number
-        self._evidence[page_ids] = np.rint(WHOLE * _columns(evidence))
+        self._host[rows] = number
+        self._evidence[rows] = np.rint(WHOLE * _columns(evidence))
         self._fits += len(page_ids)
         if self._fits >= self._next_above:
             self._next_above = 1 + self._fits + self._fits // 4
             self._learn_above()
         due = np.flatnonzero(self._news > NEWS * self.sizes)
-        return posterior, self._learn_hosts(due) if len(due) else np.empty(0, np.int64)
+        return posterior, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
 
-    def pages_of(self, hosts: Sequence[str]) -> Ints:
-        """Every page that was ever fitted on these hosts."""
-        return self.pages_at(self.numbers(hosts))
+    def forget(self, page_ids: Ints) -> Ints:
+        """Drop the evidence of pages that are ours no longer; the rows that they had."""
+        rows = self.rows.remove(page_ids)
+        np.subtract.at(self.sizes, self._host[rows], 1)
+        self._host[rows], self._evidence[rows] = -1, 0
+        return rows
 
-    def pages_at(self, numbers: Ints) -> Ints:
-        """The same of hosts by number."""
-        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for pages never fitted
+    def rows_at(self, numbers: Ints) -> Ints:
+        """The rows of every page that was ever fitted on these hosts."""
+        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for rows that nobody has
         among[numbers] = True
         return np.flatnonzero(among[self._host])
 
-    def host_of(self, page_ids: Ints) -> Ints:
+    def host_of(self, rows: Ints) -> Ints:
         """The numbers of these pages' hosts."""
-        return self._host[page_ids].astype(np.int64)
+        return self._host[rows].astype(np.int64)
 
     def _learn_above(self) -> None:
         pages = np.flatnonzero(self._host >= 0)
@@ -145,13 +152,6 @@ class HostPriors:
             self._news = np.append(self._news, np.zeros(len(new), np.int64))
             self._hears = np.vstack([self._hears, np.zeros((len(new), self._sources), bool)])
         return np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))
-
-    def _room(self, size: int) -> None:
-        have = len(self._host)
-        if size > have:
-            more = max(size, have + have // 2) - have
-            self._host = np.append(self._host, np.full(more, -1, np.int32))
-            self._evidence = np.vstack([self._evidence, np.zeros((more, self._evidence.shape[1]), np.uint8)])
 
 
 def _columns(masses: Masses) -> Floats:

@@ -16,6 +16,7 @@ from crawld.learning.prediction_scores import PredictionScores
 from crawld.learning.signal_gates import SignalGates
 from crawld.model.age_curve import AgeCurve
 from crawld.model.signal import SOURCES, SignalTrust
+from crawld.row_index import grown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -99,15 +100,14 @@ class OnlineLearner:
         self.scores = PredictionScores()
         self.gates = SignalGates(sources)
         self._half_life = half_life
-        self._last = np.full(0, -np.inf)  # by page id: its last crawl that its host's clock was told of
-        self._since = np.full(0, -np.inf)  # by page id: when the frontier takes that copy to be from
+        self._last = np.full(0, -np.inf)  # by row of the host priors: its last crawl that its host's clock was told of
+        self._since = np.full(0, -np.inf)  # by row: when the frontier takes that copy to be from
 
     def teach(self, histories: Histories, now: float, most_foretold: int = FORETOLD) -> Update:
         """Beliefs about the pages from their histories; of their new intervals the latest are foretold."""
         number = self.host_priors.numbers(histories.hosts)
         page = np.repeat(np.arange(len(number)), np.diff(histories.offsets))
-        self._room(int(histories.page_ids.max(initial=-1)) + 1)
-        new = np.flatnonzero((histories.at > self._last[histories.page_ids][page]) & (histories.tau > 0))
+        new = np.flatnonzero((histories.at > self._told_of(histories.page_ids)[page]) & (histories.tau > 0))
         foretold = new[histories.offsets[1:][page[new]] - new <= most_foretold]
         old, news = self._split(histories, page, foretold, now)
         heard = self.gates.heard(number)
@@ -119,7 +119,7 @@ class OnlineLearner:
         gamma[(histories.signal_counts == 0) | ~heard] = 0.0  # nothing to wait for
         moved = self._tell_hosts(histories, posterior, news, new, foretold)
         if len(moved):
-            again = np.union1d(again, self.host_priors.pages_at(moved))
+            again = np.union1d(again, self._page_ids(self.host_priors.rows_at(moved)))
         cautious = self.scores.cautious(number)
         posterior = self._united(posterior, number)
         return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
@@ -187,14 +187,14 @@ class OnlineLearner:
 
     def shift(self, hosts: Sequence[str], now: float) -> Shift:
         """The pages of these hosts whose age has come to differ from what was last told of them."""
-        pages = self.host_priors.pages_of(hosts)
-        last, since = self._last[pages], self._since[pages]
-        number = self.host_priors.host_of(pages)
+        rows = self.host_priors.rows_at(self.host_priors.numbers(hosts))
+        last, since = self._last[rows], self._since[rows]
+        number = self.host_priors.host_of(rows)
         age = self._clocked(number, last, np.full(len(last), now))
         age = np.where(self.scores.clocked(number), age, now - last)
         other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
-        self._since[pages[other]] = now - age[other]
-        return Shift(pages[other], last[other], now - age[other])
+        self._since[rows[other]] = now - age[other]
+        return Shift(self._page_ids(rows[other]), last[other], now - age[other])
 
     def _tell_hosts(
         self, histories: Histories, posterior: Posterior, news: NewIntervals, new: Ints, foretold: Ints
@@ -216,10 +216,11 @@ class OnlineLearner:
             moved.append(self.scores.compare(host[foretold], size, news.without - news.by_host))
             told_of = histories.at[foretold], news.tau, news.gain, signals, news.changed
             moved.append(self.gates.judge(host[foretold], *told_of))
-        latest = np.fmax(self._last[ids], histories.first_success)
+        at_row = self.host_priors.rows.find(ids)
+        latest = np.fmax(self._last[at_row], histories.first_success)
         np.maximum.at(latest, page[new], histories.at[new])
-        self._since[ids] = np.where(latest > self._last[ids], latest, self._since[ids])
-        self._last[ids] = latest
+        self._since[at_row] = np.where(latest > self._last[at_row], latest, self._since[at_row])
+        self._last[at_row] = latest
         return np.unique(np.concatenate(moved))
 
     def _judge(self, histories: Histories, news: NewIntervals, rows: Ints, foretold: Ints, host: Ints) -> Ints:
@@ -233,12 +234,20 @@ class OnlineLearner:
             host[rows], self.host_priors.sizes[host[rows]], believed, ages, histories.changed[rows]
         )
 
-    def _room(self, size: int) -> None:
-        more = size - len(self._last)
-        if more > 0:
-            more += len(self._last) // 2
-            unknown = np.full(more, -np.inf)
-            self._last, self._since = np.append(self._last, unknown), np.append(self._since, unknown)
+    def forget(self, page_ids: Ints) -> None:
+        """Drop what is kept of pages that are ours no longer; what they have taught of their hosts stays."""
+        rows = self.host_priors.forget(page_ids)
+        self._last[rows] = self._since[rows] = -np.inf
+
+    def _told_of(self, page_ids: Ints) -> Floats:
+        """By page, the last crawl that its host's clock was told of."""
+        rows = self.host_priors.rows.take(page_ids)
+        size = self.host_priors.rows.size
+        self._last, self._since = grown(self._last, size, -np.inf), grown(self._since, size, -np.inf)
+        return self._last[rows]
+
+    def _page_ids(self, rows: Ints) -> Ints:
+        return self.host_priors.rows.page_id[rows]
 
 
 def _usual(histories: Histories, page: Ints) -> Floats:

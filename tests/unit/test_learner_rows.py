@@ -1,0 +1,68 @@
+"""The learner keeps pages by row: ids of any size, and pages that leave make room."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from crawld.interfaces import Histories
+from crawld.learning.estimator import Prior
+from crawld.learning.online_learner import OnlineLearner, Update
+from crawld.model.fleet import first_id
+from crawld.model.signal import SOURCES
+
+DAY = 86400.0
+PAGES, CRAWLS = 40, 12
+
+
+def histories_of(page_ids: list[int], hosts: list[str], seed: int = 0) -> Histories:
+    """Pages crawled every day, some of which change often."""
+    rng, rows = np.random.default_rng(seed), len(page_ids) * CRAWLS
+    often = np.repeat(rng.random(len(page_ids)) < 0.5, CRAWLS)
+    return Histories(
+        page_ids=np.array(page_ids, dtype=np.int64),
+        offsets=np.arange(0, rows + 1, CRAWLS),
+        at=np.tile(DAY * np.arange(1, CRAWLS + 1), len(page_ids)),
+        tau=np.full(rows, DAY),
+        signals=np.zeros((rows, len(SOURCES)), dtype=np.int64),
+        changed=rng.random(rows) < np.where(often, 0.9, 0.05),
+        hosts=hosts,
+        first_success=np.zeros(len(page_ids)),
+        signal_counts=np.zeros((len(page_ids), len(SOURCES)), dtype=np.int64),
+    )
+
+
+def teach(learner: OnlineLearner, histories: Histories) -> Update:
+    """One round, after all crawls."""
+    return learner.teach(histories, DAY * (CRAWLS + 1))
+
+
+def test_ids_of_a_late_shard_are_learnt_like_small_ones() -> None:
+    """What is believed does not depend on how large ids are; nothing as long as the largest is made."""
+    small, large = (OnlineLearner(Prior(), len(SOURCES)) for _ in range(2))
+    ids = list(range(1, PAGES + 1))
+    histories = histories_of(ids, ["a.test", "b.test"] * (PAGES // 2))
+    here = replace(histories, page_ids=histories.page_ids + first_id(255))
+    for _ in range(2):
+        ours, theirs = teach(small, histories), teach(large, here)
+        assert np.array_equal(ours.posterior.alpha, theirs.posterior.alpha)
+        assert np.array_equal(ours.again + first_id(255), theirs.again)
+    shift, far = small.shift(["a.test"], 30 * DAY), large.shift(["a.test"], 30 * DAY)
+    assert np.array_equal(shift.page_ids + first_id(255), far.page_ids)
+    assert len(large._last) < 10 * PAGES
+
+
+def test_forgotten_pages_make_room_for_others() -> None:
+    """A shard that leaves and one that comes take the same memory; the host of those that left has no pages."""
+    learner = OnlineLearner(Prior(), len(SOURCES))
+    first, second = (list(range(first_id(shard) + 1, first_id(shard) + PAGES + 1)) for shard in (3, 7))
+    teach(learner, histories_of(first, ["a.test"] * PAGES))
+    length = len(learner._last)
+    learner.forget(np.array(first))
+    assert learner.host_priors.sizes.tolist() == [0]
+    assert len(learner.shift(["a.test"], 30 * DAY).page_ids) == 0
+    fresh = OnlineLearner(Prior(), len(SOURCES))
+    after, anew = (teach(one, histories_of(second, ["b.test"] * PAGES, seed=1)) for one in (learner, fresh))
+    assert len(learner._last) == length
+    assert len(after.posterior.alpha) == len(anew.posterior.alpha) == PAGES
+    learner.forget(np.array(first))  # pages that are not here any more
+    assert learner.host_priors.sizes.tolist() == [0, PAGES]

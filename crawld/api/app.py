@@ -44,12 +44,12 @@ async def _bandwidth(request: web.Request) -> web.Response:
     if not isinstance(given, str | int | float):
         raise InputError('give {"rate": "2/s"}')
     await request.app[CONTROL].change_bandwidth(parse_rate(given))
-    return web.json_response(request.app[CONTROL].status())
+    return web.json_response(await request.app[CONTROL].status())
 
 
 async def _pause(request: web.Request) -> web.Response:
     await request.app[CONTROL].pause(paused=request.path == "/pause")
-    return web.json_response(request.app[CONTROL].status())
+    return web.json_response(await request.app[CONTROL].status())
 
 
 async def _host(request: web.Request) -> web.Response:
@@ -107,7 +107,7 @@ async def _explain(request: web.Request) -> web.Response:
     given = request.query.get("id", "")
     if not given.isdecimal():
         raise InputError("give ?id=…, the number of a page")
-    found = request.app[CONTROL].explain(int(given))
+    found = await request.app[CONTROL].explain(int(given))
     return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
 
 

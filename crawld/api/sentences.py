@@ -54,4 +54,4 @@ def _page(sentence: str) -> str:
 
 async def status(request: web.Request) -> web.Response:
     """What the daemon is doing now."""
-    return web.json_response(request.app[CONTROL].status())
+    return web.json_response(await request.app[CONTROL].status())

@@ -60,8 +60,12 @@ class Steering:
         self._paused = await self._store.setting(PAUSED) == "yes"
         self._apply()
 
-    def status(self) -> dict[str, object]:
+    async def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
+        return self.figures()
+
+    def figures(self) -> dict[str, object]:
+        """The same, for whoever cannot wait."""
         status, now = self._crawler.status, self._clock.now()
         measured = self._crawler.audits.measured()
         chooser = self._scheduler.chooser
@@ -177,8 +181,12 @@ class Steering:
         """Retire pages, whoever listed them."""
         return await self._page_set.retire(urls, now=self._clock.now())
 
-    def explain(self, page_id: int) -> dict[str, object] | None:
+    async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now."""
+        return self.explained(page_id)
+
+    def explained(self, page_id: int) -> dict[str, object] | None:
+        """The same, for whoever cannot wait."""
         page, standing = self._pages.get(page_id), self._scheduler.standing(page_id)
         if page is None or standing is None:
             return None

@@ -20,7 +20,7 @@ Document = Mapping[str, Any]
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The curve, where we stand on it, and what limits it."""
-    bandwidth = _rate_set(sources)
+    bandwidth = await _rate_set(sources)
     rates = [bandwidth * multiple for multiple in MULTIPLES] if bandwidth > 0 else list(USUAL_RATES)
     try:
         found: Document | None = await sources.forecasts.of(rates)
@@ -43,7 +43,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 async def confirm(sources: Sources, query: Mapping[str, str]) -> View:
     """What a new rate would change, with the button that sets it."""
     wanted = parse_rate(query.get("rate", "").strip())
-    before = _rate_set(sources)
+    before = await _rate_set(sources)
     try:
         found: Document | None = await sources.forecasts.of([wanted])
     except InputError:
@@ -64,8 +64,8 @@ async def change(sources: Sources, form: Mapping[str, str]) -> str:
     return f"{PATH}?set=1"
 
 
-def _rate_set(sources: Sources) -> float:
-    status: Document = sources.control.status()
+async def _rate_set(sources: Sources) -> float:
+    status: Document = await sources.control.status()
     return float(status["bandwidth"])
 
 

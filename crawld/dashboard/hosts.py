@@ -28,7 +28,7 @@ class HostRow:
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The hosts with most pages and those in trouble, or those that `?q=` finds."""
-    now, status = sources.now(), sources.control.status()
+    now, status = sources.now(), await sources.control.status()
     wanted = query.get("q", "").strip().lower()
     hosts, signals, files = await asyncio.gather(
         sources.reading.hosts(limit=ROWS + 1, search=wanted or None),

@@ -34,7 +34,7 @@ class Figure:
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The overview over a window of time, or as much of it as there is a history."""
     now = sources.now()
-    status: Mapping[str, Any] = sources.control.status()
+    status: Mapping[str, Any] = await sources.control.status()
     window = query.get("window", "day")
     window = window if window in WINDOWS else "day"
     points = await sources.reading.freshness_history(now - WINDOWS[window])

@@ -26,7 +26,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     if view is None:
         unknown = {"sentence": f"{url} is not on the list.", "hint": "Add it with `crawld urls add URL`."}
         return View("message.html", "Unknown page", "/pages", now, unknown, status=404)
-    held = sources.control.explain(view.page.id)
+    held = await sources.control.explain(view.page.id)
     context = {
         "view": view,
         "page": view.page,

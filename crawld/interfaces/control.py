@@ -40,7 +40,7 @@ class Steered:
 class Control(Protocol):
     """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
 
-    def status(self) -> dict[str, object]:
+    async def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
@@ -66,7 +66,7 @@ class Control(Protocol):
     async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
         """Retire pages; the URLs of those that were here."""
 
-    def explain(self, page_id: int) -> dict[str, object] | None:
+    async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
 
     async def reload(self) -> Reload:

@@ -58,7 +58,7 @@ async def until(check: Callable[[], bool]) -> None:
 def explained(assembly: wiring.Assembly, url: str) -> dict[str, Any]:
     """What the daemon says of a page."""
     (page_id,) = [page.id for page in assembly.pages if page.url == url]
-    found = assembly.steering.explain(page_id)
+    found = assembly.steering.explained(page_id)
     assert found is not None
     assert found["why_not_now"] == found["reasons"][0]["sentence"]  # type: ignore[index]
     return found
@@ -116,7 +116,7 @@ async def test_robots_unavailable(tmp_path: Path, status: int) -> None:
             assert found["state"] == "waiting"
             assert found["expected_in_seconds"] > 0
             daemon.gate.restore(HostState(site.host(), blocked_until=daemon.clock.now() + 9e6))
-            failing: Any = daemon.steering.status()["robots_unavailable"]
+            failing: Any = daemon.steering.figures()["robots_unavailable"]
             assert failing["count"] == 1
             assert failing["worst"][0]["until"] > daemon.clock.now() + 8e6  # not before its host may be asked
 
@@ -131,7 +131,7 @@ async def test_host_blocked_by_the_operator(tmp_path: Path) -> None:
             found = await until_reason(daemon, url, Why.HOST_BLOCKED)
             assert "blocked by the operator" in found["why_not_now"]
             assert found["expected_in_seconds"] is None
-            blocked = daemon.steering.status()["hosts"]["blocked"]  # type: ignore[index]
+            blocked = daemon.steering.figures()["hosts"]["blocked"]  # type: ignore[index]
             assert (blocked["count"], blocked["pages"], blocked["worst"][0]["host"]) == (1, 1, site.host())
 
 
@@ -143,7 +143,7 @@ async def test_host_asked_to_wait(tmp_path: Path) -> None:
             found = await until_reason(daemon, url, Why.HOST_ASKED_TO_WAIT)
             assert "Retry-After" in found["why_not_now"]
             assert 500 < found["expected_in_seconds"] <= 600
-            hosts: Any = daemon.steering.status()["hosts"]
+            hosts: Any = daemon.steering.figures()["hosts"]
             assert (hosts["asked_to_wait"]["count"], hosts["backoff"]["count"]) == (1, 0)
 
 
@@ -158,7 +158,7 @@ async def test_host_in_backoff(tmp_path: Path) -> None:
             found = explained(daemon, untried)
             assert found["reason"] == "host_backoff"
             assert "is in back-off" in found["why_not_now"]
-            waiting = daemon.steering.status()["hosts"]["backoff"]  # type: ignore[index]
+            waiting = daemon.steering.figures()["hosts"]["backoff"]  # type: ignore[index]
             assert (waiting["count"], waiting["pages"]) == (1, 30)
 
 
@@ -263,7 +263,7 @@ async def test_store_unwell(tmp_path: Path) -> None:
                 found = await until_reason(daemon, urls[0], Why.STORE_UNWELL)
                 assert "locked" in found["why_not_now"]
                 await until(lambda: "store_unwell" in slots(daemon)["idle_because"])
-                store: Any = daemon.steering.status()["store"]
+                store: Any = daemon.steering.figures()["store"]
                 assert (store["healthy"], "locked" in store["trouble"]) == (False, True)
                 assert store["since"] is not None
                 other.execute("ROLLBACK")
@@ -274,7 +274,7 @@ async def test_store_unwell(tmp_path: Path) -> None:
 
 def slots(daemon: wiring.Assembly) -> dict[str, Any]:
     """What became of the slots of late."""
-    found = daemon.steering.status()["slots"]
+    found = daemon.steering.figures()["slots"]
     assert isinstance(found, dict)
     return found
 

@@ -40,7 +40,7 @@ from crawld.model.units import parse_rate
 
 async def status(request: web.Request, _: Nothing) -> Mapping[str, object]:
     """What the daemon is doing now."""
-    return request.app[PARTS].control.status()
+    return await request.app[PARTS].control.status()
 
 
 async def pages(request: web.Request, asked: AskPages) -> PageLines:
@@ -54,7 +54,7 @@ async def page(request: web.Request, asked: AskPage) -> ExplainedPage:
     view = await parts.read.page(asked.url, crawls=asked.crawls, signals=asked.signals, changes=asked.changes)
     if view is None:
         raise _unknown(asked.url)
-    return ExplainedPage(view, parts.control.explain(view.page.id))
+    return ExplainedPage(view, await parts.control.explain(view.page.id))
 
 
 async def versions(request: web.Request, asked: AskUrl) -> Versions:

@@ -20,21 +20,21 @@ async def bandwidth(request: web.Request, asked: SetBandwidth) -> Mapping[str, o
     """Change the request rate."""
     control = request.app[PARTS].control
     await control.change_bandwidth(float(asked.rate))
-    return control.status()
+    return await control.status()
 
 
 async def pause(request: web.Request, _: Nothing) -> Mapping[str, object]:
     """Stop crawling until told to go on."""
     control = request.app[PARTS].control
     await control.pause(paused=True)
-    return control.status()
+    return await control.status()
 
 
 async def resume(request: web.Request, _: Nothing) -> Mapping[str, object]:
     """Go on crawling."""
     control = request.app[PARTS].control
     await control.pause(paused=False)
-    return control.status()
+    return await control.status()
 
 
 async def host(request: web.Request, asked: SetHost) -> HostAnswer:

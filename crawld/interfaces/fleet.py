@@ -25,9 +25,16 @@ class Report:
     loading: int = 0  # shards that it holds and has not loaded yet
 
 
+PAGES, HOST, SIGNALS = "pages", "host", "signals"
+
+
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message to whoever holds a shard: pages that came or went, signals, a host that was steered."""
+    """A message to whoever holds a shard, by kind.
+
+    PAGES: `{"ids": [..]}` came, went, or weigh otherwise; HOST: `{"name": ..}` was steered; both are read from the
+    tables again. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` of pages that are not the sender's.
+    """
 
     shard: int
     kind: str

@@ -20,6 +20,12 @@ HISTORY_DUTY = "history"
 """The duty of the one worker that keeps the fleet's history of freshness."""
 
 
+HOOKS_DUTY = "hooks"
+"""The duty of the one worker that tells hooks of changes."""
+PRUNE_DUTY = "prune"
+"""The duty of the one worker that deletes what retention no longer keeps."""
+
+
 def shard_of_host(host: str, shards: int) -> int:
     """The shard of a host: a hash of its name, the same on every machine and in every version."""
     return int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % shards

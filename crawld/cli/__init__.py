@@ -31,7 +31,7 @@ COMMANDS = {
     "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
     "fleet": "Run several workers on one PostgreSQL as one crawler.",
-    "install-service": "Print or install the systemd unit.",
+    "install-service": "Print or install the systemd unit of the daemon, or of a fleet's workers.",
     "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }

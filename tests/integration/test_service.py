@@ -18,6 +18,9 @@ from tests.process import ROOT, command, daemon, settings
 from tests.site import Site
 
 UNIT = (ROOT / "systemd/crawld.service").read_text(encoding="utf-8")
+UNITS = {
+    name: (ROOT / "systemd" / name).read_text(encoding="utf-8") for name in ("crawld.service", "crawld-worker@.service")
+}
 MOST_EXPOSURE = 1.5
 
 
@@ -29,11 +32,11 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.fixture
-def unit_file(tmp_path: Path) -> Path:
-    """The unit with a command that exists, as `crawld install-service` writes it."""
-    file = tmp_path / "crawld.service"
-    file.write_text(UNIT.replace("/usr/local/bin/crawld", sys.executable), encoding="utf-8")
+@pytest.fixture(params=UNITS)
+def unit_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Each unit with a command that exists, as `crawld install-service` writes it."""
+    file = tmp_path / str(request.param)
+    file.write_text(UNITS[request.param].replace("/usr/local/bin/crawld", sys.executable), encoding="utf-8")
     return file
 
 
@@ -93,13 +96,40 @@ def test_the_unit_is_hardly_exposed(unit_file: Path) -> None:
     assert float(found[1]) <= MOST_EXPOSURE
 
 
-def test_every_directive_of_the_service_has_its_reason() -> None:
+@pytest.mark.parametrize("name", UNITS)
+def test_every_directive_of_the_service_has_its_reason(name: str) -> None:
     """Above each line of [Service] stands a comment."""
-    lines = UNIT.split("[Service]\n")[1].split("[Install]")[0].splitlines()
+    lines = UNITS[name].split("[Service]\n")[1].split("[Install]")[0].splitlines()
     directives = [at for at, line in enumerate(lines) if "=" in line and not line.startswith("#")]
     assert len(directives) > 40
     without = [lines[at] for at in directives if not (at and re.match(r"# \S.{5}", lines[at - 1]))]
     assert without == []
+
+
+def test_a_worker_is_confined_as_the_daemon_is() -> None:
+    """The two units differ in names, places and how they are started and stopped, in nothing else."""
+    own = ("Description", "Exec", "StateDirectory=", "RuntimeDirectory=", "WorkingDirectory", "TimeoutStopSec")
+    daemon_unit, worker_unit = (
+        [line for line in unit.splitlines() if line and not line.startswith(("#", *own))] for unit in UNITS.values()
+    )
+    assert worker_unit == daemon_unit
+
+
+async def test_the_workers_of_a_machine_share_its_memory(tmp_path: Path) -> None:
+    """`crawld install-service --workers 3 --allow ADDRESS` writes the template, and says which instances to start."""
+    given = ("install-service", "--workers", "3", "--allow", "10.0.0.5", "--install", "--root", str(tmp_path))
+    done = await command(*given, cwd=tmp_path)
+    assert done.status == 0, done.err
+    assert "enable --now crawld-worker@1 crawld-worker@2 crawld-worker@3" in done.out
+    unit = (tmp_path / "etc/systemd/system/crawld-worker@.service").read_text(encoding="utf-8")
+    assert re.search(r"^MemoryMax=25%$", unit, re.MULTILINE)
+    assert re.search(r"^IPAddressAllow=localhost .*10\.0\.0\.5/32$", unit, re.MULTILINE)
+    assert re.search(
+        r"^ExecStart=\S+/crawld fleet run --config /etc/crawld/config.yaml --name %H-%i$", unit, re.MULTILINE
+    )
+    assert (tmp_path / "etc/crawld/config.yaml").exists()
+    refused = await command("install-service", "--workers", "3", "--allow", "10.0.0.x", cwd=tmp_path)
+    assert "10.0.0.x" in refused.err
 
 
 async def test_the_unit_is_printed_for_this_installation(tmp_path: Path) -> None:

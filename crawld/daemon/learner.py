@@ -1,6 +1,7 @@
 """The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -34,6 +35,7 @@ class Learner:
         self._store, self._sink, self._clock = store, sink, clock
         self._interval = interval
         self._online_learner = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
+        self._leaving: list[int] = []  # pages to forget before the next batch
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting
         self.caught_up_at = clock.monotonic()  # when no page waited any more
@@ -46,6 +48,16 @@ class Learner:
             if not self._behind:
                 self.caught_up_at = self._clock.monotonic()
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+
+    def forget(self, page_ids: Sequence[int]) -> None:
+        """Drop what is kept of pages that are ours no longer, before the next batch."""
+        self._leaving.extend(page_ids)
+
+    def _let_go(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        for page_id in leaving:
+            self._again.pop(page_id, None)
+        self._online_learner.forget(np.array(leaving, dtype=np.int64))
 
     async def recall(self) -> None:
         """Learn again what the hosts of all crawled pages have taught; the estimates that are kept stay as they are."""
@@ -60,6 +72,8 @@ class Learner:
 
     async def learn(self) -> int:
         """Fit one batch: pages with new crawls first, then those whose prior moved; how many there were."""
+        if self._leaving:
+            self._let_go()
         dirty = (await self._store.dirty_pages(BATCH)).tolist()
         waiting = dict.fromkeys([*dirty, *islice(self._again, BATCH - len(dirty))])
         now = self._clock.now()

@@ -239,3 +239,18 @@ async def test_after_a_restart_the_same_beliefs_follow_from_the_stored_history(t
     (host,) = live.curves
     assert (live.curves[host] is None) == (sink.curves[host] is None)
     await store.close()
+
+
+async def test_pages_that_leave_are_forgotten_before_the_next_batch(tmp_path: Path) -> None:
+    """A shard that another worker takes over leaves nothing behind; should it come back, it is learnt anew."""
+    store, sink = await crawled(tmp_path, {1: [True, False], 2: [False, False]}), RecordingSink()
+    try:
+        learner = Learner(store, sink, HandClock(NOW + 10 * DAY))
+        assert await learner.learn() == 2
+        learner.forget([2])
+        await learner.learn()
+        assert learner._online_learner.host_priors.sizes.tolist() == [1]
+        await learner.recall()
+        assert learner._online_learner.host_priors.sizes.tolist() == [2]
+    finally:
+        await store.close()

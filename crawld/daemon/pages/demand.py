@@ -16,13 +16,14 @@ from crawld.interfaces import Clock, Copies, Copy, Floats, Gone, Ints, Store, St
 from crawld.learning.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.model.page import Page
 from crawld.model.url import identity
+from crawld.row_index import PageRows, grown
 from crawld.scheduler import Scheduler
 
 AT_ONCE = 2_000  # pages between two chances for a slot to be served
 
 
 class Demand:
-    """Passes copies on and lets the importance of their pages follow. Columns are by page id, which are dense."""
+    """Passes copies on and lets the importance of their pages follow. Columns are by row."""
 
     def __init__(
         self, copies: Copies, pages: Pages, scheduler: Scheduler, store: Store, clock: Clock, interval: float = 60.0
@@ -30,6 +31,7 @@ class Demand:
         self._copies, self._pages, self._scheduler = copies, pages, scheduler
         self._store, self._clock, self._interval = store, clock, interval
         self._counts: Counter[str] = Counter()
+        self._rows = PageRows()
         self._requests: Floats = np.zeros(0)
         self._days: Floats = np.zeros(0)
         self._at: Floats = np.zeros(0)  # as of when; nan: never looked at
@@ -46,11 +48,10 @@ class Demand:
         """Take over what was counted before a restart and weigh every page by it."""
         stored, now = await self._store.demand(), self._clock.now()
         if len(stored.page_ids):
-            ids = stored.page_ids
-            self._fit(int(ids.max()) + 1)
+            rows = self._take(stored.page_ids)
             old = fade(Evidence(stored.requests, stored.days), np.maximum(now - stored.at, 0.0))
-            self._requests[ids], self._days[ids], self._at[ids] = old.requests, old.days, now
-            self._kept_at[ids] = np.minimum(stored.at, now)
+            self._requests[rows], self._days[rows], self._at[rows] = old.requests, old.days, now
+            self._kept_at[rows] = np.minimum(stored.at, now)
         await self.follow()
 
     async def run(self) -> None:
@@ -84,24 +85,29 @@ class Demand:
     def _weigh(self, pages: Sequence[Page], counts: Counter[str], now: float) -> StoredDemand:
         """Bring some pages up to date; what of it the store is to keep."""
         ids: Ints = np.array([page.id for page in pages], dtype=np.int64)
-        self._fit(int(ids.max()) + 1)
+        rows = self._take(ids)
         weight = np.array([page.importance for page in pages])
         requests = np.array([counts.pop(identity(page.url), 0) if counts else 0 for page in pages], dtype=np.float64)
-        before = np.where(np.isnan(self._at[ids]), now, self._at[ids])
-        seen = watch(Evidence(self._requests[ids], self._days[ids]), np.maximum(now - before, 0.0), requests)
-        self._requests[ids], self._days[ids], self._at[ids] = seen.requests, seen.days, now
+        before = np.where(np.isnan(self._at[rows]), now, self._at[rows])
+        seen = watch(Evidence(self._requests[rows], self._days[rows]), np.maximum(now - before, 0.0), requests)
+        self._requests[rows], self._days[rows], self._at[rows] = seen.requests, seen.days, now
         importance = posterior_mean(weight, seen)
         news = moved(self._scheduler.importance_of(ids.tolist()), importance)
         self._scheduler.reweight(ids[news].tolist(), importance[news])
-        kept = news | (requests > 0) | (self._kept_at[ids] < now - DAY)
-        self._kept_at[ids[kept]] = now
+        kept = news | (requests > 0) | (self._kept_at[rows] < now - DAY)
+        self._kept_at[rows[kept]] = now
         weight = self._scheduler.importance_of(ids[kept].tolist())
         return StoredDemand(ids[kept], seen.requests[kept], seen.days[kept], np.full(int(kept.sum()), now), weight)
 
-    def _fit(self, size: int) -> None:
-        more = size - len(self._at)
-        if more <= 0:
-            return
-        more = max(more, len(self._at) // 4)
+    def forget(self, page_ids: Sequence[int]) -> None:
+        """Drop what is kept of pages that are ours no longer."""
+        rows = self._rows.remove(np.array(page_ids, dtype=np.int64))
+        self._requests[rows] = self._days[rows] = 0.0
+        self._at[rows] = self._kept_at[rows] = np.nan
+
+    def _take(self, page_ids: Ints) -> Ints:
+        """The rows of pages, with columns as long as they need."""
+        rows = self._rows.take(page_ids)
         for name, empty in (("_requests", 0.0), ("_days", 0.0), ("_at", np.nan), ("_kept_at", np.nan)):
-            setattr(self, name, np.concatenate([getattr(self, name), np.full(more, empty)]))
+            setattr(self, name, grown(getattr(self, name), self._rows.size, empty))
+        return rows

@@ -23,6 +23,8 @@ class Report:
     fresh: float = 0.0  # importance of its pages times their freshness, summed
     weight: float = 0.0  # importance of its pages, summed
     loading: int = 0  # shards that it holds and has not loaded yet
+    stale: int = 0  # records dropped so far because their shard had another owner
+    status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
 
 PAGES, HOST, SIGNALS = "pages", "host", "signals"

@@ -52,6 +52,7 @@ def _membership() -> None:
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("joined_at", sa.Double(), nullable=False),
+        sa.Column("seen_at", sa.Double(), nullable=False),
         sa.Column("expires", sa.Double(), nullable=False),
         sa.Column("steady_since", sa.Double(), nullable=False),
         sa.Column("ended_at", sa.Double()),
@@ -60,6 +61,7 @@ def _membership() -> None:
         sa.Column("bid_round", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("bid", sa.ARRAY(sa.BigInteger())),
         sa.Column("report", sa.Text(), server_default="{}", nullable=False),
+        sa.Column("status", sa.Text()),
         _key("fleet_workers", "id"),
     )
     op.create_table(

@@ -6,6 +6,8 @@ from crawld.cli.lazy_group import LazyGroup
 
 COMMANDS = {
     "init": "Make an empty PostgreSQL database a fleet's.",
+    "status": "Workers, shards, grants, and what is wrong.",
+    "drain": "Move a worker's shards to the others.",
 }
 
 

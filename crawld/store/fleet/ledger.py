@@ -8,7 +8,7 @@ So a shard is free once its worker has ended, and never while a renewal of it ca
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from crawld.errors import StoreError
@@ -25,6 +25,7 @@ COMMAND_SECONDS = 2.0
 SETTLE_SECONDS = 3.0
 """A worker that has just come, or came back after a silence, claims only its own: the others may be about to return."""
 MOST_MAIL = 1_000
+FIGURES = tuple(field.name for field in fields(Report) if field.name not in {"bid", "status"})
 
 
 class SqlLedger:
@@ -77,10 +78,11 @@ class SqlLedger:
 
     async def beat(self, worker: str, report: Report) -> Beat:
         """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
-        said = {key: value for key, value in asdict(report).items() if key != "bid"}
+        figures = {name: getattr(report, name) for name in FIGURES}
+        status = None if report.status is None else json.dumps(report.status)
         found = await self._beats.row(
-            statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(said),
-            list(self._read), MOST_MAIL,
+            statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
+            list(self._read), MOST_MAIL, status,
         )  # fmt: skip
         if found is None:
             raise LeaseLostError(f"the lease of {worker} has ended")

@@ -71,4 +71,5 @@ class Line:
             import asyncpg
         except ModuleNotFoundError:
             raise StoreError(NO_DRIVER) from None
-        return OSError, asyncpg.PostgresError, asyncpg.InterfaceError
+        # The last is raised where the server's goodbye came while nobody waited for an answer.
+        return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError

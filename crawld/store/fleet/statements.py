@@ -13,8 +13,8 @@ WITH t AS MATERIALIZED (SELECT {NOW} AS now), forgotten AS (
         AND NOT EXISTS (SELECT FROM fleet_shards s WHERE s.worker = w.id)
         AND NOT EXISTS (SELECT FROM fleet_duties d WHERE d.worker = w.id)
 )
-INSERT INTO fleet_workers (id, name, joined_at, expires, steady_since, draining)
-SELECT $1::text, $2::text, t.now, t.now + $3::float8, t.now, EXISTS (
+INSERT INTO fleet_workers (id, name, joined_at, seen_at, expires, steady_since, draining)
+SELECT $1::text, $2::text, t.now, t.now, t.now + $3::float8, t.now, EXISTS (
     SELECT FROM fleet_workers w WHERE w.name = $2 AND w.draining AND (w.ended_at IS NULL OR w.lost)
         AND NOT EXISTS (SELECT FROM fleet_workers later WHERE later.name = $2 AND later.joined_at > w.joined_at)
 ) FROM t
@@ -25,8 +25,9 @@ WITH t AS MATERIALIZED (
     SELECT now, floor(now / $3::float8)::bigint AS round, now / $3 - floor(now / $3) AS part
     FROM (SELECT {NOW} AS now) n
 ), renewed AS (
-    UPDATE fleet_workers w SET expires = t.now + $2::float8, bid_round = t.round + 1, bid = $4::bigint[],
-        report = $5, steady_since = CASE WHEN t.now > w.expires - $2 / 2 THEN t.now ELSE w.steady_since END
+    UPDATE fleet_workers w SET seen_at = t.now, expires = t.now + $2::float8, bid_round = t.round + 1,
+        bid = $4::bigint[], report = $5, status = coalesce($8, w.status),
+        steady_since = CASE WHEN t.now > w.expires - $2 / 2 THEN t.now ELSE w.steady_since END
     FROM t
     WHERE w.id = $1 AND w.ended_at IS NULL AND w.expires > extract(epoch FROM clock_timestamp())
     RETURNING w.expires, w.draining
@@ -136,4 +137,27 @@ UPDATE fleet_shards SET worker = NULL WHERE worker = $1
 SEND = """
 INSERT INTO fleet_mail (shard, kind, body)
 SELECT shard, kind, body FROM unnest($1::integer[], $2::text[], $3::text[]) AS m(shard, kind, body)
+"""
+
+VIEW = f"""
+SELECT fleet.shards, fleet.bandwidth AS made_with, {NOW} AS now, {BANDWIDTH} AS bandwidth,
+    (SELECT value::float8 FROM settings WHERE name = 'bandwidth') AS steered,
+    EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') AS paused,
+    (SELECT count(*) FROM fleet_mail) AS mail
+FROM fleet
+"""
+
+WORKERS = f"""
+SELECT w.*, (SELECT count(*) FROM fleet_shards s WHERE s.worker = w.id) AS held,
+    (SELECT g.rate FROM fleet_grants g WHERE g.worker = w.id AND g.round = floor({NOW} / $1::float8)::bigint) AS rate,
+    ARRAY(SELECT d.name FROM fleet_duties d WHERE d.worker = w.id ORDER BY d.name) AS duties
+FROM fleet_workers w ORDER BY w.name, w.joined_at
+"""
+
+LAST_ROUND = "SELECT number, cleared_at, level FROM fleet_rounds ORDER BY number DESC LIMIT 1"
+
+DRAIN = f"""
+UPDATE fleet_workers w SET draining = $2::boolean
+WHERE (w.id = $1 OR w.name = $1) AND w.ended_at IS NULL AND w.expires > {NOW}
+RETURNING (SELECT count(*) FROM fleet_shards s WHERE s.worker = w.id) AS held
 """

@@ -35,6 +35,7 @@ workers = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False),  # what the operator calls it; it stays when the id is a new one
     Column("joined_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),  # when it beat last
     Column("expires", Double, nullable=False),  # when its lease ends
     Column("steady_since", Double, nullable=False),  # since when it has renewed in time
     Column("ended_at", Double),  # it is no worker any more, for good
@@ -42,9 +43,8 @@ workers = Table(
     Column("draining", Boolean, nullable=False, server_default=no()),
     Column("bid_round", BigInteger, nullable=False, server_default="0"),
     Column("bid", ARRAY(BigInteger)),  # first, top, counts: crawld.model.fleet.Bid
-    Column(
-        "report", Text, nullable=False, server_default="{}"
-    ),  # crawld.interfaces.fleet.Report as JSON, the bid left out
+    Column("report", Text, nullable=False, server_default="{}"),  # figures of crawld.interfaces.fleet.Report, JSON
+    Column("status", Text),  # what its own control said last, JSON
 )
 
 shards = Table(

@@ -85,23 +85,23 @@ def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
     return tuple(islice(numbers, count))
 
 
-def version_row(memory: Memory) -> dict[str, Any]:
-    """The row of `versions`."""
-    return {
-        "page_id": memory.page_id,
-        "fetched_at": memory.fetched_at,
-        "raw": memory.digest.raw,
-        "text": memory.digest.text,
-        "blocks": pack_hashes(memory.digest.blocks),
-        "etag": _header_bytes(memory.etag),
-        "last_modified": _header_bytes(memory.last_modified),
-        "content_type": storable(memory.content_type),
-        "streak": memory.streak,
-        "seen": pack_digests(memory.seen),
-        "scheme": memory.digest.scheme,
-        "times": pack_times(memory.digest.times),
-        "places": pack_places(memory.places),
-    }
+def version_row(memory: Memory) -> tuple[Any, ...]:
+    """The row of `versions`, in the order of its columns."""
+    return (
+        memory.page_id,
+        memory.fetched_at,
+        memory.digest.raw,
+        memory.digest.text,
+        pack_hashes(memory.digest.blocks),
+        _header_bytes(memory.etag),
+        _header_bytes(memory.last_modified),
+        storable(memory.content_type),
+        memory.streak,
+        pack_digests(memory.seen),
+        memory.digest.scheme,
+        pack_times(memory.digest.times),
+        pack_places(memory.places),
+    )
 
 
 def memory_of(row: Row[Any]) -> Memory:

@@ -15,13 +15,21 @@ from crawld.store.tables import by_source
 
 Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState
 Row = Mapping[str, Any]
+Fields = tuple[Any, ...]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
 """Verdicts that whoever follows the changes is told of."""
 SECONDS_PER_DAY = 86_400
 EVERY = 1 << 40  # more signals than any page has
 _INDEX = {source: i for i, source in enumerate(SOURCES)}
-_SIGNALS = by_source("signals")
+CRAWL = (
+    "page_id", "at", "verdict", "status", "trouble", "detail", "tau", "bytes", "duration", "magnitude", "predicted",
+    "conditional", "audit", "reverted", *by_source("signals"),
+)  # fmt: skip
+"""The columns of a row of `crawls`."""
+SIGNAL = ("page_id", "source", "seen_at", "claimed_at", "stale")
+"""The columns of a row of `signals`."""
+_NO_SIGNALS = (0,) * len(SOURCES)
 
 
 def storable(text: str | None) -> str | None:
@@ -34,6 +42,34 @@ def storable(text: str | None) -> str | None:
 def known(number: float | None) -> float | None:
     """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
     return None if number is None or math.isnan(number) else number
+
+
+def _none() -> list[int]:
+    return [0] * len(SOURCES)
+
+
+@dataclass(slots=True)
+class SignalChange:
+    """What a batch does to the counts of one page's signals, by source."""
+
+    every: list[int] = field(default_factory=_none)
+    since_first: list[int] = field(default_factory=_none)  # after the batch's first success
+    # Signals not yet answered by a crawl become max(floor, before + shift): a success takes away those it knew of,
+    # and those seen while it was under way stay.
+    floor: list[int] = field(default_factory=_none)
+    shift: list[int] = field(default_factory=_none)
+
+    def answered(self, known: tuple[int, ...]) -> None:
+        """A success took away the signals that it knew of."""
+        self.shift = [shift - n for shift, n in zip(self.shift, known, strict=True)]
+        self.floor = [max(0, floor - n) for floor, n in zip(self.floor, known, strict=True)]
+
+    def came(self, source: int, *, first_seen: bool) -> None:
+        """A signal came, of the source at this index; `first_seen`: after the batch's first success."""
+        self.every[source] += 1
+        self.shift[source] += 1
+        self.floor[source] += 1
+        self.since_first[source] += first_seen
 
 
 @dataclass(slots=True)
@@ -51,13 +87,7 @@ class PageChange:
     crawls: int = 0
     changes: int = 0
     failed: int = 0
-    quiet: bool = True  # no signal has come, no crawl has answered one, and none was the first success
-    signals: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
-    since_first: list[int] = field(default_factory=lambda: [0] * len(SOURCES))  # after the batch's first success
-    # Signals not yet answered by a crawl become max(floor, before + shift): a success takes away those it knew of,
-    # and those seen while it was under way stay.
-    floor: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
-    shift: list[int] = field(default_factory=lambda: [0] * len(SOURCES))
+    signals: "SignalChange | None" = None  # None: none came, no crawl answered one, and none was the first success
 
     def crawled(self, record: Record) -> None:
         """Take in a finished attempt."""
@@ -70,11 +100,9 @@ class PageChange:
         self.success = crawl.at
         if self.first_success is None:
             self.first_success = crawl.at
-        known = crawl.signals or (EVERY,) * len(SOURCES)
-        if crawl.tau is None or any(known):
-            self.quiet = False
-            self.shift = [shift - n for shift, n in zip(self.shift, known, strict=True)]
-            self.floor = [max(0, floor - n) for floor, n in zip(self.floor, known, strict=True)]
+        if crawl.tau is None or not crawl.signals or any(crawl.signals):
+            self.signals = self.signals or SignalChange()
+            self.signals.answered(crawl.signals or (EVERY,) * len(SOURCES))
         if crawl.verdict is Verdict.GONE:
             self.still, self.gone_since = False, crawl.at
         elif record.state is not PageState.GONE:
@@ -87,13 +115,8 @@ class PageChange:
         """Take in a signal; a stale one is not counted."""
         if signal.stale:
             return
-        self.quiet = False
-        i = _INDEX[signal.source]
-        self.signals[i] += 1
-        self.shift[i] += 1
-        self.floor[i] += 1
-        if self.first_success is not None:
-            self.since_first[i] += 1
+        self.signals = self.signals or SignalChange()
+        self.signals.came(_INDEX[signal.source], first_seen=self.first_success is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +136,9 @@ class Batch:
     """One transaction's worth of rows, in the order they were queued."""
 
     pages: dict[int, PageChange] = field(default_factory=dict)
-    crawls: list[Row] = field(default_factory=list)
+    crawls: list[Fields] = field(default_factory=list)  # in the order of `CRAWL`
     changes: list[Row] = field(default_factory=list)
-    signals: list[Row] = field(default_factory=list)
+    signals: list[Fields] = field(default_factory=list)  # in the order of `SIGNAL`
     memories: dict[int, Memory] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)
     latest_body: dict[int, int] = field(default_factory=dict)  # of each page, as an index of `bodies`
@@ -190,26 +213,25 @@ def fold(items: Iterable[Item]) -> Batch:
     return batch
 
 
-def crawl_row(crawl: Crawl) -> Row:
+def crawl_row(crawl: Crawl) -> Fields:
     """The row of `crawls`."""
-    row = {
-        "page_id": crawl.page_id,
-        "at": crawl.at,
-        "verdict": crawl.verdict.value,
-        "status": crawl.status,
-        "trouble": storable(crawl.trouble),
-        "detail": storable(crawl.detail),
-        "tau": known(crawl.tau),
-        "bytes": crawl.bytes,
-        "duration": crawl.duration,
-        "magnitude": known(crawl.magnitude),
-        "predicted": known(crawl.predicted),
-        "conditional": crawl.conditional,
-        "audit": crawl.audit,
-        "reverted": crawl.reverted,
-    }
-    row.update(zip(_SIGNALS, crawl.signals or (0,) * len(SOURCES), strict=True))
-    return row
+    return (
+        crawl.page_id,
+        crawl.at,
+        crawl.verdict.value,
+        crawl.status,
+        storable(crawl.trouble),
+        storable(crawl.detail),
+        known(crawl.tau),
+        crawl.bytes,
+        crawl.duration,
+        known(crawl.magnitude),
+        known(crawl.predicted),
+        crawl.conditional,
+        crawl.audit,
+        crawl.reverted,
+        *(crawl.signals or _NO_SIGNALS),
+    )
 
 
 def change_row(crawl: Crawl) -> Row:
@@ -222,12 +244,6 @@ def change_row(crawl: Crawl) -> Row:
     }
 
 
-def signal_row(signal: Signal) -> Row:
+def signal_row(signal: Signal) -> Fields:
     """The row of `signals`."""
-    return {
-        "page_id": signal.page_id,
-        "source": signal.source.value,
-        "seen_at": signal.seen_at,
-        "claimed_at": signal.claimed_at,
-        "stale": signal.stale,
-    }
+    return signal.page_id, signal.source.value, signal.seen_at, signal.claimed_at, signal.stale

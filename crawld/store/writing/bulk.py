@@ -26,13 +26,13 @@ async def run(connection: AsyncConnection, statement: Executable, rows: Sequence
         pick = itemgetter(*names)
         values = [pick({**constants, **row}) for row in rows] if constants else [pick(row) for row in rows]
     if connection.dialect.name == "sqlite":
-        await _run_on_sqlite(connection, sql, values)
+        await run_on_sqlite(connection, sql, values)
     else:
         await connection.exec_driver_sql(sql, values)
 
 
-async def _run_on_sqlite(connection: AsyncConnection, sql: str, values: list[Any]) -> None:
-    """One errand to the driver's thread instead of one each for a cursor, the statement and the cursor's end."""
+async def run_on_sqlite(connection: AsyncConnection, sql: str, values: list[Any]) -> None:
+    """Run a statement for each row: one errand to the driver's thread instead of one each for cursor, rows and end."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
     try:
         await driver.executemany(sql, values)

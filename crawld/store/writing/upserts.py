@@ -3,10 +3,11 @@
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Insert, Select, Table, Text, bindparam, func, literal, select
+from sqlalchemy import BigInteger, Column, Insert, Select, Table, Text, bindparam, cast, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from crawld.store import tables
+from crawld.store.writing.for_rows import Given
 
 
 def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
@@ -52,13 +53,15 @@ def _counting(dialect: str, origin: Select[Any]) -> Insert:
     return _adding(_insert(dialect, tables.signal_counts).from_select([*keys, *numbers], origin), tables.signal_counts)
 
 
-@lru_cache
-def count_signals(dialect: str) -> Insert:
+def count_signals(given: Given) -> Insert:
     """Add signals to the counts of a page's host and source."""
     page = tables.pages.c
-    signals, stale = (bindparam(name, type_=BigInteger) for name in ("b_signals", "b_stale"))
-    origin = select(page.host_id, bindparam("b_source", type_=Text), literal(0), signals, stale, literal(0))
-    return _counting(dialect, origin.where(page.id == bindparam("b_id", type_=BigInteger)))
+    key = page.host_id, given["source"]
+    signals, stale = given["signals"], given["stale"]
+    if given.at_once:  # several pages may have one host
+        signals, stale = (cast(func.sum(number), BigInteger) for number in (signals, stale))
+    origin = select(*key, literal(0), signals, stale, literal(0)).where(page.id == given["id"])
+    return _counting(given.dialect, origin.group_by(*key).order_by(*key) if given.at_once else origin)
 
 
 @lru_cache

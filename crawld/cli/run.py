@@ -10,13 +10,16 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from crawld.config import STANDARD_INPUT, Settings, load
 from crawld.errors import CrawldError, DamagedError, InputError, StoreError
+
+if TYPE_CHECKING:
+    from crawld.daemon.supervisor import Daemon
 
 log = logging.getLogger("crawld")
 OPEN_FILES = 65536
@@ -81,7 +84,7 @@ def command(
     except CrawldError as error:
         if "NOTIFY_SOCKET" not in os.environ:
             raise
-        _fail_as_service(error)
+        fail_as_service(error)
 
 
 def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool) -> None:
@@ -89,13 +92,24 @@ def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwid
     check_pages(settings, config_file)  # before a database is made for nothing
     from crawld import wiring
 
+    read_again = settings_reader(settings, config_file, given)
+    crawl(settings, partial(wiring.build, settings, insist_on_bandwidth=insist_on_bandwidth, read_settings=read_again))
+
+
+def settings_reader(settings: Settings, config_file: Path | None, given: dict[str, Any]) -> Callable[[], Settings]:
+    """What a reload reads. Settings from a pipe, as in --config <(COMMAND), cannot be read again: they are kept."""
+    from_pipe = config_file is not None and not config_file.is_file()
+    return (lambda: settings) if from_pipe else partial(load, config_file, given)
+
+
+def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
+    """Build a daemon and run it to its end."""
+    from crawld import wiring
+
     wiring.set_up_logging(settings)
     _allow_open_files()
     _share_heaps()
-    # Settings from a pipe, as in --config <(COMMAND), cannot be read again: a reload keeps them.
-    from_pipe = config_file is not None and not config_file.is_file()
-    read_again = (lambda: settings) if from_pipe else partial(load, config_file, given)
-    daemon = wiring.build(settings, insist_on_bandwidth=insist_on_bandwidth, read_settings=read_again)
+    daemon = build()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(daemon.run())
 
@@ -124,7 +138,7 @@ def _given_files(settings: Settings) -> bool:
     return any(isinstance(given, list) and given for given in (settings.signals.sitemaps, settings.signals.feeds))
 
 
-def _fail_as_service(error: CrawldError) -> None:
+def fail_as_service(error: CrawldError) -> None:
     """Show the reason in `systemctl status`, and say by the exit status whether another start may succeed.
 
     A person mends settings, lists and a damaged database; a full disk, or a database that is locked or away, may mend

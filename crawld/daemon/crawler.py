@@ -11,12 +11,13 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
+from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawl.page_crawl import PageCrawls, log_crawl
 from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.pages.pages import Pages
@@ -153,7 +154,7 @@ class Crawler:
             polls=p.polls,
         )
         self.poll_share, self.audit_share = Share(p.poll_share), Share(p.audit_share)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  # each by the name of the host that pays for it
         self._wake = asyncio.Event()
         self._stopping = False
         self._pending_audit: int | None = None
@@ -181,6 +182,22 @@ class Crawler:
         await asyncio.gather(*late, return_exceptions=True)
         return len(late)
 
+    def wake(self) -> None:
+        """Ask the pacer anew when the next slot begins."""
+        self._wake.set()
+
+    def busy(self, hosts: Container[str]) -> bool:
+        """Whether anything is under way that one of these hosts pays for."""
+        return any(task.get_name() in hosts for task in self._tasks)
+
+    async def give_up(self, hosts: Container[str]) -> int:
+        """Give up what is under way for these hosts: nothing is recorded of it; how many tasks that were."""
+        tasks = [task for task in self._tasks if task.get_name() in hosts]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return len(tasks)
+
     def change_bandwidth(self, rate: float) -> None:
         """Slots follow the new rate from the next one on."""
         self._p.pacer.change_rate(rate, self._p.clock.monotonic())
@@ -204,6 +221,11 @@ class Crawler:
     def in_flight(self) -> int:
         """Requests that are being sent, answered or read."""
         return len(self._tasks) - self._sender.waiting_in_slots
+
+    @property
+    def frames(self) -> Frames:
+        """What the pages of hosts share."""
+        return self._page_crawls.frames
 
     def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
         """What counts as a change, from the next visit on."""
@@ -382,7 +404,7 @@ class Crawler:
         if isinstance(verdict, NeedsFetch):
             work.close()
             work = self._sender.fetch_robots(verdict.url)
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, name=host)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
 

@@ -1,18 +1,19 @@
 """The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
 import numpy as np
 
-from crawld.interfaces import Clock, Store
+from crawld.interfaces import Clock, Ints, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import YEAR, Prior
 from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES
 
 BATCH = 500  # pages; fewer where their histories are long
+Crawled = Callable[[int, int], Awaitable[Ints]]
 
 
 class Learner:
@@ -44,10 +45,7 @@ class Learner:
         """Recall, then learn until cancelled, one batch after another while there is more than one to do."""
         await self.recall()
         while True:
-            await self.learn()
-            if not self._behind:
-                self.caught_up_at = self._clock.monotonic()
-                await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+            await self.learn_on()
 
     def forget(self, page_ids: Sequence[int]) -> None:
         """Drop what is kept of pages that are ours no longer, before the next batch."""
@@ -59,10 +57,21 @@ class Learner:
             self._again.pop(page_id, None)
         self._online_learner.forget(np.array(leaving, dtype=np.int64))
 
-    async def recall(self) -> None:
-        """Learn again what the hosts of all crawled pages have taught; the estimates that are kept stay as they are."""
+    async def learn_on(self) -> None:
+        """Fit one batch, and wait a while where no page is left."""
+        await self.learn()
+        if not self._behind:
+            self.caught_up_at = self._clock.monotonic()
+            await self._clock.sleep_until(self._clock.monotonic() + self._interval)
+
+    async def recall(self, crawled: Crawled | None = None) -> None:
+        """Learn again what the hosts of crawled pages have taught; the estimates that are kept stay as they are.
+
+        `crawled` names the pages: the first, by id, beyond an id, at most so many. Without it they are all pages.
+        """
         last, now = 0, self._clock.now()
-        while len(pages := await self._store.crawled_pages(last, BATCH)):
+        crawled = crawled or self._store.crawled_pages
+        while len(pages := await crawled(last, BATCH)):
             histories = await self._store.histories(pages)
             update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now, RECALLED)
             last = int(histories.page_ids[-1])

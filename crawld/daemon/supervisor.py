@@ -64,8 +64,7 @@ class Daemon:
             await self.store.start()
             try:
                 self.workers.start()
-                pages = await self.page_set.restore(self.clock.now())
-                log.info("restored", extra={"pages": pages})
+                await self._begin()
                 if await self._prepared():
                     await self._serve()
             finally:
@@ -73,6 +72,18 @@ class Daemon:
                 await self.fetcher.close()
                 await self.workers.close()
                 await self.store.close()
+
+    async def _begin(self) -> None:
+        """Bring back what is in the store."""
+        pages = await self.page_set.restore(self.clock.now())
+        log.info("restored", extra={"pages": pages})
+
+    async def _end(self) -> None:
+        """Nothing is under way any more; the loops still run."""
+
+    def _loops(self) -> Sequence[Service]:
+        """What runs beside the services."""
+        return [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
 
     async def _prepared(self) -> bool:
         """Prepare for the first slot; False where we are to stop before that."""
@@ -91,8 +102,7 @@ class Daemon:
         return True
 
     async def _serve(self) -> None:
-        loops = [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
-        tasks = [asyncio.ensure_future(loop()) for loop in (*loops, *self.services)]
+        tasks = [asyncio.ensure_future(loop()) for loop in (*self._loops(), *self.services)]
         stopping = asyncio.create_task(self._stop.wait())
         await self.freshness.renew()
         self.notifier.send("READY=1", self._status_line())
@@ -103,11 +113,12 @@ class Daemon:
         log.info("stopping")
         self.crawler.stop()
         given_up = await self.crawler.drain(DRAIN_SECONDS)
+        await self._end()
         failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for task in (stopping, *tasks):
             task.cancel()
         await asyncio.gather(stopping, *tasks, return_exceptions=True)
-        self._record_freshness()
+        self._record_last()
         log.info("stopped", extra={"requests": self.crawler.status.requests, "given_up": given_up})
         for error in failed:
             if error is not None:
@@ -182,10 +193,16 @@ class Daemon:
             await asyncio.Event().wait()
             return
         while True:
-            if self.crawler.serves_slots() and self.store.healthy:
-                await self.store.flush()
+            if await self._well():
                 self.notifier.send("WATCHDOG=1")
             await asyncio.sleep(limit / 3)
+
+    async def _well(self) -> bool:
+        """Whether slots are served and what was recorded is committed."""
+        if not (self.crawler.serves_slots() and self.store.healthy):
+            return False
+        await self.store.flush()
+        return True
 
     def _status_line(self) -> str:
         fresh = self.freshness.predicted()
@@ -194,6 +211,10 @@ class Daemon:
         refused = self.crawler.status.reload_refused
         more = "" if refused is None else f"; {refused}"
         return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}{more}"
+
+    def _record_last(self) -> None:
+        """Write down how things stand at the end."""
+        self._record_freshness()
 
     def _record_freshness(self) -> None:
         """Write one point of the freshness history."""

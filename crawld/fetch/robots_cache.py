@@ -135,16 +135,24 @@ class RobotsCache:
         self._keep(state)
         return state
 
-    def restore(self, states: Iterable[RobotsState]) -> None:
-        """Take over what was remembered, as far as it is for the agent that we are now."""
+    def restore(self, states: Iterable[RobotsState], *, own: bool = False) -> None:
+        """Take over what was remembered, as far as it is for the agent that we are now.
+
+        `own` says that their hosts have pages of ours, though these have not been taken in yet.
+        """
         for state in states:
             if state.agent == self.token:
-                self._keep(state)
+                self._keep(state, own=own)
 
     def forget_old(self, now: float) -> None:
         """Forget what is no longer fresh of hosts without pages."""
         for origin in [origin for origin, site in self._foreign.sites.items() if site.fresh_until <= now]:
             self._drop(origin)
+
+    def forget(self, host: str) -> None:
+        """Forget what the sites of a host said."""
+        for scheme in ("http", "https"):
+            self._drop(f"{scheme}://{host}")
 
     def crawl_delay_of(self, host: str) -> float | None:
         """The longest Crawl-delay for us that a host asks for, as far as it is known."""
@@ -187,9 +195,9 @@ class RobotsCache:
             reason = (outcome.detail or outcome.trouble.value)[:LONGEST_REASON]
         return replace(known, fresh_until=now + wait, failures=failures, reason=reason)
 
-    def _keep(self, state: RobotsState) -> None:
+    def _keep(self, state: RobotsState, *, own: bool = False) -> None:
         self._drop(state.origin)
-        own = self._pages_on(state.origin.partition("//")[2]) > 0
+        own = own or self._pages_on(state.origin.partition("//")[2]) > 0
         group, most = (self._own, self._own_bytes()) if own else (self._foreign, FOREIGN_BYTES)
         group.put(state)
         if state.failures:

@@ -167,6 +167,18 @@ class HostGate:
             self._forget(index)
         return len(idle)
 
+    def let_go(self, name: str) -> None:
+        """A host has no pages of ours any more: forget it, at once where nothing is under way there."""
+        index = self._index.get(name)
+        if index is not None:
+            self._foreign[index] = self._round
+            if self._forgettable(index):
+                self._forget(index)
+
+    def names(self) -> list[str]:
+        """Every host that is known."""
+        return list(self._index)
+
     def _make_room(self) -> None:
         """Forget the host without pages that was asked for least recently, if not before the time it asked for."""
         for index in list(islice(self._foreign, FOREIGN_LOOKED_AT)):
@@ -246,6 +258,11 @@ class HostGate:
         assert self.ready(host, now), f"{self.name(host)} may not be asked yet"
         self.in_flight[host] += 1
         self._next_start[host] = now + float(self.delay[host])
+        self._update(host)
+
+    def wait_a_spacing(self, host: int, now: float) -> None:
+        """Ask a host nothing for as long as must lie between two requests: somebody else may just have asked it."""
+        self._next_start[host] = max(self._next_start[host], now + float(self.delay[host]))
         self._update(host)
 
     def finish(self, host: int, now: float, evidence: Evidence | None = None, *, late: bool = False) -> None:

@@ -125,6 +125,9 @@ class ShardStore(Store, Protocol):
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
 
+    async def hosts_named(self, names: Sequence[str]) -> Sequence[HostState]:
+        """What is remembered of these hosts."""
+
     @property
     def stale(self) -> int:
         """How many rows were dropped so far because their shard had another owner."""

@@ -62,6 +62,26 @@ class StoredPages:
     gamma: Floats  # (pages, sources)
     gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
 
+    def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
+        """Some of the pages: a slice of them, or those marked."""
+        order = np.arange(len(self.ids))[which].tolist()
+        return StoredPages(
+            ids=self.ids[which],
+            urls=[self.urls[i] for i in order],
+            hosts=[self.hosts[i] for i in order],
+            states=[self.states[i] for i in order],
+            importance=self.importance[which],
+            last_success=self.last_success[which],
+            last_attempt=self.last_attempt[which],
+            failures=self.failures[which],
+            signals=self.signals[which],
+            shape=self.shape[which],
+            rate=self.rate[which],
+            kappa=self.kappa[which],
+            gamma=self.gamma[which],
+            gone=self.gone[which],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDemand:

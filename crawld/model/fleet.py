@@ -27,8 +27,12 @@ PRUNE_DUTY = "prune"
 
 
 def shard_of_host(host: str, shards: int) -> int:
-    """The shard of a host: a hash of its name, the same on every machine and in every version."""
-    return int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % shards
+    """The shard of a host: a hash of its name, the same on every machine and in every version.
+
+    A leading `www.` does not count: the sitemap of either name often lists the pages of the other.
+    """
+    name = host.removeprefix("www.").encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(name, digest_size=8).digest()) % shards
 
 
 def shard_of_id(number: int) -> int:

@@ -1,7 +1,7 @@
 """The sitemaps and feeds that are polled: which one next, and what its answer means. A driver sends and records."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,12 +108,20 @@ class PolledSources:
             case _:
                 return self._settings.find_sitemaps
 
-    def watch_given(self, now: float) -> Sequence[Poll]:
-        """Watch what the settings name; the files that are new."""
+    def watch_given(self, now: float, wanted: Callable[[str], bool] = lambda _: True) -> Sequence[Poll]:
+        """Watch what the settings name on hosts that are wanted; the files that are new."""
         given = [(url, Source.SITEMAP) for url in self._settings.given_sitemaps]
         given += [(url, Source.FEED) for url in self._settings.given_feeds]
         files = [File(url, source, host_of(url), Origin.CONFIG, next_poll=now) for url, source in given]
-        return self._watch(files + self._first_guesses(now))
+        return self._watch([file for file in files + self._first_guesses(now) if wanted(file.host)])
+
+    def unwatch(self, hosts: Container[str]) -> int:
+        """Watch no file on these hosts any more; how many are left because they are being polled."""
+        found = [file.url for file in self.schedule if file.host in hosts]
+        polled = [url for url in found if self.schedule.under_way(url)]
+        for url in set(found).difference(polled):
+            self.schedule.remove(url)
+        return len(polled)
 
     def _first_guesses(self, now: float) -> list[File]:
         """The usual sitemap of each site of which nothing is watched yet: its poll has robots.txt read first."""

@@ -69,6 +69,10 @@ class PollSchedule:
         """A poll of the file is under way."""
         self._under_way.add(url)
 
+    def under_way(self, url: str) -> bool:
+        """Whether the file is being polled."""
+        return url in self._under_way
+
     def rest(self, url: str, until: float) -> None:
         """Offer no file of this one's host until then, as far as the same site planted it."""
         file = self._files.get(url)

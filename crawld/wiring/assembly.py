@@ -39,6 +39,7 @@ from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import Pushes
+from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
@@ -51,7 +52,7 @@ from crawld.interfaces import Copies, PollResult, Reload
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
-from crawld.pacer import Pacer
+from crawld.pacer import Pacer, Slots
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
@@ -104,7 +105,7 @@ class Assembly:
         self.reloader = Reloader(settings)
         self._tempo = tempo or Tempo()
         self._insist = insist_on_bandwidth
-        self.clock = SystemClock()
+        self.clock = self._make_clock()
         self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
         limits = settings.politeness
         self.gate = HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host), self._rng)
@@ -112,13 +113,7 @@ class Assembly:
         policy = policies.choose(settings.policy)
         chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
         self.scheduler = Scheduler(chooser, most_shape=1.0)
-        self.store = SqlStore(
-            settings.database,
-            keep_bodies=settings.keep_bodies,
-            commit_interval=COMMIT_SECONDS,
-            retention=Retention(**settings.retention.model_dump()),
-            clock=self.clock,
-        )
+        self.store = self._make_store()
         self.pages = Pages(site.site for site in settings.discover)
         self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate.crawl_delay_of = self.robots.crawl_delay_of
@@ -163,6 +158,22 @@ class Assembly:
             self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock, forecasts
         )
 
+    def _make_clock(self) -> SystemClock:
+        return SystemClock()
+
+    def _make_store(self) -> SqlStore:
+        return SqlStore(
+            self.settings.database,
+            keep_bodies=self.settings.keep_bodies,
+            commit_interval=COMMIT_SECONDS,
+            retention=Retention(**self.settings.retention.model_dump()),
+            clock=self.clock,
+        )
+
+    def _make_pacer(self) -> tuple[Slots, Door | None]:
+        """When slots come, and what requests pass on their way out where that is more than slots ask for."""
+        return Pacer(self.settings.bandwidth, self.clock.monotonic()), None
+
     def _parts(self) -> Parts:
         settings, fetching = self.settings, self.settings.fetch
         self.fetcher = HttpFetcher(
@@ -173,10 +184,11 @@ class Assembly:
             max_bytes=fetching.max_bytes,
             workers=self.workers,
         )
+        pacer, door = self._make_pacer()
         return Parts(
             scheduler=self.scheduler,
             gate=self.gate,
-            pacer=Pacer(settings.bandwidth, self.clock.monotonic()),
+            pacer=pacer,
             pages=self.pages,
             store=self.store,
             fetcher=self.fetcher,
@@ -189,6 +201,7 @@ class Assembly:
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
+            door=door,
         )
 
     def _poll_settings(self) -> PollSettings:

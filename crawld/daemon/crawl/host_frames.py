@@ -61,6 +61,11 @@ class Frames:
                 await asyncio.sleep(0)
         return frame
 
+    def forget(self, host: str) -> None:
+        """Forget a host's frame; it is read again where it is needed."""
+        if self._frames.pop(host, None) is not None:
+            self._weight -= self._weights.pop(host)
+
     def visited(self, page: Page, memory: Memory | None, judgement: Judgement, at: float) -> None:
         """Take in what a visit saw, in the step that records it."""
         frame = self._frames.get(page.host)

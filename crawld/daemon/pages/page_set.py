@@ -12,7 +12,7 @@ import numpy as np
 
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.interfaces import Adoption, Floats, Ints, Store, StoredPages
 from crawld.learning.freshness import SKEW
 from crawld.model.page import Page, Wanted
 from crawld.model.units import format_duration
@@ -23,6 +23,8 @@ log = logging.getLogger("crawld")
 INDEXED_AT_ONCE = 1000
 INDEX_PAUSE = 0.01
 MANY_LINES = 10_000
+TAKEN_AT_ONCE = 1_000
+"""Pages that are taken in or forgotten in one turn of the loop: some 10 ms."""
 YOUNG_OBJECTS = 10_000
 """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy daemon."""
 
@@ -63,6 +65,7 @@ class PageSet:
         self._pages = pages
         self._scheduler = scheduler
         self._gate = gate
+        self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     def pages(self) -> Sequence[Page]:
         """Every page that is kept fresh."""
@@ -127,6 +130,27 @@ class PageSet:
             ]
         )
 
+    async def take_back(self, stored: StoredPages, now: float) -> None:
+        """Take in pages as the store knows them, some at a time; those that are here already stay as they are."""
+        for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
+            some = stored.part(slice(start, start + TAKEN_AT_ONCE))
+            if any(page_id in self._scheduler for page_id in some.ids.tolist()):
+                some = some.part(np.array([page_id not in self._scheduler for page_id in some.ids.tolist()]))
+            self._put_back(some, now)
+            self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
+            await asyncio.sleep(0)
+
+    async def drop_idle(self, page_ids: Ints) -> int:
+        """Forget those of these pages that are not out being crawled, some at a time; how many are left."""
+        left = 0
+        for start in range(0, len(page_ids), TAKEN_AT_ONCE):
+            some = [page for page in page_ids[start : start + TAKEN_AT_ONCE].tolist() if page in self._scheduler]
+            idle = [page_id for page_id in some if not self._scheduler.held(page_id)]
+            left += len(some) - len(idle)
+            self._drop(idle)
+            await asyncio.sleep(0)
+        return left
+
     @property
     def indexed(self) -> bool:
         """Whether signals can find every page that was restored."""
@@ -164,17 +188,32 @@ class PageSet:
 
     async def _follow(self, adoption: Adoption, now: float) -> None:
         """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
-        returned = [page for page in adoption.returned if page.id not in self._scheduler]
+        returned = [page for page in adoption.returned if page.id not in self._scheduler and self.keeps(page.id)]
         if returned:
             self._put_back(await self._store.restore([page.id for page in returned]), now)
             self._index.put(returned)
-        self._take_in(adoption.added)
-        for page in (*adoption.reweighted, *adoption.respelt):
-            self._pages.put(page)
-        self._scheduler.reweight(
-            [page.id for page in adoption.reweighted], np.array([page.importance for page in adoption.reweighted])
-        )
+        self._take_in([page for page in adoption.added if self.keeps(page.id)])
+        self._change(adoption.reweighted, adoption.respelt)
         self._drop([page.id for page in adoption.retired])
+
+    def _change(self, reweighted: Sequence[Page], respelt: Sequence[Page] = ()) -> None:
+        """Take over another importance or spelling of pages that are here."""
+        for page in (*reweighted, *respelt):
+            if page.id in self._scheduler:
+                self._pages.put(page)
+        here = [page for page in reweighted if page.id in self._scheduler]
+        self._scheduler.reweight([page.id for page in here], np.array([page.importance for page in here]))
+
+    async def renew(self, page_ids: Sequence[int], now: float) -> None:
+        """Bring memory to what the store says of these pages: they came, went, or weigh otherwise."""
+        stored = await self._store.restore(page_ids)
+        here = [page_id for page_id in page_ids if page_id in self._scheduler]
+        self._drop(set(here).difference(stored.ids.tolist()))
+        columns = zip(stored.ids.tolist(), stored.urls, stored.hosts, stored.importance.tolist(), strict=True)
+        self._change([Page(*fields) for fields in columns if fields[0] in self._scheduler])
+        for name in dict.fromkeys(stored.hosts):
+            self._gate.host_of_pages(name)
+        await self.take_back(stored, now)
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""
@@ -182,7 +221,7 @@ class PageSet:
         self._drop([page.id for page in gone])
         return [page.url for page in gone]
 
-    def _drop(self, page_ids: Sequence[int]) -> None:
+    def _drop(self, page_ids: Iterable[int]) -> None:
         here = [page_id for page_id in page_ids if page_id in self._scheduler]
         self._scheduler.retire(here)
         self._pages.drop(here)

@@ -1,0 +1,71 @@
+"""What a worker says of itself with its beat: its bid for the next round, and its figures."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from crawld.daemon.crawler import Crawler
+from crawld.fleet.database_time import DatabaseTime
+from crawld.interfaces import Clock, Store
+from crawld.interfaces.fleet import Report
+from crawld.model.fleet import ROUND_SECONDS
+from crawld.scheduler import Scheduler
+
+FRESHNESS_SECONDS = 10.0
+"""Between two looks at how fresh all pages are, by another thread."""
+RATE_MEMORY = 0.2
+"""What the requests of the last second weigh in the rate that is reported."""
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Makes reports from the parts of the daemon."""
+
+    scheduler: Scheduler
+    crawler: Crawler
+    store: Store
+    clock: Clock
+    loading: Callable[[], int]
+    time: DatabaseTime | None = None  # as of the latest beat
+    _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
+    _mark: tuple[float, int] = (0.0, 0)
+    _rate: float = 0.0
+
+    def report(self, *, bids: bool) -> Report:
+        """The report of this moment; without a bid where nothing may be sent in the next round."""
+        fresh, weight = self._fresh
+        level = self.scheduler.chooser.level
+        return Report(
+            bid=self.scheduler.bid(self.clock.now(), self._end_of_next_round()) if bids else None,
+            pages=len(self.scheduler),
+            request_rate=self._request_rate(),
+            level=level if level is not None and math.isfinite(level) else None,
+            lag=self.store.lag,
+            fresh=fresh,
+            weight=weight,
+            loading=self.loading(),
+        )
+
+    def _end_of_next_round(self) -> float:
+        """When the round ends that is bid for, by our own clock."""
+        if self.time is None:
+            return self.clock.now() + 2 * ROUND_SECONDS
+        now = self.time.least(self.clock.monotonic())
+        return self.clock.now() + (math.floor(now / ROUND_SECONDS) + 2) * ROUND_SECONDS - now
+
+    def _request_rate(self) -> float:
+        (before, count), now = self._mark, self.clock.monotonic()
+        self._mark = now, self.crawler.status.requests
+        if before:
+            self._rate += RATE_MEMORY * ((self._mark[1] - count) / max(now - before, 1e-3) - self._rate)
+        return self._rate
+
+    async def run(self) -> None:
+        """Look at how fresh the pages are, again and again, until cancelled."""
+        while True:
+            _, fresh, weight = await asyncio.to_thread(self.scheduler.freshness_of_all, self.clock.now())
+            self._fresh = float(np.sum(fresh * weight)), float(np.sum(weight))
+            await asyncio.sleep(FRESHNESS_SECONDS)

@@ -1,0 +1,145 @@
+"""The shards in a worker's memory: loaded while others are served, and unloaded without losing what is under way."""
+
+import asyncio
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from crawld.daemon.crawl.host_frames import Frames
+from crawld.daemon.crawler import Crawler
+from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.polls import Polls
+from crawld.fetch.robots_cache import RobotsCache
+from crawld.frontier.politeness import HostGate
+from crawld.interfaces import Clock
+from crawld.interfaces.fleet import ShardStore
+from crawld.model.fleet import first_id, shard_of_host, shard_of_id
+from crawld.model.signal import Signal, Source
+from crawld.scheduler import Scheduler
+from crawld.signals.matching import keys_of
+from crawld.signals.polled_sources import PolledSources
+
+HOSTS_AT_ONCE = 500
+"""Hosts that are taken in or forgotten in one turn of the loop."""
+LOOK_SECONDS = 0.05
+"""Between two looks at what is still under way of shards that are to go."""
+
+
+class Recaller(Protocol):
+    """Whoever learns from the histories of pages."""
+
+    def recall_later(self, shards: Sequence[int]) -> None:
+        """Learn again, beside the loop, what the hosts of these shards have taught."""
+
+
+@dataclass(slots=True)
+class ShardSet:
+    """Takes shards in and out of everything that is held in memory of pages and hosts."""
+
+    store: ShardStore
+    page_set: PageSet
+    scheduler: Scheduler
+    gate: HostGate
+    robots: RobotsCache
+    sources: PolledSources
+    polls: Polls
+    frames: Frames
+    crawler: Crawler
+    clock: Clock
+    shards: Callable[[], int]  # how many the fleet has
+    learner: Recaller
+    loaded: set[int] = field(default_factory=set)
+    present: set[int] = field(default_factory=set)  # these, and those that are half loaded or half forgotten
+
+    def shard(self, host: str) -> int:
+        """The shard of a host."""
+        return shard_of_host(host, self.shards())
+
+    async def load(self, shards: Sequence[int]) -> int:
+        """Read shards and take them in; how many pages they have. Slots are served meanwhile.
+
+        Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
+        """
+        stored = await self.store.load(shards)
+        self.present.update(shards)
+        now = self.clock.now()
+        names = list(dict.fromkeys(stored.pages.hosts))
+        for start in range(0, len(names), HOSTS_AT_ONCE):
+            for name in names[start : start + HOSTS_AT_ONCE]:
+                self.gate.host_of_pages(name)
+            await asyncio.sleep(0)
+        for start in range(0, len(stored.hosts), HOSTS_AT_ONCE):
+            for state in stored.hosts[start : start + HOSTS_AT_ONCE]:
+                self.gate.restore(state)
+            await asyncio.sleep(0)
+        for start in range(0, len(names), HOSTS_AT_ONCE):
+            now = self.clock.now()
+            for name in names[start : start + HOSTS_AT_ONCE]:
+                self.gate.wait_a_spacing(self.gate.host_of_pages(name), now)
+            await asyncio.sleep(0)
+        for host, curve in stored.age_curves.items():
+            self.scheduler.age_by(self.gate.host_of_pages(host), curve)
+        self.robots.restore(stored.robots, own=True)  # before the first page is picked
+        await self.page_set.take_back(stored.pages, now)
+        self.sources.restore(stored.sources)
+        for poll in self.sources.watch_given(now, lambda host: self.shard(host) in shards):
+            self.store.record_poll(poll)
+        self.loaded.update(shards)
+        self.learner.recall_later(shards)
+        return len(stored.pages.ids)
+
+    def keeps(self, page_id: int) -> bool:
+        """Whether a page belongs to a shard that is in memory."""
+        return shard_of_id(page_id) in self.loaded
+
+    async def renew_hosts(self, names: Sequence[str]) -> None:
+        """Take over what the operator said of hosts of ours."""
+        for state in await self.store.hosts_named(names):
+            if self.gate.knows(state.name):
+                self.gate.restore(state)
+
+    def hear(self, told: Sequence[tuple[str, str, float, float | None]]) -> None:
+        """Take signals that others were sent: URL, source, when it was seen, and what time it claims."""
+        positions, ids = self.sources.pages.find(keys_of(url for url, *_ in told))
+        signals = []
+        for position, page_id in zip(positions.tolist(), ids.tolist(), strict=True):
+            _, source, seen_at, claimed_at = told[position]
+            last = self.scheduler.last_success(page_id)
+            if not math.isnan(last):
+                stale = claimed_at is not None and claimed_at <= last
+                signals.append(Signal(page_id, Source(source), seen_at, claimed_at, stale))
+        self.polls.take(signals)
+
+    async def unload(self, shards: Sequence[int], seconds: float) -> None:
+        """Forget shards: pick no page of theirs, let what is under way finish for so long, and give up the rest."""
+        leaving, until = set(shards), self.clock.monotonic() + seconds
+        self.loaded -= leaving
+        hosts = self._hosts(leaving)
+        while await self._drop_idle(shards, hosts) and self.clock.monotonic() < until:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(LOOK_SECONDS)
+        await self.crawler.give_up(hosts)
+        await self._drop_idle(shards, hosts)
+        for start in range(0, len(names := list(hosts)), HOSTS_AT_ONCE):
+            for name in names[start : start + HOSTS_AT_ONCE]:
+                self._forget_host(name)
+            await asyncio.sleep(0)
+        self.present -= leaving
+
+    async def _drop_idle(self, shards: Sequence[int], hosts: Container[str]) -> bool:
+        """Drop what is not under way; whether anything is left."""
+        left = self.sources.unwatch(hosts)
+        for shard in shards:
+            ids = self.scheduler.ids_between(first_id(shard), first_id(shard + 1))
+            left += await self.page_set.drop_idle(ids)
+        return left > 0 or self.crawler.busy(hosts)
+
+    def _hosts(self, shards: Container[int]) -> set[str]:
+        """The hosts of these shards that are known, with pages or without."""
+        return {name for name in self.gate.names() if self.shard(name) in shards}
+
+    def _forget_host(self, name: str) -> None:
+        self.scheduler.age_by(self.gate.host(name), None)
+        self.gate.let_go(name)
+        self.robots.forget(name)
+        self.frames.forget(name)

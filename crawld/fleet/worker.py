@@ -1,0 +1,291 @@
+"""A worker of a fleet: beats, holds a fair share of the shards, and sends what it is granted.
+
+The life of a worker: `join`; then a beat every second on a fixed grid, each of which renews the lease and brings
+grants; shards are claimed, loaded and given back beside it. Where the lease was lost it comes back under a new id and
+keeps, without loading them again, the shards that nobody else has held meanwhile. Two things always hold: there is a
+grant only while every page in memory is of a shard that is ours, and without a grant nothing is sent.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crawld.daemon.crawler import Crawler
+from crawld.errors import StoreError
+from crawld.fleet.database_time import DatabaseTime
+from crawld.fleet.fair_share import move
+from crawld.fleet.grant_door import GrantDoor
+from crawld.fleet.grant_pacer import GrantPacer
+from crawld.fleet.grants import NOTHING, lease_end, schedule
+from crawld.fleet.grid import Grid
+from crawld.fleet.reporting import Reporter
+from crawld.fleet.shard_set import ShardSet
+from crawld.interfaces import Clock
+from crawld.interfaces.fleet import Beat, LeaseLostError, Ledger, Mail, ShardStore
+from crawld.model.fleet import BEAT_SECONDS
+from crawld.model.units import format_rate
+
+log = logging.getLogger("crawld.fleet")
+
+RETRY_SECONDS = 0.25
+"""Between two tries while the database is out of reach: it must not wait for us when it is back."""
+RECLAIM_SECONDS = 3.0
+"""For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
+GIVE_SECONDS = 3.0
+"""For which what is under way of a shard may finish before the shard is given back."""
+LOADED_AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker, whatever id it has just now."""
+
+    name: str
+    ledger: Ledger
+    store: ShardStore
+    shard_set: ShardSet
+    pacer: GrantPacer
+    door: GrantDoor
+    crawler: Crawler
+    clock: Clock
+    reporter: Reporter
+    on_mail: Callable[[Sequence[Mail]], None]
+    id: str | None = None
+    held: dict[int, int] = field(default_factory=dict)  # epochs by shard, of those that are ours
+    beat: Beat | None = None  # the latest
+    duties: frozenset[str] = frozenset()  # what we do for the whole fleet
+    _beaten: asyncio.Event = field(default_factory=asyncio.Event)
+    _loading: asyncio.Task[None] | None = None
+    _verbs: int = 0  # claims and releases begun or ended so far: what a beat says of shards counts if none came between
+    _stopping: bool = False
+    _left: bool = False
+    _unreachable: bool = False
+    _granted: float = 0.0  # requests a second, as was logged last
+
+    async def join(self) -> None:
+        """Become a worker; StoreError where the database is no fleet."""
+        self.id = await self.ledger.join(self.name)
+        log.info("joined the fleet", extra={"worker": self.name, "id": self.id})
+
+    async def run(self) -> None:
+        """Be a worker until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._beats())
+            tasks.create_task(self._tend())
+            await asyncio.Event().wait()  # a service that ends would end the daemon
+
+    def stop(self) -> None:
+        """Send, claim and load nothing more; the lease is renewed until `leave`."""
+        self._stopping = True
+        if self._loading is not None:
+            self._loading.cancel()
+        self._fall_silent()
+
+    async def leave(self) -> None:
+        """Give everything back; all that was recorded must be committed."""
+        self.stop()
+        worker, self.id, self._left = self.id, None, True
+        if worker is None:
+            return
+        try:
+            await self.ledger.leave(worker)
+        except StoreError as error:
+            log.warning("left without telling the fleet: the shards are free when the lease ends", extra=_why(error))
+        else:
+            log.info("left the fleet", extra={"worker": self.name, "shards": len(self.held)})
+
+    async def take_duty(self, name: str) -> bool:
+        """Do something for the whole fleet; False where another live worker does it."""
+        worker = self.id
+        if worker is None or self._stopping or not await self.ledger.take_duty(worker, name) or worker != self.id:
+            return False
+        self.duties |= {name}
+        return True
+
+    # -- beats ------------------------------------------------------------------------------------------------------
+
+    async def _beats(self) -> None:
+        grid = Grid(self.clock.monotonic(), BEAT_SECONDS)
+        while not self._left:
+            try:
+                await self._beat_once()
+            except LeaseLostError:
+                self._lose_lease()
+            except StoreError as error:
+                self._miss(error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                await self.clock.sleep_until(grid.after(self.clock.monotonic()))
+
+    async def _beat_once(self) -> None:
+        if self.id is None:
+            await self._come_back()
+        worker, verbs, asked = self.id, self._verbs, self.clock.monotonic()
+        assert worker is not None  # noqa: S101 - `_come_back` has given us one
+        known = self.shard_set.present <= self.held.keys()
+        beat = await self.ledger.beat(worker, self.reporter.report(bids=bool(self.held) and known))
+        time = DatabaseTime(asked, self.clock.monotonic(), beat.now)
+        self._unreachable = False
+        self.beat, self.duties = beat, beat.duties
+        if verbs == self._verbs:
+            self._reconcile(beat.held)
+        self._follow(beat, time)
+        self.on_mail(beat.mail)
+        self._beaten.set()
+
+    def _follow(self, beat: Beat, time: DatabaseTime) -> None:
+        """Send by the grants of this beat from now on."""
+        rates, now = NOTHING if self._stopping else schedule(time, beat.grants), self.clock.monotonic()
+        self.reporter.time = time
+        self.pacer.follow(rates, now)
+        self.door.follow(rates, lease_end(time, beat.expires))
+        self.crawler.status.bandwidth = rates.rate(now)
+        self.crawler.wake()
+        self._tell_grant(max(rates.rates, default=0.0))
+
+    def _tell_grant(self, rate: float) -> None:
+        """Log when grants begin and end, and when they have become much more or less."""
+        if rate > 0 and not rate / 2 <= self._granted <= rate * 2:
+            self._granted = rate
+            log.info("granted requests", extra={"rate": format_rate(rate)})
+        elif rate == 0 < self._granted:
+            self._granted = 0.0
+            log.info("no grant: nothing is sent")
+
+    def _miss(self, error: StoreError) -> None:
+        if not self._unreachable:
+            self._unreachable = True
+            log.warning("the fleet's database is out of reach; nothing is sent once the grant ends", extra=_why(error))
+
+    def _reconcile(self, held: Mapping[int, int]) -> None:
+        """Go by what the database says is ours: the answer to a claim or a release may have been lost."""
+        if self.held != held:
+            self._hold(dict(held))
+
+    def _hold(self, held: dict[int, int]) -> None:
+        self.held = held
+        self.store.hold(held)
+
+    def _fall_silent(self) -> None:
+        """Send nothing from now on."""
+        self.pacer.follow(NOTHING, self.clock.monotonic())
+        self.door.follow(NOTHING, float("-inf"))
+        self.crawler.status.bandwidth = 0.0
+        self._tell_grant(0.0)
+
+    # -- a lease that was lost --------------------------------------------------------------------------------------
+
+    def _lose_lease(self) -> None:
+        log.warning("the lease is lost: silent until this worker has joined anew", extra={"worker": self.name})
+        self.id, self.duties = None, frozenset()
+        self._fall_silent()
+
+    async def _come_back(self) -> None:
+        """Join under a new id and take the shards back that nobody else has held since."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+            self._loading = None
+        former = {shard: epoch for shard, epoch in self.held.items() if shard in self.shard_set.loaded}
+        worker = await self.ledger.join(self.name)
+        kept = await self._reclaim(worker, former)
+        self.id = worker
+        self._verbs += 1
+        self._hold(kept)
+        told = {"worker": self.name, "id": worker, "kept": len(kept), "lost": len(former) - len(kept)}
+        log.info("joined the fleet again", extra=told)
+
+    async def _reclaim(self, worker: str, former: dict[int, int]) -> dict[int, int]:
+        """Those of the former shards that are ours as they were."""
+        kept: dict[int, int] = {}
+        until = self.clock.monotonic() + RECLAIM_SECONDS
+        while left := {shard: epoch for shard, epoch in former.items() if shard not in kept}:
+            for lease in await self.ledger.claim(worker, len(left), left):
+                kept[lease.shard] = lease.epoch
+            if self.clock.monotonic() > until or former.items() <= kept.items():
+                break
+            await asyncio.sleep(RETRY_SECONDS)
+        return {shard: epoch for shard, epoch in kept.items() if former.get(shard) == epoch}
+
+    # -- shards -----------------------------------------------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """After each beat: drop what is lost, claim what is free, give back what is too much."""
+        while True:
+            await self._beaten.wait()
+            self._beaten.clear()
+            worker, beat = self.id, self.beat
+            if worker is None or beat is None or self._stopping:
+                continue
+            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
+                await self._drop_lost()
+                await self._balance(worker, beat)
+            self._load_rest()
+
+    async def _drop_lost(self) -> None:
+        """Forget shards in memory that are not ours any more: of what is under way there nothing is recorded."""
+        if self._loading is not None:  # what is half loaded is its own business
+            return
+        if lost := sorted(self.shard_set.present - self.held.keys()):
+            await self.shard_set.unload(lost, 0.0)
+            log.warning("dropped shards that others hold now", extra={"shards": len(lost)})
+
+    async def _balance(self, worker: str, beat: Beat) -> None:
+        due = move(beat, len(self.held), self.ledger.shards)
+        if due.give:
+            spare = sorted(self.held, key=lambda shard: (shard in self.shard_set.loaded, -shard))
+            await self._give(worker, spare[: due.give], draining=beat.draining)
+        elif due.claim:
+            self._verbs += 1
+            leases = await self.ledger.claim(worker, due.claim, {})
+            self._verbs += 1
+            if leases and worker == self.id:
+                self._hold(self.held | {lease.shard: lease.epoch for lease in leases})
+                told = {"shards": len(leases), "held": len(self.held), "of": self.ledger.shards}
+                log.info("claimed shards", extra=told)
+
+    async def _give(self, worker: str, shards: Sequence[int], *, draining: bool) -> None:
+        """Give shards back once what is under way has finished and everything is committed."""
+        await self._stop_loading()
+        await self.shard_set.unload(shards, GIVE_SECONDS)
+        await self.store.flush()
+        if worker != self.id:
+            return
+        self._verbs += 1
+        await self.ledger.release(worker, shards)
+        self._verbs += 1
+        self._hold({shard: epoch for shard, epoch in self.held.items() if shard not in shards})
+        log.info("gave shards back", extra={"shards": len(shards), "held": len(self.held), "draining": draining})
+
+    async def _stop_loading(self) -> None:
+        """End the loading under way; shards that it has half loaded are forgotten, and loaded anew later."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+            self._loading = None
+            if half := sorted(self.shard_set.present - self.shard_set.loaded):
+                await self.shard_set.unload(half, 0.0)
+
+    def _load_rest(self) -> None:
+        """Load, beside everything else, the shards that are ours and not in memory."""
+        if self._loading is not None and self._loading.done():
+            done, self._loading = self._loading, None
+            done.result()
+        if self._loading is None and not self.held.keys() <= self.shard_set.present:
+            self._loading = asyncio.create_task(self._load(), name="loading shards")
+
+    async def _load(self) -> None:
+        while left := sorted(self.held.keys() - self.shard_set.present)[:LOADED_AT_ONCE]:
+            try:
+                pages = await self.shard_set.load(left)
+            except StoreError as error:
+                log.warning("shards could not be loaded, trying again", extra=_why(error))
+                return
+            waiting = len(self.held.keys() - self.shard_set.present)
+            log.info("loaded shards", extra={"shards": len(left), "pages": pages, "waiting": waiting})
+
+
+def _why(error: Exception) -> dict[str, str]:
+    return {"reason": str(error)}

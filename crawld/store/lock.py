@@ -56,9 +56,13 @@ class FileLock:
             self._descriptor = None
 
 
-async def lock_postgres(connection: AsyncConnection, shown: str) -> None:
-    """Take the session's advisory lock, or StoreError: it ends with the connection."""
-    taken = await connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_KEY})
+async def lock_postgres(connection: AsyncConnection, shown: str, *, shared: bool = False) -> None:
+    """Take the session's advisory lock, or StoreError: it ends with the connection.
+
+    A single daemon has it alone; the workers of a fleet, and whoever steers it, share it.
+    """
+    function = "pg_try_advisory_lock_shared" if shared else "pg_try_advisory_lock"
+    taken = await connection.scalar(text(f"SELECT {function}(:key)"), {"key": ADVISORY_KEY})
     await connection.commit()
     if not taken:
         raise StoreError(f"the database {shown} is in use by another crawld: stop that one first")

@@ -18,6 +18,7 @@ from crawld.store.address import parse_address
 from crawld.store.fleet import statements
 from crawld.store.fleet.line import Line
 from crawld.store.fleet.mail import READ_ANEW, packed
+from crawld.store.fleet.making import no_fleet
 from crawld.store.fleet.rounds import bid_row, clear_round
 
 COMMAND_SECONDS = 2.0
@@ -60,7 +61,7 @@ class SqlLedger:
         present = await self._verbs.row(statements.PRESENT)
         found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
         if found is None:
-            raise StoreError(f"the database {self._shown} is no fleet's: `crawld fleet init` makes it one")
+            raise no_fleet(self._shown)
         self._shards = found["shards"]
 
     async def close(self) -> None:

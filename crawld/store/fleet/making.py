@@ -70,6 +70,19 @@ async def fleet_row(connection: AsyncConnection) -> FleetRow | None:
     return None if found is None else FleetRow(found.shards, found.bandwidth, found.made_at)
 
 
+async def known_fleet(connection: AsyncConnection, shown: str) -> FleetRow:
+    """The same; StoreError where it is no fleet's."""
+    found = await fleet_row(connection)
+    if found is None:
+        raise no_fleet(shown)
+    return found
+
+
+def no_fleet(shown: str) -> StoreError:
+    """That a database is no fleet's, and what makes it one."""
+    return StoreError(f"the database {shown} is no fleet's: `crawld fleet init` makes it one")
+
+
 def _has_table(connection: Connection) -> bool:
     return inspect(connection).has_table(tables.fleet.name)
 

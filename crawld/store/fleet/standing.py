@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from crawld.errors import InputError, StoreError
+from crawld.errors import InputError
 from crawld.model.fleet import ROUND_SECONDS
 from crawld.model.fleet_view import FleetView, WorkerState, WorkerView
 from crawld.store.address import parse_address
 from crawld.store.fleet import statements
 from crawld.store.fleet.ledger import FIGURES
 from crawld.store.fleet.line import Line
+from crawld.store.fleet.making import no_fleet
 
 READ_SECONDS = 10.0
 """An operator waits longer than a worker may."""
@@ -31,6 +32,10 @@ class Standing:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connection go."""
         await self._line.close()
 
     async def is_fleet(self) -> bool:
@@ -44,7 +49,7 @@ class Standing:
         """The fleet now; StoreError where the database is no fleet's."""
         found = await self._line.row(statements.VIEW) if await self.is_fleet() else None
         if found is None:
-            raise StoreError(f"the database {self._address.shown} is no fleet's: `crawld fleet init` makes it one")
+            raise no_fleet(self._address.shown)
         now, last = found["now"], await self._line.row(statements.LAST_ROUND)
         level = None if last is None else last["level"]
         return FleetView(

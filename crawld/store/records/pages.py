@@ -13,10 +13,11 @@ from crawld.model.page import Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.in_values import among
+from crawld.store.records.numbering import Numbering, OneWriter
 from crawld.store.retry import keep_trying
 from crawld.store.writing.bulk import run
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import plain
+from crawld.store.writing.upserts import named_once, plain
 
 T = TypeVar("T")
 ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
@@ -48,10 +49,13 @@ class PageList:
     A page belongs to the origin of most authority that listed it, or the first of equals; others leave it as it is.
     """
 
-    def __init__(self, connection: WriteConnection, reading: AsyncEngine, shown: str) -> None:
+    def __init__(
+        self, connection: WriteConnection, reading: AsyncEngine, shown: str, numbering: Numbering | None = None
+    ) -> None:
         self._connection = connection
         self._reading = reading
         self._shown = shown
+        self._numbering = numbering or OneWriter()
 
     async def adopt(
         self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool
@@ -61,7 +65,7 @@ class PageList:
         hosts_of_origins: dict[str, str] = {}
 
         async def take(connection: AsyncConnection) -> _Chunk:
-            return await _Chunk(origin, now, hosts_of_origins).take(connection, chunk)
+            return await _Chunk(origin, now, hosts_of_origins, self._numbering).take(connection, chunk)
 
         kept: set[int] = set()
         rest = iter(lines.items())
@@ -79,7 +83,7 @@ class PageList:
         async def take(connection: AsyncConnection) -> list[Page]:
             rows = await _identified(connection, chunk, _page.state)
             found = [_page_of(row) for row in rows if row.state != RETIRED]
-            await _retire(connection, found, now)
+            await self._retire(connection, found, now)
             return found
 
         retired: list[Page] = []
@@ -103,8 +107,12 @@ class PageList:
             last = rows[-1].id
             unlisted = [_page_of(row) for row in rows if row.id not in kept]
             if unlisted:
-                await self._write(partial(_retire, pages=unlisted, now=now))
+                await self._write(partial(self._retire, pages=unlisted, now=now))
                 yield unlisted
+
+    async def _retire(self, connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
+        await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
+        await self._numbering.tell(connection, [page.id for page in pages])
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
@@ -117,8 +125,8 @@ class PageList:
 class _Chunk:
     """Some lines of a list being taken over in one transaction."""
 
-    def __init__(self, origin: str, now: float, hosts_of_origins: dict[str, str]) -> None:
-        self._origin, self._now = origin, now
+    def __init__(self, origin: str, now: float, hosts_of_origins: dict[str, str], numbering: Numbering) -> None:
+        self._origin, self._now, self._numbering = origin, now, numbering
         self.added: list[Page] = []
         self.returned: list[Page] = []
         self.reweighted: list[Page] = []
@@ -129,6 +137,7 @@ class _Chunk:
 
     async def take(self, connection: AsyncConnection, lines: dict[str, Wanted]) -> Self:
         """Take over the lines, by their identities, in the connection's transaction."""
+        await self._numbering.begin(connection)
         columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
         known = {row.identity or row.url: row for row in await _identified(connection, list(lines), *columns)}
         new: list[Page] = []
@@ -137,12 +146,12 @@ class _Chunk:
         spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
         hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
         await self._know_hosts(connection, hosts.values())
-        next_id = 1 + (await connection.scalar(select(tables.pages.c.id).order_by(_page.id.desc()).limit(1)) or 0)
+        ids = iter(await self._numbering.page_ids(connection, list(hosts.values())))
         for name, line in lines.items():
             url, importance = line.url, line.importance
             row = known.get(name)
             if row is None:
-                new.append(Page(next_id + len(new), url, hosts[name], importance))
+                new.append(Page(next(ids), url, hosts[name], importance))
             elif row.state == RETIRED:
                 state = _state_of_copy(row)
                 self.returned.append(Page(row.id, url, row.host, importance))
@@ -163,6 +172,8 @@ class _Chunk:
         await run(connection, _BRING_BACK, returned)
         await run(connection, _TAKE_OVER, taken_over)
         await run(connection, _RESPELL, spellings)
+        news = (*new, *self.returned, *self.reweighted, *self.respelt)
+        await self._numbering.tell(connection, {page.id for page in news})
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
         return self
@@ -195,15 +206,18 @@ class _Chunk:
         unknown = [name for name in dict.fromkeys(names) if name not in self._hosts]
         if not unknown:
             return
+        await self._read_hosts(connection, unknown)
+        if new := [name for name in unknown if name not in self._hosts]:
+            ids = await self._numbering.host_ids(connection, new)
+            rows = [{"id": number, "name": name} for name, number in zip(new, ids, strict=True)]
+            await run(connection, named_once(connection.dialect.name, tables.hosts), rows)
+            await self._read_hosts(connection, new)  # another writer may have given one an id meanwhile
+
+    async def _read_hosts(self, connection: AsyncConnection, names: Sequence[str]) -> None:
         host = tables.hosts.c
-        among_names, parameters = among(connection.dialect.name, host.name, unknown)
+        among_names, parameters = among(connection.dialect.name, host.name, names)
         found = await connection.execute(select(host.name, host.id).where(among_names), parameters)
         self._hosts.update({row.name: row.id for row in found})
-        next_id = 1 + (await connection.scalar(select(host.id).order_by(host.id.desc()).limit(1)) or 0)
-        new = [name for name in unknown if name not in self._hosts]
-        given = {name: next_id + i for i, name in enumerate(new)}
-        await run(connection, plain(tables.hosts), [{"id": i, "name": name} for name, i in given.items()])
-        self._hosts.update(given)
 
 
 async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:
@@ -240,7 +254,3 @@ def _state_of_copy(row: Any) -> PageState:
 
 def _page_of(row: Any) -> Page:
     return Page(row.id, row.url, row.host, row.importance)
-
-
-async def _retire(connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
-    await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])

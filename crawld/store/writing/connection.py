@@ -11,9 +11,13 @@ from crawld.store.lock import lock_postgres
 
 
 class WriteConnection:
-    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out."""
+    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
 
-    def __init__(self, engine: AsyncEngine, shown: str, damage: Damage) -> None:
+    With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself.
+    """
+
+    def __init__(self, engine: AsyncEngine, shown: str, damage: Damage, *, shared: bool = False) -> None:
+        self._shared = shared
         self._engine = engine
         self._shown = shown
         self._damage = damage
@@ -45,7 +49,7 @@ class WriteConnection:
             connection = await self._engine.connect()
             try:
                 if self._engine.dialect.name == "postgresql":
-                    await lock_postgres(connection, self._shown)
+                    await lock_postgres(connection, self._shown, shared=self._shared)
             except BaseException:
                 await connection.close()
                 raise

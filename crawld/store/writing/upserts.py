@@ -26,6 +26,12 @@ def plain(table: Table) -> Insert:
 
 
 @lru_cache
+def named_once(dialect: str, table: Table) -> Insert:
+    """INSERT, unless there is a row of that name."""
+    return _insert(dialect, table).on_conflict_do_nothing(index_elements=["name"])
+
+
+@lru_cache
 def replacing(dialect: str, table: Table) -> Insert:
     """INSERT, or overwrite the row that has the same primary key."""
     statement = _insert(dialect, table)

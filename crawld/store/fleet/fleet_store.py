@@ -1,0 +1,169 @@
+"""What steering a fleet reads and writes: every verb one transaction beside the workers', by mail told to them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from crawld.errors import StoreError
+from crawld.interfaces import Adoption, StoredPages
+from crawld.interfaces.fleet import HOST, Mail
+from crawld.model.age_curve import AgeCurve
+from crawld.model.fleet import shard_of_host
+from crawld.model.fleet_view import FleetView
+from crawld.model.host import HostState
+from crawld.model.page import Page, Wanted
+from crawld.store import tables
+from crawld.store.address import parse_address
+from crawld.store.damage import Damage
+from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.fleet.mail import leave_mail
+from crawld.store.fleet.making import known_fleet
+from crawld.store.fleet.numbering import FleetNumbering
+from crawld.store.fleet.standing import Standing
+from crawld.store.records import hosts, learning, settings
+from crawld.store.records.pages import PageList
+from crawld.store.records.restoring import restore_pages
+from crawld.store.schema import check_readable
+from crawld.store.writing.connection import WriteConnection
+
+_host = tables.hosts.c
+HOST_COLUMNS = tuple(column for column in tables.hosts.columns if column.name != "id")
+VIEW_SECONDS = 0.5
+"""For which one look at the fleet serves whoever asks."""
+
+
+class FleetStore:
+    """Open it with `start`; nothing of it is the workers' own, so that any machine may have one."""
+
+    def __init__(self, url: str, monotonic: Callable[[], float]) -> None:
+        self._address, self._monotonic = parse_address(url), monotonic
+        self._standing = Standing(url)
+        self._opened: tuple[WriteConnection, AsyncEngine] | None = None
+        self._numbering: FleetNumbering | None = None
+        self._seen: tuple[float, FleetView] | None = None
+        self._looking = asyncio.Lock()
+        self.shards = 0
+
+    async def start(self) -> None:
+        """Open the database; StoreError where it is no fleet's, or of another version."""
+        reading = reading_engine(self._address, beside_writer=True)
+        try:
+            async with reading.connect() as connection:
+                await connection.run_sync(check_readable, self._address.shown)
+                found = await known_fleet(connection, self._address.shown)
+        except BaseException as error:
+            await reading.dispose()
+            if isinstance(error, SQLAlchemyError | OSError):
+                raise in_a_sentence(error, self._address.shown) from error
+            raise
+        self.shards, self._numbering = found.shards, FleetNumbering(found.shards)
+        shown = self._address.shown
+        writing = WriteConnection(writing_engine(self._address), shown, Damage(shown), shared=True)
+        self._opened = writing, reading
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._standing.close()
+        if self._opened is not None:
+            writing, reading = self._opened
+            self._opened = None
+            await writing.close()
+            await reading.dispose()
+
+    async def view(self) -> FleetView:
+        """How the fleet stands, at most a moment ago."""
+        async with self._looking:
+            now = self._monotonic()
+            if self._seen is None or now - self._seen[0] > VIEW_SECONDS:
+                self._seen = now, await self._standing.read()
+            return self._seen[1]
+
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change; workers read it with their next beat."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                await settings.write_setting(connection, name, value, now)
+        self._seen = None
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
+        """Take further pages in."""
+        adopting = self._pages.adopt(wanted, origin=origin, now=now, complete=False)
+        return Adoption.of([part async for part in adopting])
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages; those that are unknown or retired already are passed over."""
+        return await self._pages.retire(urls, now=now)
+
+    async def steer_host(
+        self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]
+    ) -> HostState | None:
+        """Change what is remembered of a host, and tell its worker; None where no page is on it."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                query = select(*HOST_COLUMNS).where(_host.name == name).with_for_update()
+                found = (await connection.execute(query)).first()
+                if found is None:
+                    return None
+                state = change(HostState(**found._mapping))
+                await connection.execute(update(tables.hosts).where(_host.name == name).values(**asdict(state)))
+                await leave_mail(connection, [Mail(shard_of_host(name, self.shards), HOST, {"name": name, **told})])
+                return state
+
+    async def stored_pages(self, page_ids: Sequence[int] | None = None) -> StoredPages:
+        """Every page that is not retired, or these, with what is believed of it."""
+        with self._in_sentences():
+            return await restore_pages(self._reading, page_ids)
+
+    async def hosts(self, now: float) -> Sequence[HostState]:
+        """What is remembered of every host that has pages."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                return await hosts.read_hosts(connection, now)
+
+    async def host(self, name: str) -> HostState | None:
+        """What is remembered of one host."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                found = (await connection.execute(select(*HOST_COLUMNS).where(_host.name == name))).first()
+        return None if found is None else HostState(**found._mapping)
+
+    async def age_curves(self) -> Mapping[str, AgeCurve]:
+        """By host, how its copies age."""
+        with self._in_sentences():
+            return await learning.read_age_curves(self._reading)
+
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the fleet's latest audits found our copy fresh, oldest first."""
+        with self._in_sentences():
+            return await learning.latest_audits(self._reading, limit)
+
+    @contextmanager
+    def _in_sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    @property
+    def _pages(self) -> PageList:
+        return PageList(self._writing, self._reading, self._address.shown, self._numbering)
+
+    @property
+    def _writing(self) -> WriteConnection:
+        return self._parts[0]
+
+    @property
+    def _reading(self) -> AsyncEngine:
+        return self._parts[1]
+
+    @property
+    def _parts(self) -> tuple[WriteConnection, AsyncEngine]:
+        if self._opened is None:
+            raise StoreError("the fleet's database is not open")
+        return self._opened

@@ -1,0 +1,125 @@
+"""Pages, hosts and settings of a fleet, changed from any machine and told to the workers by mail."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import pytest
+
+from crawld.errors import StoreError
+from crawld.model.fleet import first_id, shard_of_host, shard_of_id
+from crawld.model.page import BY_HAND, Wanted
+from crawld.store import SqlStore
+from crawld.store.fleet.fleet_store import FleetStore
+from crawld.store.fleet.making import make_fleet
+from tests.contract.store_builders import NOW, rows
+
+SHARDS = 8
+Opener = Callable[[], FleetStore]
+
+
+@pytest.fixture
+async def fleet(postgres_url: str) -> AsyncIterator[Opener]:
+    """Stores of a new fleet, each with connections of its own."""
+    await make_fleet(postgres_url, SHARDS, 10.0)
+    opened: list[FleetStore] = []
+
+    def one() -> FleetStore:
+        opened.append(FleetStore(postgres_url, time.monotonic))
+        return opened[-1]
+
+    yield one
+    for each in opened:
+        await each.close()
+
+
+def listed(*hosts: str, pages: int = 2) -> list[Wanted]:
+    """Lines of a list, some on each host."""
+    return [Wanted(f"https://{host}/{number}") for host in hosts for number in range(pages)]
+
+
+async def told(url: str) -> dict[int, list[int]]:
+    """The pages that whoever holds a shard is told of."""
+    found: dict[int, list[int]] = {}
+    for shard, body in await rows(url, "SELECT shard, body FROM fleet_mail WHERE kind = 'pages' ORDER BY id"):
+        assert isinstance(shard, int)
+        found.setdefault(shard, []).extend(json.loads(str(body))["ids"])
+    return found
+
+
+async def test_pages_get_ids_of_their_hosts_shard(fleet: Opener, postgres_url: str) -> None:
+    """Pages and hosts alike, one after the other; the holders of the shards are told of all of them."""
+    store = fleet()
+    await store.start()
+    adoption = await store.adopt(listed("a.example", "b.example", "c.example"), origin=BY_HAND, now=NOW)
+    assert len(adoption.added) == 6
+    for page in adoption.added:
+        assert shard_of_id(page.id) == shard_of_host(page.host, SHARDS)
+    elsewhere = "SELECT count(*) FROM pages WHERE id >> 40 <> host_id >> 40"
+    assert await rows(postgres_url, elsewhere) == [(0,)]
+    mail = await told(postgres_url)
+    assert sorted(page for pages in mail.values() for page in pages) == sorted(page.id for page in adoption.added)
+    assert all(shard_of_id(page) == shard for shard, pages in mail.items() for page in pages)
+    assert min(page.id - first_id(shard_of_id(page.id)) for page in adoption.added) == 1
+
+
+async def test_two_who_add_the_same_pages_at_once_add_them_once(fleet: Opener, postgres_url: str) -> None:
+    """They take turns, chunk by chunk."""
+    stores = [fleet() for _ in range(3)]
+    for store in stores:
+        await store.start()
+    wanted = listed(*(f"h{i}.example" for i in range(20)), pages=5)
+    done = await asyncio.gather(*(store.adopt(wanted, origin=BY_HAND, now=NOW) for store in stores))
+    assert sum(len(adoption.added) for adoption in done) == 100
+    assert await rows(postgres_url, "SELECT count(*), count(DISTINCT url) FROM pages") == [(100, 100)]
+
+
+async def test_pages_that_go_are_told_too(fleet: Opener, postgres_url: str) -> None:
+    """And those that come back or weigh otherwise."""
+    store = fleet()
+    await store.start()
+    (page,) = (await store.adopt(listed("a.example", pages=1), origin=BY_HAND, now=NOW)).added
+    assert [one.id for one in await store.retire([page.url, "https://a.example/unknown"], now=NOW)] == [page.id]
+    assert (await store.adopt([Wanted(page.url)], origin=BY_HAND, now=NOW)).returned
+    assert (await store.adopt([Wanted(page.url, 5.0)], origin=BY_HAND, now=NOW)).reweighted
+    assert not (await store.adopt([Wanted(page.url, 5.0)], origin=BY_HAND, now=NOW)).reweighted
+    assert await told(postgres_url) == {shard_of_id(page.id): [page.id] * 4}
+
+
+async def test_a_host_is_steered_and_its_worker_told(fleet: Opener, postgres_url: str) -> None:
+    """Its row changes in the transaction that leaves the mail; a host without pages is not known."""
+    store = fleet()
+    await store.start()
+    await store.adopt(listed("a.example"), origin=BY_HAND, now=NOW)
+    state = await store.steer_host("a.example", lambda old: replace(old, blocked=True), {"blocked": True})
+    assert state is not None
+    assert state.blocked
+    assert await store.host("a.example") == state
+    assert await rows(postgres_url, "SELECT shard, body FROM fleet_mail WHERE kind = 'host'") == [
+        (shard_of_host("a.example", SHARDS), '{"name":"a.example","blocked":true}')
+    ]
+    assert await store.steer_host("b.example", lambda old: old, {}) is None
+    assert await store.host("b.example") is None
+
+
+async def test_a_fleet_and_a_single_daemon_exclude_each_other(fleet: Opener, postgres_url: str) -> None:
+    """Whoever steers a fleet shares its lock; a daemon wants it for itself."""
+    store = fleet()
+    await store.start()
+    await store.change_setting("bandwidth", "3.0", now=NOW)
+    with pytest.raises(StoreError, match="in use by another crawld"):
+        await SqlStore(postgres_url).start()
+    assert (await store.view()).bandwidth == 3.0
+    await store.change_setting("paused", "yes", now=NOW)
+    assert (await store.view()).paused
+
+
+async def test_what_is_no_fleet_is_refused(postgres_url: str) -> None:
+    """With what makes it one."""
+    store = SqlStore(postgres_url)
+    await store.start()
+    await store.close()
+    with pytest.raises(StoreError, match="is no fleet's: `crawld fleet init` makes it one"):
+        await FleetStore(postgres_url, time.monotonic).start()

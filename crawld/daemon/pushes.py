@@ -1,7 +1,7 @@
 """The driver of what is pushed: answers at once, checks keys and asks hubs with slots of their own."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
@@ -11,6 +11,8 @@ from crawld.interfaces import Clock, Hubs, Pings, PollResult, Workers
 from crawld.model.push import KeyCheck, PushAnswer
 
 P = ParamSpec("P")
+PassOn = Callable[[Sequence[tuple[str, float | None]]], Awaitable[None]]
+"""Tells whoever holds other pages of URLs that a ping named, with the times it claims."""
 PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
 """Who pays for reading what is pushed: whoever pushes, all together. No host has such a name."""
 
@@ -25,6 +27,8 @@ class Pushes:
     clock: Clock
     workers: Workers
     hubs: Hubs | None = None  # None where hubs could not reach us
+    pass_on: PassOn | None = None
+    """Whom to tell of pings for pages that are not held here."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
@@ -51,6 +55,8 @@ class Pushes:
 
     async def _take(self, answer: PushAnswer) -> tuple[int, Mapping[str, Any]]:
         await self.polls.take_all(answer.signals)
+        if self.pass_on is not None and answer.unknown:
+            await self.pass_on(answer.unknown)
         if answer.check is not None:
             self._start(self._check(answer.check))
         return answer.status, answer.body

@@ -25,9 +25,10 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class PushAnswer:
-    """What to answer, which signals came of it, and which key to check first."""
+    """What to answer, which signals came of it, which key to check first, and what others may know more of."""
 
     status: int
     body: Mapping[str, Any]
     signals: Sequence[Signal] = ()
     check: KeyCheck | None = None
+    unknown: Sequence[tuple[str, float | None]] = ()  # URLs of pages that are not held here, and the times they claim

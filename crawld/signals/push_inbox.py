@@ -65,12 +65,17 @@ class PushInbox:
         answer: dict[str, Any] = {"signals": sum(not s.stale for s in signals), "stale": sum(s.stale for s in signals)}
         unknown = np.flatnonzero(~known)
         answer["unknown"] = len(unknown)
+        elsewhere: list[tuple[str, float | None]] = []
         if len(unknown):
             urls = ping.urls.split("\n")
             answer["unknown_urls"] = [urls[i] for i in unknown[:MOST_NAMED].tolist()]
+            claimed = ping.at[unknown].tolist()
+            elsewhere = [
+                (urls[i], None if math.isnan(at) else at) for i, at in zip(unknown.tolist(), claimed, strict=True)
+            ]
         if ping.errors:
             answer["errors"] = list(ping.errors)
-        return PushAnswer(400 if ping.errors and not len(ping.keys) else 200, answer, signals)
+        return PushAnswer(400 if ping.errors and not len(ping.keys) else 200, answer, signals, unknown=elsewhere)
 
     def _signals(self, ping: Ping, now: float) -> Slices[tuple[list[Signal], np.ndarray[Any, np.dtype[np.bool_]]]]:
         """A signal for each page of ours, by the same rules as for polls, and which URLs are ours."""

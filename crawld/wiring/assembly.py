@@ -38,7 +38,7 @@ from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
-from crawld.daemon.pushes import Pushes
+from crawld.daemon.pushes import PassOn, Pushes
 from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon
 from crawld.dashboard.site import Dashboard
@@ -260,7 +260,9 @@ class Assembly:
                 self.polled_sources, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs)
+        pushes = Pushes(
+            PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs, self._pass_on()
+        )
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
@@ -270,6 +272,10 @@ class Assembly:
             return []
         server = PublicServer(partial(self._public_app, pushes), api.listen)
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
+
+    def _pass_on(self) -> PassOn | None:
+        """Whom to tell of pings for pages that are not here: nobody has them."""
+        return None
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
         api = self.settings.api

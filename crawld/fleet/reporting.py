@@ -2,20 +2,21 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from crawld.daemon.crawler import Crawler
 from crawld.fleet.database_time import DatabaseTime
-from crawld.interfaces import Clock, Store
-from crawld.interfaces.fleet import Report
+from crawld.interfaces import Clock
+from crawld.interfaces.fleet import Report, ShardStore
 from crawld.model.fleet import ROUND_SECONDS
 from crawld.scheduler import Scheduler
 
-FRESHNESS_SECONDS = 10.0
-"""Between two looks at how fresh all pages are, by another thread."""
+LOOK_SECONDS = 5.0
+"""Between two looks at how fresh all pages are, by another thread, and at what else is to be told."""
 RATE_MEMORY = 0.2
 """What the requests of the last second weigh in the rate that is reported."""
 
@@ -26,13 +27,15 @@ class Reporter:
 
     scheduler: Scheduler
     crawler: Crawler
-    store: Store
+    store: ShardStore
     clock: Clock
-    loading: Callable[[], int]
+    loading: Callable[[], int]  # how many shards are ours and not loaded yet
+    status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
     time: DatabaseTime | None = None  # as of the latest beat
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
     _mark: tuple[float, int] = (0.0, 0)
     _rate: float = 0.0
+    _status: Mapping[str, Any] | None = None
 
     def report(self, *, bids: bool) -> Report:
         """The report of this moment; without a bid where nothing may be sent in the next round."""
@@ -47,7 +50,14 @@ class Reporter:
             fresh=fresh,
             weight=weight,
             loading=self.loading(),
+            stale=self.store.stale,
+            status=self._take_status(),
         )
+
+    def _take_status(self) -> Mapping[str, Any] | None:
+        """What our own control says, once."""
+        status, self._status = self._status, None
+        return status
 
     def _end_of_next_round(self) -> float:
         """When the round ends that is bid for, by our own clock."""
@@ -64,8 +74,9 @@ class Reporter:
         return self._rate
 
     async def run(self) -> None:
-        """Look at how fresh the pages are, again and again, until cancelled."""
+        """Look at how fresh the pages are and how the daemon stands, again and again, until cancelled."""
         while True:
             _, fresh, weight = await asyncio.to_thread(self.scheduler.freshness_of_all, self.clock.now())
             self._fresh = float(np.sum(fresh * weight)), float(np.sum(weight))
-            await asyncio.sleep(FRESHNESS_SECONDS)
+            self._status = await self.status()
+            await asyncio.sleep(LOOK_SECONDS)

@@ -31,6 +31,11 @@ class ShardLearner:
         self._waiting.extend(shards)
         self._come.set()
 
+    def forget(self, page_ids: Sequence[int]) -> None:
+        """Drop what is kept of pages that are ours no longer."""
+        if self.learner is not None:
+            self.learner.forget(page_ids)
+
     async def run(self) -> None:
         """Learn until cancelled."""
         await self._come.wait()

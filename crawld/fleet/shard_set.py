@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Clock
+from crawld.interfaces import Clock, Ints
 from crawld.interfaces.fleet import ShardStore
 from crawld.model.fleet import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
@@ -22,6 +22,8 @@ from crawld.signals.polled_sources import PolledSources
 
 HOSTS_AT_ONCE = 500
 """Hosts that are taken in or forgotten in one turn of the loop."""
+PAGES_AT_ONCE = 5_000
+"""Pages that are looked up in one turn of the loop."""
 LOOK_SECONDS = 0.05
 """Between two looks at what is still under way of shards that are to go."""
 
@@ -31,6 +33,9 @@ class Recaller(Protocol):
 
     def recall_later(self, shards: Sequence[int]) -> None:
         """Learn again, beside the loop, what the hosts of these shards have taught."""
+
+    def forget(self, page_ids: Sequence[int]) -> None:
+        """Drop what is kept of pages that are ours no longer."""
 
 
 @dataclass(slots=True)
@@ -49,20 +54,25 @@ class ShardSet:
     clock: Clock
     shards: Callable[[], int]  # how many the fleet has
     learner: Recaller
-    loaded: set[int] = field(default_factory=set)
-    present: set[int] = field(default_factory=set)  # these, and those that are half loaded or half forgotten
+    present: dict[int, int] = field(default_factory=dict)  # the epochs as of which shards are in memory, if half
+    loaded: set[int] = field(default_factory=set)  # those of them that are in memory whole
 
     def shard(self, host: str) -> int:
         """The shard of a host."""
         return shard_of_host(host, self.shards())
 
-    async def load(self, shards: Sequence[int]) -> int:
+    def strange(self, held: Mapping[int, int]) -> list[int]:
+        """Shards in memory that are not held, or not by the epoch as of which they were read."""
+        return sorted(shard for shard, epoch in self.present.items() if held.get(shard) != epoch)
+
+    async def load(self, epochs: Mapping[int, int]) -> int:
         """Read shards and take them in; how many pages they have. Slots are served meanwhile.
 
         Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
         """
+        shards = list(epochs)
         stored = await self.store.load(shards)
-        self.present.update(shards)
+        self.present.update(epochs)
         now = self.clock.now()
         names = list(dict.fromkeys(stored.pages.hosts))
         for start in range(0, len(names), HOSTS_AT_ONCE):
@@ -113,9 +123,10 @@ class ShardSet:
 
     async def unload(self, shards: Sequence[int], seconds: float) -> None:
         """Forget shards: pick no page of theirs, let what is under way finish for so long, and give up the rest."""
-        leaving, until = set(shards), self.clock.monotonic() + seconds
-        self.loaded -= leaving
-        hosts = self._hosts(leaving)
+        until = self.clock.monotonic() + seconds
+        self.loaded.difference_update(shards)
+        pages = [page_id for shard in shards for page_id in self._ids(shard).tolist()]
+        hosts = await self._hosts(pages, set(shards))
         while await self._drop_idle(shards, hosts) and self.clock.monotonic() < until:  # noqa: ASYNC110 - see above
             await asyncio.sleep(LOOK_SECONDS)
         await self.crawler.give_up(hosts)
@@ -124,19 +135,28 @@ class ShardSet:
             for name in names[start : start + HOSTS_AT_ONCE]:
                 self._forget_host(name)
             await asyncio.sleep(0)
-        self.present -= leaving
+        self.learner.forget(pages)
+        for shard in shards:
+            self.present.pop(shard, None)
 
     async def _drop_idle(self, shards: Sequence[int], hosts: Container[str]) -> bool:
         """Drop what is not under way; whether anything is left."""
         left = self.sources.unwatch(hosts)
         for shard in shards:
-            ids = self.scheduler.ids_between(first_id(shard), first_id(shard + 1))
-            left += await self.page_set.drop_idle(ids)
+            left += await self.page_set.drop_idle(self._ids(shard))
         return left > 0 or self.crawler.busy(hosts)
 
-    def _hosts(self, shards: Container[int]) -> set[str]:
-        """The hosts of these shards that are known, with pages or without."""
-        return {name for name in self.gate.names() if self.shard(name) in shards}
+    def _ids(self, shard: int) -> Ints:
+        """The pages of a shard that are in memory."""
+        return self.scheduler.ids_between(first_id(shard), first_id(shard + 1))
+
+    async def _hosts(self, page_ids: Sequence[int], shards: Container[int]) -> set[str]:
+        """The hosts of these pages, and those of these shards that have files which are polled."""
+        hosts = {file.host for file in self.sources.schedule if self.shard(file.host) in shards}
+        for start in range(0, len(page_ids), PAGES_AT_ONCE):
+            hosts.update(self.page_set.hosts_of(page_ids[start : start + PAGES_AT_ONCE]))
+            await asyncio.sleep(0)
+        return hosts
 
     def _forget_host(self, name: str) -> None:
         self.scheduler.age_by(self.gate.host(name), None)

@@ -31,7 +31,7 @@ log = logging.getLogger("crawld.fleet")
 
 RETRY_SECONDS = 0.25
 """Between two tries while the database is out of reach: it must not wait for us when it is back."""
-RECLAIM_SECONDS = 3.0
+RECLAIM_SECONDS = 1.0
 """For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
 GIVE_SECONDS = 3.0
 """For which what is under way of a shard may finish before the shard is given back."""
@@ -124,8 +124,8 @@ class Worker:
             await self._come_back()
         worker, verbs, asked = self.id, self._verbs, self.clock.monotonic()
         assert worker is not None  # noqa: S101 - `_come_back` has given us one
-        known = self.shard_set.present <= self.held.keys()
-        beat = await self.ledger.beat(worker, self.reporter.report(bids=bool(self.held) and known))
+        ours = bool(self.held) and not self.shard_set.strange(self.held)
+        beat = await self.ledger.beat(worker, self.reporter.report(bids=ours))
         time = DatabaseTime(asked, self.clock.monotonic(), beat.now)
         self._unreachable = False
         self.beat, self.duties = beat, beat.duties
@@ -228,7 +228,7 @@ class Worker:
         """Forget shards in memory that are not ours any more: of what is under way there nothing is recorded."""
         if self._loading is not None:  # what is half loaded is its own business
             return
-        if lost := sorted(self.shard_set.present - self.held.keys()):
+        if lost := self.shard_set.strange(self.held):
             await self.shard_set.unload(lost, 0.0)
             log.warning("dropped shards that others hold now", extra={"shards": len(lost)})
 
@@ -265,7 +265,7 @@ class Worker:
             self._loading.cancel()
             await asyncio.wait([self._loading])
             self._loading = None
-            if half := sorted(self.shard_set.present - self.shard_set.loaded):
+            if half := sorted(self.shard_set.present.keys() - self.shard_set.loaded):
                 await self.shard_set.unload(half, 0.0)
 
     def _load_rest(self) -> None:
@@ -273,17 +273,17 @@ class Worker:
         if self._loading is not None and self._loading.done():
             done, self._loading = self._loading, None
             done.result()
-        if self._loading is None and not self.held.keys() <= self.shard_set.present:
+        if self._loading is None and not self.held.keys() <= self.shard_set.present.keys():
             self._loading = asyncio.create_task(self._load(), name="loading shards")
 
     async def _load(self) -> None:
-        while left := sorted(self.held.keys() - self.shard_set.present)[:LOADED_AT_ONCE]:
+        while left := sorted(self.held.keys() - self.shard_set.present.keys())[:LOADED_AT_ONCE]:
             try:
-                pages = await self.shard_set.load(left)
+                pages = await self.shard_set.load({shard: self.held[shard] for shard in left})
             except StoreError as error:
                 log.warning("shards could not be loaded, trying again", extra=_why(error))
                 return
-            waiting = len(self.held.keys() - self.shard_set.present)
+            waiting = len(self.held.keys() - self.shard_set.present.keys())
             log.info("loaded shards", extra={"shards": len(left), "pages": pages, "waiting": waiting})
 
 

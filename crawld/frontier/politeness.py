@@ -175,10 +175,6 @@ class HostGate:
             if self._forgettable(index):
                 self._forget(index)
 
-    def names(self) -> list[str]:
-        """Every host that is known."""
-        return list(self._index)
-
     def _make_room(self) -> None:
         """Forget the host without pages that was asked for least recently, if not before the time it asked for."""
         for index in list(islice(self._foreign, FOREIGN_LOOKED_AT)):

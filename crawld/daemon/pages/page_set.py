@@ -140,6 +140,10 @@ class PageSet:
             self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
             await asyncio.sleep(0)
 
+    def hosts_of(self, page_ids: Sequence[int]) -> set[str]:
+        """The hosts of those of these pages that are here."""
+        return {page.host for page_id in page_ids if (page := self._pages.get(page_id)) is not None}
+
     async def drop_idle(self, page_ids: Ints) -> int:
         """Forget those of these pages that are not out being crawled, some at a time; how many are left."""
         left = 0

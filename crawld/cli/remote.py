@@ -1,5 +1,7 @@
-"""Asking a running daemon over its control socket."""
+"""Asking a running daemon over its control socket, or a fleet by its database."""
 
+import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -8,6 +10,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +18,7 @@ from urllib.parse import quote
 import click
 
 from crawld.config import load
-from crawld.errors import CrawldError
+from crawld.errors import CrawldError, StoreError
 
 CONFIG = click.option(
     "--config",
@@ -25,7 +28,10 @@ CONFIG = click.option(
     help="The daemon's settings (YAML).",
 )
 DATABASE = click.option(
-    "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="Database URL; locates the control socket."
+    "--database",
+    metavar="URL",
+    envvar="CRAWLD_DATABASE",
+    help="Database URL; locates the control socket, or is a fleet's.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 
@@ -35,6 +41,10 @@ LOOK_SECONDS = 0.5
 READ_SECONDS = 3.0
 STEER_SECONDS = 60.0
 """Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
+
+
+class OutOfReachError(StoreError):
+    """The database does not answer: whether it is a fleet's is not known."""
 
 
 class NotRunningError(CrawldError):
@@ -86,11 +96,42 @@ def ask(
     body: dict[str, object] | None = None,
     seconds: float = STEER_SECONDS,
 ) -> dict[str, Any]:
-    """One question to the daemon of these settings; a refusal is raised in its own words.
+    """One question to the daemon of these settings, or to their fleet; a refusal is raised in its own words.
 
-    NotRunningError where none listens, NotAnsweringError where it says nothing for so many seconds.
+    NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
     """
-    return ask_at(load(config_file, {"database": database}).control_socket(), method, path, body, seconds=seconds)
+    settings = load(config_file, {"database": database})
+    out_of_reach: StoreError | None = None
+    try:
+        if is_fleet(settings.database):
+            from crawld.cli.fleet.asking import ask_fleet
+
+            return ask_fleet(settings, method, path, body)
+    except OutOfReachError as error:
+        out_of_reach = error
+    try:
+        return ask_at(settings.control_socket(), method, path, body, seconds=seconds)
+    except NotRunningError:
+        if out_of_reach is not None:
+            raise out_of_reach from None
+        raise
+
+
+@lru_cache
+def is_fleet(database: str) -> bool:
+    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
+    if not database.startswith("postgres"):
+        return False
+    from crawld.store.fleet.standing import Standing
+
+    async def look_there() -> bool:
+        async with Standing(database) as standing:
+            return await standing.is_fleet()
+
+    try:
+        return asyncio.run(look_there())
+    except StoreError as error:
+        raise OutOfReachError(str(error)) from error
 
 
 def ask_at(
@@ -146,16 +187,25 @@ class Beside:
     def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
         self._question = (config_file, database, path, READ_SECONDS)
         self._answer: Answer | None = None
+        self._fleet = False
         self._began = time.monotonic()
         self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
         self._thread.start()
 
     def answer(self, seconds: float) -> Answer:
-        """What came until so many seconds after the question, or until now where that is later."""
+        """What came until so many seconds after the question, or until now where that is later.
+
+        A fleet has longer: it is a database that answers, as it does whoever asked us.
+        """
         self._thread.join(max(seconds - (time.monotonic() - self._began), 0.0))
+        if self._thread.is_alive() and self._fleet:
+            self._thread.join(max(READ_SECONDS - (time.monotonic() - self._began), 0.0))
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:
+        config_file, database, *_ = self._question
+        with contextlib.suppress(OutOfReachError):  # told by whoever reads the database beside us
+            self._fleet = is_fleet(load(config_file, {"database": database}).database)
         self._answer = look(*self._question)
 
     def _listener(self) -> int | None:

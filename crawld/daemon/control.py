@@ -3,7 +3,7 @@
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from crawld.daemon.crawler import Crawler
@@ -77,6 +77,7 @@ class Steering:
             "requests_by_purpose": status.by_purpose(),
             "requests_by_outcome": status.by_outcome(),
             "slots_served": status.slots - status.idle_slots,
+            "slots_by_use": _by_use(status.spent()),
             "verdicts": dict(status.verdicts),
             "troubles": dict(status.troubles),
             "in_flight": status.in_flight,
@@ -257,6 +258,14 @@ def steer(
     if blocked is not None:
         (gate.block if blocked else gate.unblock)(host)
     return gate.export(host)
+
+
+def _by_use(spent: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """What became of the slots so far as JSON: counts by outcome, by use."""
+    found: dict[str, dict[str, int]] = {}
+    for (use, outcome), count in spent.items():
+        found.setdefault(use, {})[outcome] = count
+    return found
 
 
 def _finite(seconds: float) -> float | None:

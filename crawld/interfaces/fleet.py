@@ -1,13 +1,15 @@
 """What a worker of a fleet needs of the database that all workers share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from crawld.interfaces.store import Ints, SourceFile, Store, StoredPages
+from crawld.interfaces.store import Adoption, Ints, SourceFile, Store, StoredPages
 from crawld.model.age_curve import AgeCurve
 from crawld.model.fleet import Bid, Grant, Lease
+from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
+from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
 
 
@@ -131,3 +133,42 @@ class ShardStore(Store, Protocol):
     @property
     def stale(self) -> int:
         """How many rows were dropped so far because their shard had another owner."""
+
+
+class FleetStore(Protocol):
+    """What steering a fleet reads and writes, from any machine; workers are told of it by their beats and by mail."""
+
+    async def view(self) -> FleetView:
+        """How the fleet stands, at most a moment ago."""
+
+    async def holder(self, shard: int) -> str | None:
+        """The name of the live worker that holds a shard."""
+
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change."""
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
+        """Take further pages in."""
+
+    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+        """Retire these pages; those that are unknown or retired already are passed over."""
+
+    async def steer_host(
+        self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]
+    ) -> HostState | None:
+        """Change what is remembered of a host, and tell its worker; None where no page is on it."""
+
+    async def stored_pages(self, page_ids: Sequence[int] | None = None) -> StoredPages:
+        """Every page that is not retired, or these, with what is believed of it."""
+
+    async def hosts(self, now: float) -> Sequence[HostState]:
+        """What is remembered of every host that has pages."""
+
+    async def host(self, name: str) -> HostState | None:
+        """What is remembered of one host."""
+
+    async def age_curves(self) -> Mapping[str, AgeCurve]:
+        """By host, how its copies age."""
+
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the fleet's latest audits found our copy fresh, oldest first."""

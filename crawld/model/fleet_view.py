@@ -60,7 +60,7 @@ class FleetView:
     paused: bool
     workers: Sequence[WorkerView] = ()  # those that ended within the last day too
     round_at: float | None = None  # when a round was last cleared
-    level: float | None = None  # the crawl value of the last request granted then; None where all that was wanted was
+    level: float | None = None  # as crawld.auction.Clearing has it; None before the first round
     mail: int = 0
 
     @property

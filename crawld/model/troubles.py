@@ -36,6 +36,11 @@ def troubles(overall: Facts, now: float) -> list[Trouble]:
     ]  # fmt: skip
 
 
+def who_runs(status: Facts) -> str:
+    """What serves the slots: a process, or the workers of a fleet."""
+    return _many(status["workers"], "worker") if "workers" in status else f"pid {status['pid']}"
+
+
 def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
     daemon, state = overall["daemon"], overall["daemon_state"]
     if state["state"] == "not_running":
@@ -46,6 +51,8 @@ def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
         yield Trouble("not_answering", f"{text}; {_last_crawl(overall, now)}")
     if daemon is None:
         return
+    for kind, sentence in daemon.get("fleet_troubles", ()):
+        yield Trouble(kind, sentence)
     store = daemon["store"]
     if not store["healthy"]:
         since = "" if store["since"] is None else f" since {format_moment(store['since'], now)}"

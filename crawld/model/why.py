@@ -46,7 +46,7 @@ SENTENCES = {
     Why.RETIRED: "it was taken off the list{detail}",
     Why.NOT_RUNNING: "crawld is not running",
     Why.NOT_ANSWERING: "crawld does not answer{detail}",
-    Why.NOT_LOADED: "the running crawld has not loaded it: it is still reading the list",
+    Why.NOT_LOADED: "the running crawld has not loaded it{detail}: it is still reading its pages",
     Why.CRAWLING: "it is being crawled at this moment",
     Why.PAUSED: "crawld is paused",
     Why.NO_BANDWIDTH: "the bandwidth is 0",

@@ -138,3 +138,123 @@ def test_status_refuses_what_is_no_fleet(crawld: Command) -> None:
     refused = crawld("fleet", "status")
     assert refused.exit_code == 2
     assert "is no fleet's: `crawld fleet init` makes it one" in refused.output
+
+
+def worker_status(pid: int) -> dict[str, object]:
+    """What the control of a worker says of itself, small."""
+    hosts = {kind: {"count": 0, "pages": 0, "worst": []} for kind in ("blocked", "asked_to_wait", "backoff")}
+    return {
+        "requests": 10, "slots_served": 9, "idle_slots": 1, "skipped_slots": 0, "bytes": 1000, "faults": 0,
+        "evaluations": 5, "picks": 9, "requests_by_purpose": {"page": 10}, "requests_by_outcome": {"new": 10},
+        "verdicts": {"new": 10}, "troubles": {}, "idle_because": {"not_worth_it": 1}, "pid": pid,
+        "slots_by_use": {"page": {"new": 10}, "idle": {"not_worth_it": 1}}, "in_flight": 1, "waiting": 0,
+        "active_pages": 4, "uptime_seconds": 60.0, "reload_refused": None, "hooks": [], "hosts": hosts,
+        "store": {"healthy": True, "trouble": None, "since": None, "backlog": 2, "lost": 0},
+        "robots_unavailable": {"count": 0, "worst": []},
+        "slots": {"seconds": 60.0, "slots": 10, "skipped": 0, "idle": 1, "idle_because": {"not_worth_it": 1},
+                  "bottleneck": None},
+    }  # fmt: skip
+
+
+URLS = [f"https://{name}.example/{number}" for name in "abcd" for number in range(3)]
+
+
+def test_the_rate_and_a_pause_are_the_fleets(fleet: Command, postgres_url: str) -> None:
+    """What is set from any machine holds for every worker with its next beat."""
+    assert fleet("bandwidth").output == "20/s\n"
+    assert fleet("bandwidth", "5/s").output == "5/s\n"
+    assert fleet("pause").exit_code == 0
+    assert json.loads(fleet("bandwidth", "--json").output) == {"bandwidth": 5.0, "paused": True}
+
+    async def bandwidth() -> float:
+        ledger = SqlLedger(postgres_url)
+        beat = await ledger.beat(await ledger.join("w"), Report())
+        await ledger.close()
+        return beat.bandwidth
+
+    assert asyncio.run(bandwidth()) == 0
+    assert fleet("resume").exit_code == 0
+    assert asyncio.run(bandwidth()) == 5.0
+    assert "5/s; 0/s granted" in fleet("fleet", "status").output
+
+
+def test_pages_are_added_and_removed(fleet: Command) -> None:
+    """Without a daemon on this machine, and each is told whether it was known."""
+    assert fleet("urls", "add", *URLS).output.startswith("12 added, 0 known already")
+    assert fleet("urls", "add", URLS[0], "https://e.example/").output.startswith("1 added, 1 known already")
+    assert fleet("urls", "remove", URLS[0], "https://unknown.example/").exit_code == 1
+    listed = fleet("urls", "list").output.split()
+    assert sorted(listed) == sorted([*URLS[1:], "https://e.example/"])
+
+
+def test_hosts_are_steered(fleet: Command) -> None:
+    """Block, delay and back; a host without pages is refused."""
+    fleet("urls", "add", *URLS)
+    assert fleet("host", "a.example", "block").output == "a.example: blocked\n"
+    assert fleet("host", "a.example", "delay", "7s").output == "a.example: blocked, 7 s between requests\n"
+    assert "blocked" in fleet("host", "a.example").output
+    assert fleet("host", "a.example", "unblock").output.startswith("a.example: not blocked")
+    assert fleet("host", "nobody.example", "block").exit_code != 0
+
+
+def test_a_page_is_explained_from_the_database(fleet: Command, postgres_url: str) -> None:
+    """Who holds its shard, whether anything may be sent, and what its host says; else its crawl value."""
+    fleet("urls", "add", *URLS)
+
+    def reasons() -> list[str]:
+        shown = fleet("explain", URLS[0], "--json")
+        assert shown.exit_code == 0, shown.output
+        return [one["reason"] for one in json.loads(shown.output)["reasons"]]
+
+    assert reasons() == ["not_running"]
+    workers(postgres_url, w1=Report())
+    assert reasons() == ["next"]
+    behind(postgres_url, "UPDATE fleet_shards SET worker = NULL")
+    assert reasons() == ["not_loaded"]
+    fleet("pause")
+    fleet("host", "a.example", "block")
+    assert reasons() == ["not_loaded", "paused", "host_blocked"]
+    fleet("urls", "remove", URLS[0])
+    assert "retired" in reasons()
+
+
+def test_stats_top_and_changes_show_the_whole(fleet: Command, postgres_url: str) -> None:
+    """Workers together, one that ended and came back counted once; trouble of the fleet comes first."""
+    fleet("urls", "add", *URLS)
+    reports = {name: Report(pages=6, status=worker_status(pid)) for name, pid in (("w1", 1), ("w2", 2))}
+    workers(postgres_url, **reports)
+    behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 60 WHERE name = 'w2'")
+    workers(postgres_url, **reports)
+    shown = json.loads(fleet("stats", "--json").output)
+    assert shown["daemon_state"]["state"] == "running"
+    assert (shown["daemon"]["workers"], shown["daemon"]["requests"], shown["daemon"]["in_flight"]) == (3, 20, 3)
+    assert shown["trouble"] == []
+    behind(postgres_url, "UPDATE fleet_shards SET worker = NULL WHERE id = 1")
+    assert json.loads(fleet("stats", "--json").output)["trouble"][0]["kind"] == "free_shards"
+    assert "running at 20/s (3 workers), 20 requests in" in fleet("stats").output
+    document = json.loads(fleet("top", "--json").output)
+    assert document["status"]["pages"] == 18
+    assert "3 workers" in fleet("top", "--once").output
+    assert fleet("changes", "--json").output == ""
+
+
+def test_a_forecast_of_the_fleet(fleet: Command) -> None:
+    """By what is stored of the pages, at the rate set."""
+    fleet("urls", "add", *URLS)
+    found = json.loads(fleet("forecast", "--json").output)
+    assert found["pages"] == 12
+    assert found["expected"]["bandwidth"] == 20.0
+
+
+def test_reload_is_each_workers_own(fleet: Command) -> None:
+    """There is no one process to ask."""
+    refused = fleet("reload")
+    assert refused.exit_code == 1
+    assert "each worker of a fleet reads its own settings again" in refused.output
+
+
+def test_a_fleet_out_of_reach_is_told_as_such() -> None:
+    """Not as a daemon that does not run."""
+    refused = CliRunner().invoke(main, ["bandwidth", "--database", "postgresql://crawld@127.0.0.1:9/crawld"])
+    assert refused.exit_code == 2
+    assert "no PostgreSQL answers at" in refused.output

@@ -12,22 +12,22 @@ from crawld.errors import StoreError
 from crawld.model.fleet import first_id, shard_of_host, shard_of_id
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store import SqlStore
-from crawld.store.fleet.fleet_store import FleetStore
+from crawld.store.fleet.fleet_store import SqlFleetStore
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import NOW, rows
 
 SHARDS = 8
-Opener = Callable[[], FleetStore]
+Opener = Callable[[], SqlFleetStore]
 
 
 @pytest.fixture
 async def fleet(postgres_url: str) -> AsyncIterator[Opener]:
     """Stores of a new fleet, each with connections of its own."""
     await make_fleet(postgres_url, SHARDS, 10.0)
-    opened: list[FleetStore] = []
+    opened: list[SqlFleetStore] = []
 
-    def one() -> FleetStore:
-        opened.append(FleetStore(postgres_url, time.monotonic))
+    def one() -> SqlFleetStore:
+        opened.append(SqlFleetStore(postgres_url, time.monotonic))
         return opened[-1]
 
     yield one
@@ -122,4 +122,4 @@ async def test_what_is_no_fleet_is_refused(postgres_url: str) -> None:
     await store.start()
     await store.close()
     with pytest.raises(StoreError, match="is no fleet's: `crawld fleet init` makes it one"):
-        await FleetStore(postgres_url, time.monotonic).start()
+        await SqlFleetStore(postgres_url, time.monotonic).start()

@@ -118,13 +118,20 @@ def _lines(view: FleetView, document: Mapping[str, Any]) -> list[tuple[str, str]
     live, loading = view.live, sum(worker.loading for worker in view.live)
     held = f"{view.shards - view.free} of {many(view.shards, 'shard')}" + (f", {loading} loading" if loading else "")
     rate = format_rate(view.bandwidth) + (", paused" if view.paused else "")
-    level = "everything that is worth a request gets one" if view.level is None else f"{view.level:.3g}"
     lag = document["lag"]
     return [
         *zip(["trouble", *[""] * len(said)], said, strict=False),
         ("fleet", f"{many(len(live), 'worker')} with {held}, {many(document['pages'], 'page')}"),
         ("rate", f"{rate}; {format_rate(document['granted'])} granted, {format_rate(document['request_rate'])} sent"),
-        ("level", level),
+        ("level", _level(view.level)),
         ("lag", "–" if lag is None else format_duration(lag)),
         ("freshness", f"{figure(view.freshness)} predicted now, weighted by importance"),
     ]
+
+
+def _level(level: float | None) -> str:
+    if level is None:
+        return "–"
+    if level == 0:
+        return "0: every request that was asked for is granted"
+    return f"{level:.3g}" if math.isfinite(level) else "none: pages that come before all others take every request"

@@ -6,6 +6,7 @@ from typing import Any
 from crawld.cli.remote import Answer
 from crawld.errors import CrawldError
 from crawld.model.page import PageState
+from crawld.model.stored_reasons import stored_reasons
 from crawld.model.units import format_moment
 from crawld.model.why import Reason, Why, most_decisive_first
 
@@ -47,15 +48,8 @@ def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator
     elif page["state"] != PageState.RETIRED.value:
         yield Reason(Why.NOT_LOADED)
     host = page["host_in_trouble"]
-    if host["blocked"]:
-        yield Reason(Why.HOST_BLOCKED)
-    elif host["asked_until"] > now:
-        yield Reason(Why.HOST_ASKED_TO_WAIT, host["blocked_until"])
-    elif host["blocked_until"] > now:
-        yield Reason(Why.HOST_BACKOFF, host["blocked_until"])
-    by_state = {"disallowed": Why.DISALLOWED, "gone": Why.GONE, "failing": Why.FAILING}
-    if page["state"] in by_state:
-        yield Reason(by_state[page["state"]])
+    waits = {name: host[name] for name in ("blocked", "asked_until", "blocked_until")}
+    yield from stored_reasons(PageState(page["state"]), now, **waits)
 
 
 def last_trouble(page: dict[str, Any], now: float) -> str | None:

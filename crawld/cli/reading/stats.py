@@ -17,7 +17,7 @@ from crawld.cli.tables import Column, Row, figure, name, number, print_lines, pr
 from crawld.cli.tables import moment as moment_column
 from crawld.config import load
 from crawld.model.change_rate import format_rate_of_change
-from crawld.model.troubles import idle, troubles
+from crawld.model.troubles import idle, troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
     if daemon is not None:
         paused = ", paused" if daemon["paused"] else ""
         rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
-        running = f"running at {rate}{paused} (pid {daemon['pid']})"
+        running = f"running at {rate}{paused} ({who_runs(daemon)})"
         found.append(("daemon", f"{running}, {many(daemon['requests'], 'request')} in {uptime}"))
         if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
             found.append(("slots", idle(daemon)))

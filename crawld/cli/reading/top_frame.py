@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawld.cli.tables import figure, fitted, name, number, shorten, word
-from crawld.model.troubles import troubles
+from crawld.model.troubles import troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_rate, many
 
 NARROW = 110
@@ -44,7 +44,7 @@ def _head(document: Facts, status: Facts, width: int) -> list[Text]:
     state = "paused" if status["paused"] else "running"
     up = format_duration(status["uptime_seconds"])
     first = Text.assemble(("crawld ", "bold"), (state, "bold yellow" if status["paused"] else "bold green"))
-    first.append(f" · {many(status['pages'], 'page')} · up {up} · pid {status['pid']}")
+    first.append(f" · {many(status['pages'], 'page')} · up {up} · {who_runs(status)}")
     fresh, measured = status["predicted_freshness"], status["measured_freshness"]
     line = Text.assemble(("fresh ", "bold"), bar(fresh or 0.0), f" {figure(fresh)} predicted")
     if measured:

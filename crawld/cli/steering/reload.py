@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask_at
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, OutOfReachError, ask_at, is_fleet
 from crawld.config import load, read_yaml
 from crawld.errors import ConfigError, CrawldError
 
@@ -24,9 +24,8 @@ def command(config_file: Path | None, database: str | None, as_json: bool) -> No
     Shows what took effect and what waits for a restart. The daemon reads the files it was started with; --config and
     --database only say where it listens. Settings that it refuses change nothing: the reason is shown, with status 1.
     """
-    socket = _socket(config_file, database)
     try:
-        done = ask_at(socket, "POST", "/reload", seconds=RELOAD_SECONDS)
+        done = _reload(config_file, database)
     except NotRunningError as error:
         hint = " (A daemon goes on listening where its settings said at its start.)" if config_file else ""
         raise NotRunningError(f"{error}{hint}") from None
@@ -37,6 +36,20 @@ def command(config_file: Path | None, database: str | None, as_json: bool) -> No
         click.echo(json.dumps({"applied": done["applied"], "waiting": done["waiting"]}))
     else:
         click.echo(done["reloaded"])
+
+
+def _reload(config_file: Path | None, database: str | None) -> dict[str, Any]:
+    if _of_fleet(config_file, database):
+        raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
+    return ask_at(_socket(config_file, database), "POST", "/reload", seconds=RELOAD_SECONDS)
+
+
+def _of_fleet(config_file: Path | None, database: str | None) -> bool:
+    """Whether the settings are those of a fleet, as far as anybody can tell."""
+    try:
+        return is_fleet(load(config_file, {"database": database}).database)
+    except (ConfigError, OutOfReachError):
+        return False
 
 
 def _socket(config_file: Path | None, database: str | None) -> Path:

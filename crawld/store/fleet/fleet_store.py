@@ -1,4 +1,4 @@
-"""What steering a fleet reads and writes: every verb one transaction beside the workers', by mail told to them."""
+"""The tables of a fleet for whoever steers it: implements `interfaces.fleet.FleetStore`."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ VIEW_SECONDS = 0.5
 """For which one look at the fleet serves whoever asks."""
 
 
-class FleetStore:
+class SqlFleetStore:
     """Open it with `start`; nothing of it is the workers' own, so that any machine may have one."""
 
     def __init__(self, url: str, monotonic: Callable[[], float]) -> None:
@@ -132,6 +132,10 @@ class FleetStore:
             async with self._reading.connect() as connection:
                 found = (await connection.execute(select(*HOST_COLUMNS).where(_host.name == name))).first()
         return None if found is None else HostState(**found._mapping)
+
+    async def holder(self, shard: int) -> str | None:
+        """The name of the live worker that holds a shard."""
+        return await self._standing.holder(shard)
 
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age."""

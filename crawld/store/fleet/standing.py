@@ -1,7 +1,6 @@
 """How a fleet stands, read by whoever reaches its database; and the one thing that is changed about a worker."""
 
 import json
-import math
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -51,7 +50,6 @@ class Standing:
         if found is None:
             raise no_fleet(self._address.shown)
         now, last = found["now"], await self._line.row(statements.LAST_ROUND)
-        level = None if last is None else last["level"]
         return FleetView(
             now=now,
             shards=found["shards"],
@@ -59,9 +57,14 @@ class Standing:
             paused=found["paused"],
             workers=[_worker(row, now) for row in await self._line.rows(statements.WORKERS, ROUND_SECONDS)],
             round_at=None if last is None else last["cleared_at"],
-            level=level if level is None or math.isfinite(level) else None,
+            level=None if last is None else last["level"],
             mail=found["mail"],
         )
+
+    async def holder(self, shard: int) -> str | None:
+        """The name of the live worker that holds a shard."""
+        found = await self._line.row(statements.HOLDER, shard)
+        return None if found is None else str(found["name"])
 
     async def drain(self, worker: str, *, draining: bool) -> int:
         """Have a live worker, by name or id, give its shards away or hold some again; how many it holds.

@@ -161,3 +161,8 @@ UPDATE fleet_workers w SET draining = $2::boolean
 WHERE (w.id = $1 OR w.name = $1) AND w.ended_at IS NULL AND w.expires > {NOW}
 RETURNING (SELECT count(*) FROM fleet_shards s WHERE s.worker = w.id) AS held
 """
+
+HOLDER = f"""
+SELECT w.name FROM fleet_shards s JOIN fleet_workers w ON w.id = s.worker
+WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
+"""

@@ -1,0 +1,180 @@
+"""Steering a whole fleet from any machine: each change is a row, which the workers read with their next beat."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from crawld.daemon.audits import Audits
+from crawld.daemon.control import BANDWIDTH, PAUSED, steer
+from crawld.daemon.stored_scheduler import StoredScheduler, Terms
+from crawld.errors import InputError
+from crawld.fleet.merged_status import merged_status
+from crawld.frontier.politeness import HostGate
+from crawld.interfaces import Adoption, Clock, Reload, Steered
+from crawld.interfaces.fleet import FleetStore
+from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fleet import shard_of_id
+from crawld.model.fleet_view import FleetView
+from crawld.model.host import HostState
+from crawld.model.page import BY_HAND, PageState, Wanted
+from crawld.model.signal import SOURCES
+from crawld.model.stored_reasons import stored_reasons
+from crawld.model.units import format_rate
+from crawld.model.why import LASTING, Reason, Why, most_decisive_first
+
+KEPT_SECONDS = 60.0
+"""For which one look at all pages serves forecasts: estimates move slowly, and reading them takes a while."""
+
+
+class FleetSteering:
+    """Implements `interfaces.Control` on the database alone."""
+
+    def __init__(
+        self,
+        store: FleetStore,
+        terms: Terms,
+        clock: Clock,
+        *,
+        healthy: Callable[[], bool] = lambda: True,
+        reload: Callable[[], Awaitable[Reload]] | None = None,
+    ) -> None:
+        """`healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
+        self._store, self._terms, self._clock = store, terms, clock
+        self._healthy, self._reload = healthy, reload
+        self._one_at_a_time = asyncio.Lock()
+        self._read: tuple[float, StoredScheduler] | None = None
+
+    async def status(self) -> dict[str, object]:
+        """What the workers are doing now, together."""
+        audits = Audits()
+        for fresh in await self._store.audits(AUDITS_KEPT):
+            audits.record(fresh=fresh)
+        intervals = self._terms.intervals
+        return merged_status(await self._store.view(), audits.measured(), intervals)
+
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
+        view = await self._store.view()
+        spent = merged_status(view, None, self._terms.intervals)["requests_by_purpose"]
+        async with self._one_at_a_time:
+            monotonic, now = self._clock.monotonic(), self._clock.now()
+            if self._read is None or monotonic - self._read[0] > KEPT_SECONDS:
+                stored, hosts = await self._store.stored_pages(), await self._store.hosts(now)
+                curves = await self._store.age_curves()
+                pages = await asyncio.to_thread(StoredScheduler, self._terms, stored, hosts, curves)
+                self._read = monotonic, pages
+            return await asyncio.to_thread(self._read[1].forecast, view.bandwidth, rates, spent, now)
+
+    def healthy(self) -> bool:
+        """Whether the process that answers is well."""
+        return self._healthy()
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave in all, from the next round on."""
+        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
+
+    async def pause(self, *, paused: bool) -> None:
+        """Pause, or go on, from the next beat and round on."""
+        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
+
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> Steered:
+        """Block or unblock a known host, give it a delay of its own or drop that."""
+        gate = HostGate(self._terms.limits)
+
+        def change(old: HostState) -> HostState:
+            gate.restore(old)
+            return steer(gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay)
+
+        told = {"blocked": blocked, "delay": delay, "drop_delay": drop_delay}
+        state = await self._store.steer_host(name, change, told)
+        if state is None:
+            raise InputError(f"{name}: no page is on this host")
+        return Steered(state, float(gate.delay[gate.host(name)]), kept=True)
+
+    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+        """Take further pages in beside the list; the holders of their shards are told."""
+        return await self._store.adopt(wanted, origin=BY_HAND, now=self._clock.now())
+
+    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Retire pages, whoever listed them; the holders of their shards are told."""
+        return [page.url for page in await self._store.retire(urls, now=self._clock.now())]
+
+    async def explain(self, page_id: int) -> dict[str, object] | None:
+        """What is stored of a page and why it is not crawled just now; None where it is retired or unknown."""
+        stored = await self._store.stored_pages([page_id])
+        if not len(stored.ids):
+            return None
+        name, state, now = stored.hosts[0], stored.states[0], self._clock.now()
+        host, view = await self._store.host(name) or HostState(name), await self._store.view()
+        curves = {of: curve for of, curve in (await self._store.age_curves()).items() if of == name}
+        pages = StoredScheduler(self._terms, stored, [host], curves)
+        scheduler = pages.scheduler
+        scheduler.chooser.level = level = view.level if view.level and math.isfinite(view.level) else 0.0
+        reasons = list(self._reasons(state, host, view, now))
+        if await self._store.holder(shard_of_id(page_id)) is None and view.live:
+            reasons.append(Reason(Why.NOT_LOADED, detail=", as no worker holds its shard"))
+        value, standing = scheduler.value_of(page_id, now), scheduler.standing(page_id)
+        assert standing is not None  # noqa: S101 - it was put in just now
+        if not reasons:
+            reasons = [self._worth(pages, page_id, view, now)]
+        reasons = most_decisive_first(reasons)
+        expected = self._expected_at(pages, page_id, reasons, now)
+        seen = not math.isnan(standing.last)
+        return {
+            "url": stored.urls[0],
+            "host": name,
+            "state": state.value,
+            "importance": standing.importance,
+            "last_crawl_at": standing.last if seen else None,
+            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
+            "freshness": scheduler.freshness_of(page_id, now),
+            "value": value if seen else None,
+            "level": level,
+            "host_ready_in_seconds": _finite(max(0.0, host.blocked_until - now)),
+            "expected_in_seconds": None if expected is None else expected - now,
+            "reason": reasons[0].why.value,
+            "why_not_now": reasons[0].sentence(now),
+            "reasons": [reason.document(now) for reason in reasons],
+        }
+
+    def _reasons(self, state: PageState, host: HostState, view: FleetView, now: float) -> Iterator[Reason]:
+        """Every reason but the page's crawl value."""
+        if not view.live:
+            yield Reason(Why.NOT_RUNNING)
+        if view.paused:
+            yield Reason(Why.PAUSED)
+        elif view.bandwidth == 0:
+            yield Reason(Why.NO_BANDWIDTH)
+        yield from stored_reasons(
+            state, now, blocked=host.blocked, asked_until=host.asked_until, blocked_until=host.blocked_until
+        )
+
+    def _worth(self, pages: StoredScheduler, page_id: int, view: FleetView, now: float) -> Reason:
+        """Whether the page's turn has come, where nothing but its crawl value decides."""
+        value, level = pages.scheduler.value_of(page_id, now), pages.scheduler.chooser.level
+        if value >= level:
+            return Reason(Why.NEXT)
+        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(view.bandwidth)}"
+        return Reason(Why.NOT_WORTH_IT, pages.scheduler.expected_at(page_id, now), text)
+
+    def _expected_at(self, pages: StoredScheduler, page_id: int, reasons: Sequence[Reason], now: float) -> float | None:
+        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
+        if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
+            return None
+        waits = (reason.until for reason in reasons if reason.until is not None)
+        return _finite(max(pages.scheduler.expected_at(page_id, now), *waits, now))
+
+    async def reload(self) -> Reload:
+        """Read settings and list again: each worker has its own, so only the one that answers can."""
+        if self._reload is None:
+            return Reload(
+                refused="each worker of a fleet reads its own settings again, at SIGHUP or `systemctl reload`"
+            )
+        return await self._reload()
+
+
+def _finite(seconds: float) -> float | None:
+    """A time as JSON can say it: None for one that does not come by itself."""
+    return seconds if math.isfinite(seconds) else None

@@ -52,8 +52,8 @@ class Mailbox:
         pages = list(dict.fromkeys(page for one in mail if one.kind == PAGES for page in one.body["ids"]))
         for start in range(0, len(pages), PAGES_AT_ONCE):
             await self._page_set.renew(pages[start : start + PAGES_AT_ONCE], self._clock.now())
-        if hosts := [one.body["name"] for one in mail if one.kind == HOST]:
-            await self._shard_set.renew_hosts(hosts)
         for one in mail:
-            if one.kind == SIGNALS:
+            if one.kind == HOST:
+                self._shard_set.steer_host(**one.body)
+            elif one.kind == SIGNALS:
                 self._shard_set.hear(one.body["signals"])

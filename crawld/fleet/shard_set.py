@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from crawld.daemon.control import steer
 from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawler import Crawler
 from crawld.daemon.pages.page_set import PageSet
@@ -103,11 +104,12 @@ class ShardSet:
         """Whether a page belongs to a shard that is in memory."""
         return shard_of_id(page_id) in self.loaded
 
-    async def renew_hosts(self, names: Sequence[str]) -> None:
-        """Take over what the operator said of hosts of ours."""
-        for state in await self.store.hosts_named(names):
-            if self.gate.knows(state.name):
-                self.gate.restore(state)
+    def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> None:
+        """Take over what the operator said of a host of ours; once more to the store, which may hold what we said."""
+        if self.gate.knows(name):
+            self.store.record_host(steer(self.gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay))
 
     def hear(self, told: Sequence[tuple[str, str, float, float | None]]) -> None:
         """Take signals that others were sent: URL, source, when it was seen, and what time it claims."""

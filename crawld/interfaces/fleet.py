@@ -36,8 +36,9 @@ PAGES, HOST, SIGNALS = "pages", "host", "signals"
 class Mail:
     """A message to whoever holds a shard, by kind.
 
-    PAGES: `{"ids": [..]}` came, went, or weigh otherwise; HOST: `{"name": ..}` was steered; both are read from the
-    tables again. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` of pages that are not the sender's.
+    PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
+    "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
+    for pages that are not the sender's.
     """
 
     shard: int
@@ -126,9 +127,6 @@ class ShardStore(Store, Protocol):
 
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
-
-    async def hosts_named(self, names: Sequence[str]) -> Sequence[HostState]:
-        """What is remembered of these hosts."""
 
     @property
     def stale(self) -> int:

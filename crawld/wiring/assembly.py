@@ -48,7 +48,7 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
-from crawld.interfaces import Copies, PollResult, Reload
+from crawld.interfaces import Control, Copies, PollResult, Reload
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
@@ -282,14 +282,17 @@ class Assembly:
         access = Access(make_token(self.settings.token_file()), self.settings.listener_hosts(), api.open_reading)
         parts = self._api_parts()
         app = public_app(pushes, parts, access, *outer)
-        app.add_routes(Dashboard(Sources(self.steering, self.read_model, parts.texts, self.clock.now)).routes())
+        app.add_routes(Dashboard(Sources(self.control, self.read_model, parts.texts, self.clock.now)).routes())
         return app
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))
-        return ApiParts(
-            self.read_model, self.steering, self.copies, texts, self.store.changes, self.clock, self.metrics
-        )
+        return ApiParts(self.read_model, self.control, self.copies, texts, self.store.changes, self.clock, self.metrics)
+
+    @property
+    def control(self) -> Control:
+        """What the API and the dashboard steer and ask."""
+        return self.steering
 
     def _learner_lag(self) -> float | None:
         return None if self._learner is None else self.clock.monotonic() - self._learner.caught_up_at

@@ -19,7 +19,7 @@ HOST_TROUBLES = ("blocked", "asked_to_wait", "backoff")
 
 def merged_status(view: FleetView, measured: tuple[float, float, float] | None, intervals: Intervals) -> dict[str, Any]:
     """The document; `measured` freshness is that of the fleet's audits, the intervals are those of the settings."""
-    ever = [worker.status for worker in _processes(view.workers) if worker.status is not None]
+    ever = of_processes(view.workers)
     live = [worker.status for worker in view.live if worker.status is not None]
     level = view.level or 0.0
     return {
@@ -57,12 +57,13 @@ def slots_by_use(statuses: Iterable[Document]) -> dict[str, dict[str, int]]:
     return {use: dict(counts) for use, counts in found.items()}
 
 
-def _processes(workers: Sequence[WorkerView]) -> Iterable[WorkerView]:
-    """The latest word of each process: one that joined anew goes on counting."""
-    latest: dict[tuple[str, object], WorkerView] = {}
+def of_processes(workers: Sequence[WorkerView]) -> list[Document]:
+    """The latest word of each process, also of those that ended: one that joined anew goes on counting."""
+    latest: dict[tuple[str, object], Document] = {}
     for worker in sorted(workers, key=lambda one: one.joined_at):
-        latest[worker.name, (worker.status or {}).get("pid")] = worker
-    return latest.values()
+        if worker.status is not None:
+            latest[worker.name, worker.status["pid"]] = worker.status
+    return list(latest.values())
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> Counter[str]:

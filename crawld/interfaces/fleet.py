@@ -142,6 +142,9 @@ class FleetStore(Protocol):
     async def holder(self, shard: int) -> str | None:
         """The name of the live worker that holds a shard."""
 
+    async def last_change(self) -> int:
+        """The number of the fleet's latest change."""
+
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
 

@@ -9,10 +9,18 @@ from dataclasses import replace
 import pytest
 
 from crawld.errors import StoreError
+from crawld.fleet.change_watch import ChangeWatch
+from crawld.fleet.history import FleetHistory
+from crawld.interfaces import FreshnessPoint
+from crawld.interfaces.fleet import Report
 from crawld.model.fleet import first_id, shard_of_host, shard_of_id
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store import SqlStore
+from crawld.store.address import parse_address
+from crawld.store.engine import writing_engine
 from crawld.store.fleet.fleet_store import SqlFleetStore
+from crawld.store.fleet.ids import next_changes
+from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import NOW, rows
 
@@ -123,3 +131,35 @@ async def test_what_is_no_fleet_is_refused(postgres_url: str) -> None:
     await store.close()
     with pytest.raises(StoreError, match="is no fleet's: `crawld fleet init` makes it one"):
         await SqlFleetStore(postgres_url, time.monotonic).start()
+
+
+async def test_whoever_waits_for_changes_is_woken_by_any_workers(fleet: Opener, postgres_url: str) -> None:
+    """The number of the latest change is looked at; it moves with every commit of changes."""
+    store = fleet()
+    await store.start()
+    woken: asyncio.Queue[int] = asyncio.Queue()
+    watch = asyncio.create_task(ChangeWatch(store, lambda: woken.put_nowait(1)).run())
+    await woken.get()  # at the first look
+    engine = writing_engine(parse_address(postgres_url))
+    async with engine.begin() as connection:
+        assert await next_changes(connection, 2) == 1
+    await engine.dispose()
+    await woken.get()
+    watch.cancel()
+    assert await store.last_change() == 2
+    assert woken.empty()
+
+
+async def test_the_history_has_one_point_a_tick_for_the_fleet(fleet: Opener, postgres_url: str) -> None:
+    """Of all workers together, in the worker that has the duty."""
+    store = fleet()
+    await store.start()
+    for name in ("w1", "w2"):
+        ledger = SqlLedger(postgres_url, settle_seconds=0.0)
+        await ledger.beat(await ledger.join(name), Report(pages=5, fresh=1.0, weight=2.0, request_rate=3.0))
+        await ledger.close()
+    points: asyncio.Queue[FreshnessPoint] = asyncio.Queue()
+    history = asyncio.create_task(FleetHistory(store, points.put_nowait, 0.01).run())
+    point = await points.get()
+    history.cancel()
+    assert (point.pages, point.predicted, point.request_rate, point.bandwidth) == (10, 0.5, 6.0, 10.0)

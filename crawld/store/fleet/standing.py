@@ -66,6 +66,11 @@ class Standing:
         found = await self._line.row(statements.HOLDER, shard)
         return None if found is None else str(found["name"])
 
+    async def last_change(self) -> int:
+        """The number of the latest change."""
+        found = await self._line.row(statements.LAST_CHANGE)
+        return 0 if found is None else int(found["value"])
+
     async def drain(self, worker: str, *, draining: bool) -> int:
         """Have a live worker, by name or id, give its shards away or hold some again; how many it holds.
 

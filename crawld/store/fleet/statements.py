@@ -166,3 +166,5 @@ HOLDER = f"""
 SELECT w.name FROM fleet_shards s JOIN fleet_workers w ON w.id = s.worker
 WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
 """
+
+LAST_CHANGE = "SELECT value FROM fleet_counters WHERE name = 'changes'"

@@ -1,0 +1,39 @@
+"""The control of a whole fleet in one of its workers: what its listener and dashboard show."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from crawld.config import Settings
+from crawld.fleet.change_watch import ChangeWatch
+from crawld.fleet.steering import FleetSteering
+from crawld.interfaces import Clock, Reload
+from crawld.store.fleet.fleet_store import SqlFleetStore
+from crawld.wiring.terms import terms_of
+
+
+class FleetControl:
+    """Open it with `start`, and let `run` run; `tell` is told of changes, whichever worker committed them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        tell: Callable[[], None],
+        *,
+        healthy: Callable[[], bool],
+        reload: Callable[[], Awaitable[Reload]],
+    ) -> None:
+        self.store = SqlFleetStore(settings.database, clock.monotonic)
+        self.steering = FleetSteering(self.store, terms_of(settings), clock, healthy=healthy, reload=reload)
+        self._watch = ChangeWatch(self.store, tell)
+
+    async def start(self) -> None:
+        """Open the database; StoreError where it is no fleet's."""
+        await self.store.start()
+
+    async def run(self) -> None:
+        """Wake those who wait for changes, until cancelled; then let the database go."""
+        try:
+            await self._watch.run()
+        finally:
+            await asyncio.shield(self.store.close())

@@ -27,10 +27,10 @@ NO_DRIVER = "PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'
 MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
-def writing_engine(address: Address) -> AsyncEngine:
-    """An engine of one connection, for the one writer."""
+def writing_engine(address: Address, server_settings: dict[str, str] | None = None) -> AsyncEngine:
+    """An engine of one connection, for the one writer; PostgreSQL may be given settings of the connection."""
     if address.file is None:
-        return _postgres(address, pool_size=1)
+        return _postgres(address, pool_size=1, server_settings=server_settings)
     engine = create_async_engine(address.url, pool_size=1, max_overflow=0)
     _begin_ourselves(engine)
     _prepare_sqlite(

@@ -44,8 +44,9 @@ class Retention:
 class Pruning:
     """Looks after the pages that were crawled, walks round all of them, and nibbles at the oldest rows of the rest."""
 
-    def __init__(self, retention: Retention) -> None:
-        self._keep = retention
+    def __init__(self, retention: Retention, *, alone: bool = True) -> None:
+        """`alone`: nobody else writes to the database."""
+        self._keep, self._alone = retention, alone
         self._walked = 0  # the last page the walk has seen
         self._first_walk = True
         self._walked_hosts = 0

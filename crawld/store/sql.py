@@ -1,87 +1,57 @@
 """The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import delete, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from crawld.clock import SystemClock
-from crawld.errors import DamagedError, StoreError
-from crawld.interfaces import (
-    Adoption,
-    Clock,
-    FreshnessPoint,
-    Histories,
-    Ints,
-    Poll,
-    Record,
-    SourceFile,
-    StoredDemand,
-    StoredPages,
-)
+from crawld.interfaces import Adoption, Clock, Histories, Ints, SourceFile, StoredDemand, StoredPages
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
-from crawld.model.host import FrameChange, HostState
+from crawld.model.fleet import shard_of_id
+from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal, SignalTrust, Source
-from crawld.store import tables
-from crawld.store.address import check_place, keep_private, parse_address
-from crawld.store.damage import Damage, touch_tables
-from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.model.signal import SignalTrust
+from crawld.store.database import Database
+from crawld.store.fleet.fleet_database import FleetDatabase
+from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
-from crawld.store.in_values import among
-from crawld.store.lock import FileLock
-from crawld.store.records import demand, hosts, learning, robots, settings
-from crawld.store.records.bodies import body_rows, decompress
+from crawld.store.id_ranges import Ranges
+from crawld.store.recording import KeepBodies, Recording
+from crawld.store.records import demand, dirty, hosts, learning, robots, settings
+from crawld.store.records.dirty import DirtyPages
 from crawld.store.records.frames import latest_copy, read_recent_blocks
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
-from crawld.store.records.versions import RecentVersions, VersionReader
-from crawld.store.retention import Pruning, Retention, give_back_space
+from crawld.store.records.sources import forget_sources, read_sources
+from crawld.store.records.versions import VersionReader
+from crawld.store.retention import Retention, give_back_space
 from crawld.store.retry import keep_trying
-from crawld.store.schema import migrate
-from crawld.store.writing.batch import Item, fold
-from crawld.store.writing.changes import ChangeSignal
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.statements import write
-from crawld.store.writing.writer import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
-KeepBodies = Literal["latest", "changes", "none"]
 SAVED_AT_ONCE = 1_000
 
 
-_migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+S = TypeVar("S", bound="SqlStore")
+Asked = Callable[Concatenate[S, P], Awaitable[T]]
 
 
-def _migrating() -> asyncio.Lock:
-    """One migration at a time: Alembic keeps the one under way in module globals."""
-    return _migrations.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-
-
-Asked = Callable[Concatenate["SqlStore", P], Awaitable[T]]
-
-
-def patiently(method: Asked[P, T]) -> Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]:
+def patiently(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Try again for a while where the database does not answer; StoreError where that does not help."""
 
     @wraps(method)
-    async def asked(store: "SqlStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await keep_trying(lambda: method(store, *args, **kwargs), store.shown)
 
     return asked
 
 
-class SqlStore:
+class SqlStore(Recording):
     """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
 
     def __init__(
@@ -92,155 +62,47 @@ class SqlStore:
         retention: Retention | None = None,
         commit_interval: float = 0.2,
         clock: Clock | None = None,
+        scope: Scope | None = None,
     ) -> None:
-        self._address = parse_address(url)
-        self._keep_bodies = keep_bodies
-        self._clock = clock or SystemClock()
-        self._pruning = Pruning(retention or Retention())
-        self._writer = Writer(self._commit, commit_interval, self._clock)
-        self._memories = RecentVersions()
+        """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
+        super().__init__(
+            Database(url) if scope is None else FleetDatabase(url, scope),
+            keep_bodies=keep_bodies,
+            retention=retention,
+            commit_interval=commit_interval,
+            clock=clock,
+            scope=scope,
+        )
         self._memory_reader = VersionReader()
-        self.damage = Damage(self._address.shown)
-        self.changes = ChangeSignal()
+        self.damage = self._database.damage
         self.hooks = StoredHooks(lambda: self._connection, lambda: self._reading, self.changes, self.shown)
-        self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
-        self._lock: FileLock | None = None
-        self._opened: tuple[WriteConnection, AsyncEngine] | None = None
 
     async def start(self) -> None:
         """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
-        address = self._address
-        if address.file is not None:
-            check_place(address.file)
-            self._lock = FileLock(address.file)
-            self._lock.acquire()
-            keep_private(address.file)
-        engine = writing_engine(address)
-        connection = WriteConnection(engine, address.shown, self.damage)
-        try:
-            async with _migrating(), connection.transaction() as transaction:
-                await transaction.run_sync(migrate, address.shown)
-                await touch_tables(transaction)
-            reading = reading_engine(address, beside_writer=True)
-            self.damage.watch(reading)
-            if address.file is not None:
-                self.damage.watch_file(address.file)
-            self._opened = connection, reading
-        except BaseException as error:
-            await connection.close()
-            self._unlock()
-            if isinstance(error, SQLAlchemyError | OSError):
-                raise in_a_sentence(error, address.shown) from error
-            raise
+        await self._database.open()
         self._writer.start()
 
     async def close(self) -> None:
         """Commit what is queued and let go; StoreError where the database would not take it."""
-        if self._opened is None:
+        if not self._database.is_open:
             return
-        connection, reading = self._opened
         try:
-            await self._writer.close()
-        except DamagedError as error:
-            raise DamagedError(
-                f"{self.damage.found or error}. {self._writer.backlog} queued rows were not written"
-            ) from None
-        except StoreError as error:
-            raise StoreError(f"the database {self.shown}: {error}") from None
+            await self._finish()
         finally:
-            self._packing.shutdown(wait=False)
-            self._opened = None
             await self._memory_reader.finish()
-            await reading.dispose()
-            await connection.close()
-            self._unlock()
-
-    @property
-    def shown(self) -> str:
-        """Where the database is, without a password."""
-        return self._address.shown
-
-    @property
-    def backlog(self) -> int:
-        """How many records wait to be committed."""
-        return self._writer.backlog
-
-    @property
-    def lag(self) -> float:
-        """Seconds that the oldest record waits to be committed."""
-        return self._writer.lag
-
-    @property
-    def healthy(self) -> bool:
-        """Whether commits succeed and the queue has room: the daemon pauses while it is not."""
-        return self._writer.healthy and self.damage.found is None
-
-    async def watch(self) -> None:
-        """Wait until the database is found damaged, by a reader or the writer, and raise that."""
-        await self.damage.wait()
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the last commit failed, None while all is well."""
-        return self._writer.trouble if self.damage.found is None else str(self.damage.found)
-
-    @property
-    def trouble_since(self) -> float | None:
-        """When commits began to fail, None while all is well."""
-        return self._writer.trouble_since
-
-    @property
-    def lost(self) -> int:
-        """How many records were given up: refused by the database, or by a queue twice full."""
-        return self._writer.lost
-
-    async def flush(self) -> None:
-        """Return once everything queued so far is committed."""
-        await self._writer.flush()
-
-    def record(self, record: Record) -> None:
-        """Queue a finished attempt."""
-        if self._writer.put(record) and record.memory is not None:
-            self._memories.queue(record.memory)
-
-    def record_signals(self, signals: Sequence[Signal]) -> None:
-        """Queue signals."""
-        for signal in signals:
-            self._writer.put(signal)
-
-    def record_host(self, host: HostState) -> None:
-        """Queue what is now known of a host."""
-        self._writer.put(host)
-
-    def record_robots(self, robots: RobotsState) -> None:
-        """Queue what is now known of a robots.txt."""
-        self._writer.put(robots)
-
-    def record_frame_change(self, change: FrameChange) -> None:
-        """Queue a change of a host's frame; one that began at the same time is overwritten."""
-        self._writer.put(change)
-
-    def record_freshness(self, point: FreshnessPoint) -> None:
-        """Queue one point of the freshness history."""
-        self._writer.put(point)
-
-    def record_poll(self, poll: Poll) -> None:
-        """Queue what is now known of a source file."""
-        self._writer.put(poll)
+            await self._database.close()
 
     @patiently
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
         async with self._reading.connect() as connection:
-            rows = (await connection.execute(select(tables.sources).order_by(tables.sources.c.url))).all()
-        return [SourceFile(r.url, Source(r.source), r.host, r.next_poll, decompress(r.state)) for r in rows]
+            return await read_sources(connection, self._ranges)
 
     @patiently
     async def forget_sources(self, urls: Sequence[str]) -> None:
         """Forget source files; what their host's signals were worth is kept."""
         async with self._connection.transaction() as connection:
-            chosen, parameters = among(connection.dialect.name, tables.sources.c.url, urls)
-            await connection.execute(delete(tables.sources).where(chosen), parameters)
+            await forget_sources(connection, self._scope, urls)
 
     @patiently
     async def prune(self) -> int:
@@ -262,47 +124,67 @@ class SqlStore:
         self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True
     ) -> AsyncGenerator[Adoption, None]:
         """The same a piece at a time."""
-        return PageList(self._connection, self._reading, self.shown).adopt(
-            wanted, origin=origin, now=now, complete=complete
-        )
+        parts = self._page_list().adopt(wanted, origin=origin, now=now, complete=complete)
+        return parts if self._dirty is None else self._follow(parts, self._dirty)
+
+    async def _follow(self, parts: AsyncGenerator[Adoption, None], known: DirtyPages) -> AsyncGenerator[Adoption, None]:
+        """Pages that come back may have been dirty when they retired."""
+        async for part in parts:
+            if part.returned and self._scope is None:
+                known.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
+            yield part
+
+    def _page_list(self) -> PageList:
+        numbering = None if self._scope is None else self._scope.numbering
+        return PageList(self._connection, self._reading, self.shown, numbering)
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
         """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
-        return await PageList(self._connection, self._reading, self.shown).retire(urls, now=now)
+        return await self._page_list().retire(urls, now=now)
 
     @patiently
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""
-        return await restore_pages(self._reading, page_ids)
+        if page_ids is None or self._scope is None:
+            return await self._restore(self._ranges, page_ids)
+        held = self._scope.held
+        return await self._restore(None, [page for page in page_ids if shard_of_id(page) in held])
+
+    async def _restore(self, ranges: Ranges | None, page_ids: Sequence[int] | None = None) -> StoredPages:
+        pages, waiting = await restore_pages(self._reading, page_ids, ranges)
+        if self._dirty is not None:
+            self._dirty.found(waiting)
+            self._dirty.read |= page_ids is None
+        return pages
 
     @patiently
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""
-        return await learning.read_age_curves(self._reading)
+        return await learning.read_age_curves(self._reading, self._ranges)
 
     @patiently
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
         async with self._connection.transaction() as connection:
-            await learning.write_age_curves(connection, curves)
+            await learning.write_age_curves(connection, self._scope, curves)
 
     @patiently
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, trust)
+            await learning.write_signal_trust(connection, self._scope, trust)
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""
         async with self._reading.connect() as connection:
-            return await hosts.read_hosts(connection, self._clock.now())
+            return await hosts.read_hosts(connection, self._clock.now(), self._ranges)
 
     @patiently
     async def robots(self) -> Sequence[RobotsState]:
         """What is known of each robots.txt of hosts that have pages, the latest last."""
         async with self._reading.connect() as connection:
-            return await robots.read_robots(connection)
+            return await robots.read_robots(connection, self._ranges)
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
@@ -334,12 +216,18 @@ class SqlStore:
     @patiently
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
-        return await learning.dirty_pages(self._reading, limit)
+        if self._dirty is None:
+            return await dirty.dirty_pages(self._reading, limit)
+        if not self._dirty.read and self._scope is None:
+            self._dirty.found(await dirty.read_dirty(self._reading))
+            self._dirty.read = True
+        held = None if self._scope is None else self._scope.held.__contains__
+        return await dirty.not_retired(self._reading, self._dirty, limit, held)
 
     @patiently
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
-        return await learning.crawled_pages(self._reading, after, limit)
+        return await learning.crawled_pages(self._reading, after, limit, self._ranges)
 
     @patiently
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
@@ -352,25 +240,27 @@ class SqlStore:
         for start in range(0, len(estimates), SAVED_AT_ONCE):
             async with self._connection.transaction() as connection:
                 some = estimates[start : start + SAVED_AT_ONCE]
-                await learning.write_estimates(connection, some, self._clock.now())
+                still = await learning.write_estimates(connection, self._scope, some, self._clock.now())
+            if self._dirty is not None:
+                self._dirty.estimated([estimate.page_id for estimate in some], still)
 
     @patiently
     async def demand(self) -> StoredDemand:
         """How often copies were asked for."""
         async with self._reading.connect() as connection:
-            return await demand.read_demand(connection)
+            return await demand.read_demand(connection, self._ranges)
 
     @patiently
     async def save_demand(self, news: StoredDemand) -> None:
         """Write over what was kept of these pages' demand, and what they weigh by it."""
         async with self._connection.transaction() as connection:
-            await demand.write_demand(connection, news)
+            await demand.write_demand(connection, self._scope, news)
 
     @patiently
     async def forget_weights(self) -> None:
         """Let every page weigh what the list says."""
         async with self._connection.transaction() as connection:
-            await demand.forget_weights(connection)
+            await demand.forget_weights(connection, self._scope)
 
     @patiently
     async def setting(self, name: str) -> str | None:
@@ -384,39 +274,15 @@ class SqlStore:
         async with self._connection.transaction() as connection:
             await settings.write_setting(connection, name, value, now)
 
-    async def _commit(self, items: Sequence[Item]) -> None:
-        self.damage.check()
-        batch = fold(items)
-        only_latest = self._keep_bodies == "latest"
-        bodies = []
-        if batch.bodies and self._keep_bodies != "none":
-            work = partial(body_rows, batch.bodies, only_latest=only_latest)
-            bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
-        async with self._connection.transaction() as connection:
-            await write(connection, batch, bodies, only_latest=only_latest)
-        if batch.changes:
-            self.changes.tell()
-        size = 0 if only_latest else sum(len(row["zstd"]) for row in bodies)
-        self._pruning.added(batch.pages, crawls=len(batch.crawls), signals=len(batch.signals), version_bytes=size)
-        for item in items:
-            if isinstance(item, Record) and item.memory is not None:
-                self._memories.committed(item.memory)
+    @property
+    def _ranges(self) -> Ranges | None:
+        """The ids that reads are about; None where they are about all."""
+        return None if self._scope is None else self._scope.ranges()
 
     @property
     def _connection(self) -> WriteConnection:
-        if self._opened is None:
-            raise StoreError("the store is not open")
-        if self.damage.found is not None:
-            raise self.damage.found
-        return self._opened[0]
+        return self._database.writing
 
     @property
     def _reading(self) -> AsyncEngine:
-        if self._opened is None:
-            raise StoreError("the store is not open")
-        return self._opened[1]
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        return self._database.reading

@@ -122,7 +122,7 @@ class SqlFleetStore:
     async def stored_pages(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Every page that is not retired, or these, with what is believed of it."""
         with self._in_sentences():
-            return await restore_pages(self._reading, page_ids)
+            return (await restore_pages(self._reading, page_ids))[0]
 
     async def hosts(self, now: float) -> Sequence[HostState]:
         """What is remembered of every host that has pages."""

@@ -5,7 +5,11 @@ from sqlalchemy import BigInteger, Double, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import StoredDemand
+from crawld.model.fleet import shard_of_id
 from crawld.store import tables
+from crawld.store.fleet.scope import Scope
+from crawld.store.fleet.scope import ranges as ranges_of
+from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.writing.bulk import fetch, run
 from crawld.store.writing.upserts import replacing
 
@@ -15,16 +19,22 @@ _WEIGH = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteg
 )  # fmt: skip
 
 
-async def read_demand(connection: AsyncConnection) -> StoredDemand:
-    """What is kept of every page."""
-    row = tables.demand.c
-    rows = await fetch(connection, select(row.page_id, row.requests, row.days, row.at).order_by(row.page_id))
+_demand = tables.demand.c
+_ALL = select(_demand.page_id, _demand.requests, _demand.days, _demand.at).order_by(_demand.page_id)
+_WITHIN = _ALL.where(within(_demand.page_id))
+
+
+async def read_demand(connection: AsyncConnection, ranges: Ranges | None = None) -> StoredDemand:
+    """What is kept of every page, or of those with these ids."""
+    rows = await fetch(connection, _ALL) if ranges is None else await fetch_within(connection, _WITHIN, ranges)
     columns = np.array(rows, dtype=np.float64).reshape(len(rows), 4).T
     return StoredDemand(columns[0].astype(np.int64), columns[1], columns[2], columns[3])
 
 
-async def write_demand(connection: AsyncConnection, demand: StoredDemand) -> None:
+async def write_demand(connection: AsyncConnection, scope: Scope | None, demand: StoredDemand) -> None:
     """Write over what was kept of these pages, and what they weigh by it."""
+    if scope is not None:
+        demand = await _ours(connection, scope, demand)
     columns = (demand.page_ids, demand.requests, demand.days, demand.at)
     names = ("page_id", "requests", "days", "at")
     rows = [dict(zip(names, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
@@ -34,6 +44,17 @@ async def write_demand(connection: AsyncConnection, demand: StoredDemand) -> Non
         await run(connection, _WEIGH, [{"b_id": page, "b_weight": weight} for page, weight in weights])
 
 
-async def forget_weights(connection: AsyncConnection) -> None:
-    """Let every page weigh what the list says."""
-    await connection.execute(update(tables.pages).where(_page.weight.is_not(None)).values(weight=None))
+async def _ours(connection: AsyncConnection, scope: Scope, demand: StoredDemand) -> StoredDemand:
+    rows = await scope.ours(connection, range(len(demand.page_ids)), lambda row: shard_of_id(demand.page_ids[row]))
+    weight = None if demand.weight is None else demand.weight[rows]
+    return StoredDemand(demand.page_ids[rows], demand.requests[rows], demand.days[rows], demand.at[rows], weight)
+
+
+async def forget_weights(connection: AsyncConnection, scope: Scope | None) -> None:
+    """Let every page weigh what the list says; a worker speaks for its own pages alone."""
+    statement = update(tables.pages).where(_page.weight.is_not(None)).values(weight=None)
+    if scope is None:
+        await connection.execute(statement)
+        return
+    for first, end in ranges_of(await scope.still_held(connection, scope.held)):
+        await connection.execute(statement.where(_page.id >= first, _page.id < end))

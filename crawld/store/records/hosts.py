@@ -7,16 +7,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.host import HostState
 from crawld.store import tables
+from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import among
 
 OF_A_HOST = (tables.signal_counts, tables.signal_trust, tables.age_curves, tables.frame_changes)
 
 
-async def read_hosts(connection: AsyncConnection, now: float) -> Sequence[HostState]:
+_FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
+
+
+async def read_hosts(connection: AsyncConnection, now: float, ranges: Ranges | None = None) -> Sequence[HostState]:
     """What is remembered of hosts that have pages, and of others of which something still matters."""
-    fields = [column for column in tables.hosts.columns if column.name != "id"]
-    query = select(*fields).where(or_(_has_pages(), _matters(now))).order_by(tables.hosts.c.id)
-    return [HostState(**row._mapping) for row in await connection.execute(query)]
+    query = select(*_FIELDS).where(or_(_has_pages(), _matters(now))).order_by(tables.hosts.c.id)
+    if ranges is None:
+        return [HostState(**row._mapping) for row in await connection.execute(query)]
+    names = [column.name for column in _FIELDS]
+    rows = await fetch_within(connection, query.where(within(tables.hosts.c.id)), ranges)
+    return [HostState(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+async def read_hosts_named(connection: AsyncConnection, names: Sequence[str]) -> Sequence[HostState]:
+    """What is remembered of these hosts."""
+    chosen, parameters = among(connection.dialect.name, tables.hosts.c.name, names)
+    rows = await connection.execute(select(*_FIELDS).where(chosen), parameters)
+    return [HostState(**row._mapping) for row in rows]
 
 
 async def forget_hosts(connection: AsyncConnection, window: tuple[int, int], now: float, limit: int) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,18 @@ from crawld.interfaces import Histories, Ints
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
+from crawld.model.fleet import shard_of_id
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
+from crawld.store.fleet.scope import Scope
+from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import choice, chosen
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import CHANGES, known
 from crawld.store.writing.bulk import fetch, run
-from crawld.store.writing.upserts import put_of_host, replacing
+from crawld.store.writing.for_rows import ForRows, Given, replacing_rows
+from crawld.store.writing.upserts import put_of_host
 
 ROWS_AT_ONCE = (
     4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
@@ -43,25 +48,26 @@ ROWS_AT_ONCE = (
 
 LOOKED_BACK = 2  # crawls for each observation wanted: failures are none
 
+LAST_ID = 2**63 - 1
+
 _page, _crawl = tables.pages.c, tables.crawls.c
+_CRAWLED = (
+    select(_page.id)
+    .where(_page.id > bindparam("after", type_=BigInteger), _page.id < bindparam("end", type_=BigInteger))
+    .where(_page.first_success.is_not(None), _page.state != PageState.RETIRED.value)
+    .order_by(_page.id).limit(bindparam("most", type_=BigInteger))
+)  # fmt: skip
 
 
-async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
-    """Pages with a successful crawl newer than their estimate, longest waiting first."""
-    query = (
-        select(_page.id).where(_page.dirty_since.is_not(None), _page.state != PageState.RETIRED.value)
-        .order_by(_page.dirty_since).limit(limit)
-    )  # fmt: skip
-    async with reading.connect() as connection:
-        return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
-
-
-async def crawled_pages(reading: AsyncEngine, after: int, limit: int) -> Ints:
+async def crawled_pages(reading: AsyncEngine, after: int, limit: int, ranges: Ranges | None = None) -> Ints:
     """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
-    crawled = _page.id > after, _page.first_success.is_not(None), _page.state != PageState.RETIRED.value
-    query = select(_page.id).where(*crawled).order_by(_page.id).limit(limit)
+    found: list[int] = []
     async with reading.connect() as connection:
-        return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
+        for first, end in ranges if ranges is not None else [(0, LAST_ID)]:
+            if end > after and len(found) < limit:
+                given = {"after": max(after, first - 1), "end": end, "most": limit - len(found)}
+                found += [page for (page,) in await fetch(connection, _CRAWLED, given)]
+    return np.array(found, dtype=np.int64)
 
 
 async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
@@ -162,66 +168,77 @@ def _in_order(rows: np.ndarray[Any, Any], ids: Ints, most: int) -> tuple[np.ndar
     return rows[order[picked]], offsets
 
 
-_KEEP_DIRTY = (
-    update(tables.pages)
-    .where(_page.id == bindparam("b_id", type_=BigInteger))
-    .values(
-        dirty_since=case(
-            # A time in the future was written before the clock stepped back: it must not keep a page dirty till then.
-            (
-                (_page.last_success > bindparam("b_at", type_=Double))
-                & (_page.last_success <= bindparam("b_now", type_=Double)),
-                _page.last_success,
-            ),
-            else_=None,
-        )
+def _keep_dirty(given: Given) -> Any:
+    """A page that was crawled since its estimate was made stays dirty; on PostgreSQL the statement tells of those."""
+    # A time in the future was written before the clock stepped back: it must not keep a page dirty till then.
+    crawled = (_page.last_success > given["at"]) & (_page.last_success <= given["now"])
+    since = case((crawled, _page.last_success), else_=None)
+    statement = update(tables.pages).where(_page.id == given["id"]).values(dirty_since=since)
+    return statement.returning(_page.id, _page.dirty_since) if given.at_once else statement
+
+
+_KEEP_DIRTY = ForRows({"id": BigInteger(), "at": Double(), "now": Double()}, _keep_dirty)
+_PUT_ESTIMATES = replacing_rows(tables.estimates)
+
+
+def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
+    """The row of `estimates`, in the order of its columns; an unknown standard error is NULL."""
+    return (
+        estimate.page_id,
+        estimate.at,
+        estimate.shape,
+        estimate.rate,
+        *estimate.kappa,
+        *estimate.gamma,
+        known(estimate.alpha_se),
+        *map(known, estimate.kappa_se),
+        estimate.crawls,
+        estimate.changes,
+        *estimate.signals,
     )
-)
 
 
-def estimate_row(estimate: Estimate) -> dict[str, Any]:
-    """The row of `estimates`; an unknown standard error is NULL."""
-    row: dict[str, Any] = {
-        "page_id": estimate.page_id,
-        "at": estimate.at,
-        "shape": estimate.shape,
-        "rate": estimate.rate,
-        "alpha_se": known(estimate.alpha_se),
-        "crawls": estimate.crawls,
-        "changes": estimate.changes,
-    }
-    row |= zip(by_source("kappa"), estimate.kappa, strict=True)
-    row |= zip(by_source("gamma"), estimate.gamma, strict=True)
-    row |= zip(by_source("kappa_se"), map(known, estimate.kappa_se), strict=True)
-    row |= zip(by_source("signals"), estimate.signals, strict=True)
-    return row
+async def write_estimates(
+    connection: AsyncConnection, scope: Scope | None, estimates: Sequence[Estimate], now: float
+) -> dict[int, float]:
+    """Write estimates over the old ones; on PostgreSQL, pages that were crawled since and stay dirty."""
+    if scope is not None:
+        estimates = await scope.ours(connection, estimates, lambda one: shard_of_id(one.page_id))
+    rows = sorted(map(estimate_row, estimates), key=itemgetter(0))
+    await _PUT_ESTIMATES.run(connection, rows)
+    told = await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
+    return {page: since for page, since in told if since is not None}
 
 
-async def write_estimates(connection: AsyncConnection, estimates: Sequence[Estimate], now: float) -> None:
-    """Write estimates over the old ones; a page crawled since its estimate was made stays dirty."""
-    await run(connection, replacing(connection.dialect.name, tables.estimates), [*map(estimate_row, estimates)])
-    await run(connection, _KEEP_DIRTY, [{"b_id": e.page_id, "b_at": e.at, "b_now": now} for e in estimates])
-
-
+_host, _curve = tables.hosts.c, tables.age_curves.c
 _FORGET_AGE_CURVE = delete(tables.age_curves).where(
     tables.age_curves.c.host_id
     == select(tables.hosts.c.id).where(tables.hosts.c.name == bindparam("b_host", type_=Text)).scalar_subquery()
 )
 
 
-async def read_age_curves(reading: AsyncEngine) -> dict[str, AgeCurve]:
+_CURVES = select(_host.name, _curve.first, _curve.step, _curve.extra).join_from(
+    tables.age_curves, tables.hosts, _host.id == _curve.host_id
+)
+_CURVES_WITHIN = _CURVES.where(within(_curve.host_id))
+
+
+async def read_age_curves(reading: AsyncEngine, ranges: Ranges | None = None) -> dict[str, AgeCurve]:
     """By host, how its copies age."""
-    host, curve = tables.hosts.c, tables.age_curves.c
-    query = select(host.name, curve.first, curve.step, curve.extra).join_from(
-        tables.age_curves, tables.hosts, host.id == curve.host_id
-    )
     async with reading.connect() as connection:
-        rows = await fetch(connection, query)
+        if ranges is None:
+            rows = await fetch(connection, _CURVES)
+        else:
+            rows = await fetch_within(connection, _CURVES_WITHIN, ranges)
     return {name: AgeCurve(first, step, extra) for name, first, step, extra in rows}
 
 
-async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, AgeCurve | None]) -> None:
+async def write_age_curves(
+    connection: AsyncConnection, scope: Scope | None, curves: Mapping[str, AgeCurve | None]
+) -> None:
     """Write age curves over the old ones; a host without one goes by plain time."""
+    if scope is not None:
+        curves = dict(await scope.ours(connection, list(curves.items()), lambda one: scope.of_host(one[0])))
     rows = [
         {"b_host": host, "b_first": curve.first, "b_step": curve.step, "b_extra": curve.packed}
         for host, curve in curves.items()
@@ -231,7 +248,9 @@ async def write_age_curves(connection: AsyncConnection, curves: Mapping[str, Age
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
 
 
-async def write_signal_trust(connection: AsyncConnection, trust: Sequence[SignalTrust]) -> None:
+async def write_signal_trust(connection: AsyncConnection, scope: Scope | None, trust: Sequence[SignalTrust]) -> None:
     """Write which sources are heard over what was known of the same hosts and sources."""
+    if scope is not None:
+        trust = await scope.ours(connection, trust, lambda one: scope.of_host(one.host))
     rows = [{f"b_{name}": value for name, value in asdict(one).items()} for one in trust]
     await run(connection, put_of_host(connection.dialect.name, tables.signal_trust), rows)

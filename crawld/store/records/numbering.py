@@ -1,12 +1,15 @@
 """Ids for new pages and hosts, and who is told of pages that came or went: one writer, or several."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
+from crawld.store.in_values import among
+from crawld.store.writing.bulk import run
+from crawld.store.writing.upserts import named_once
 
 
 class Numbering(Protocol):
@@ -45,3 +48,24 @@ class OneWriter:
 
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
         """Nobody to tell."""
+
+
+async def know_hosts(connection: AsyncConnection, numbering: Numbering, names: Iterable[str]) -> dict[str, int]:
+    """The ids of hosts by name; those that are unknown get one."""
+    wanted = list(dict.fromkeys(names))
+    known = await _read_hosts(connection, wanted)
+    if new := [name for name in wanted if name not in known]:
+        ids = await numbering.host_ids(connection, new)
+        rows = [{"id": number, "name": name} for name, number in zip(new, ids, strict=True)]
+        await run(connection, named_once(connection.dialect.name, tables.hosts), rows)
+        known |= await _read_hosts(connection, new)  # another writer may have given one an id meanwhile
+    return known
+
+
+async def _read_hosts(connection: AsyncConnection, names: list[str]) -> dict[str, int]:
+    if not names:
+        return {}
+    host = tables.hosts.c
+    chosen, parameters = among(connection.dialect.name, host.name, names)
+    found = await connection.execute(select(host.name, host.id).where(chosen), parameters)
+    return {row.name: row.id for row in found}

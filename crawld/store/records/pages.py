@@ -13,11 +13,11 @@ from crawld.model.page import Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.in_values import among
-from crawld.store.records.numbering import Numbering, OneWriter
+from crawld.store.records.numbering import Numbering, OneWriter, know_hosts
 from crawld.store.retry import keep_trying
 from crawld.store.writing.bulk import run
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import named_once, plain
+from crawld.store.writing.upserts import plain
 
 T = TypeVar("T")
 ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
@@ -145,7 +145,7 @@ class _Chunk:
         taken_over: list[dict[str, Any]] = []
         spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
         hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
-        await self._know_hosts(connection, hosts.values())
+        self._hosts = await know_hosts(connection, self._numbering, hosts.values())
         ids = iter(await self._numbering.page_ids(connection, list(hosts.values())))
         for name, line in lines.items():
             url, importance = line.url, line.importance
@@ -201,23 +201,6 @@ class _Chunk:
         ]
         await run(connection, plain(tables.pages), rows)
         self.added += new
-
-    async def _know_hosts(self, connection: AsyncConnection, names: Iterable[str]) -> None:
-        unknown = [name for name in dict.fromkeys(names) if name not in self._hosts]
-        if not unknown:
-            return
-        await self._read_hosts(connection, unknown)
-        if new := [name for name in unknown if name not in self._hosts]:
-            ids = await self._numbering.host_ids(connection, new)
-            rows = [{"id": number, "name": name} for name, number in zip(new, ids, strict=True)]
-            await run(connection, named_once(connection.dialect.name, tables.hosts), rows)
-            await self._read_hosts(connection, new)  # another writer may have given one an id meanwhile
-
-    async def _read_hosts(self, connection: AsyncConnection, names: Sequence[str]) -> None:
-        host = tables.hosts.c
-        among_names, parameters = among(connection.dialect.name, host.name, names)
-        found = await connection.execute(select(host.name, host.id).where(among_names), parameters)
-        self._hosts.update({row.name: row.id for row in found})
 
 
 async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:

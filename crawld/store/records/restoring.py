@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Column, bindparam, or_, select, true
@@ -12,6 +12,7 @@ from crawld.interfaces import Floats, Ints, StoredPages
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
+from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import choice, chosen
 from crawld.store.tables import by_source
 from crawld.store.writing.bulk import fetch
@@ -19,23 +20,44 @@ from crawld.store.writing.bulk import fetch
 ROWS_AT_ONCE = 10_000  # the event loop breathes in between
 _STATES = {state.value: state for state in PageState}
 _page, _estimate = tables.pages.c, tables.estimates.c
+FIELDS = 9
+"""Columns of `pages` that a page in memory is made from."""
 
 
-async def restore_pages(reading: AsyncEngine, page_ids: Sequence[int] | None = None) -> StoredPages:
-    """Every page that is not retired, or these, with its estimate and the signals since its last successful crawl."""
+class Asked(NamedTuple):
+    """Which pages are asked for: those of a choice (a query's parameter), and those of some ranges of ids."""
+
+    only: dict[str, Any] | None = None
+    ranges: Ranges | None = None
+
+
+async def restore_pages(
+    reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
+) -> tuple[StoredPages, dict[int, float]]:
+    """Every page that is not retired, or these, with its estimate and the signals since its last successful crawl.
+
+    `ranges` are the ids of the shards that are asked for. On PostgreSQL also which pages are dirty, and since when.
+    """
     ids: list[int] = []
     urls: list[str] = []
     hosts: list[str] = []
     states: list[PageState] = []
     numbers: list[Floats] = []
+    dirty: dict[int, float] = {}
     async with reading.connect() as connection:
-        host = tables.hosts.c
-        names = {row[0]: row[1] for row in await fetch(connection, select(host.id, host.name))}
-        columns = (_page.id, _page.url, _page.host_id, _page.state, _page.importance, _page.last_success,
-                   _page.last_attempt, _page.failures, _page.gone_since)  # fmt: skip
-        only = _only(connection, page_ids)
-        async for rows in _slices(connection, columns, _page.state != PageState.RETIRED.value, only):
+        only = Asked(_only(connection, page_ids), ranges)
+        names = await _host_names(connection, only)
+        columns: tuple[Column[Any], ...] = (
+            _page.id, _page.url, _page.host_id, _page.state, _page.importance, _page.last_success, _page.last_attempt,
+            _page.failures, _page.gone_since,
+        )  # fmt: skip
+        live = _page.state != PageState.RETIRED.value
+        if connection.dialect.name == "postgresql":
+            columns = (*columns, _page.dirty_since)
+        async for rows in _slices(connection, columns, live, only):
             fields = list(zip(*rows, strict=True))
+            if len(fields) > FIELDS:
+                dirty |= {page: since for page, since in zip(fields[0], fields.pop(), strict=True) if since is not None}
             ids.extend(fields[0])
             urls.extend(fields[1])
             hosts.extend(map(names.__getitem__, fields[2]))
@@ -47,7 +69,7 @@ async def restore_pages(reading: AsyncEngine, page_ids: Sequence[int] | None = N
     importance, last_success, last_attempt, failures, gone_since = (
         np.concatenate(numbers, axis=1) if numbers else np.empty((5, 0))
     )  # fmt: skip
-    return StoredPages(
+    stored = StoredPages(
         ids=order,
         urls=urls,
         hosts=hosts,
@@ -63,6 +85,20 @@ async def restore_pages(reading: AsyncEngine, page_ids: Sequence[int] | None = N
         gamma=beliefs[:, 2 + len(SOURCES) :].copy(),
         gone=~np.isnan(gone_since),
     )
+    return stored, dirty
+
+
+async def _host_names(connection: AsyncConnection, asked: Asked) -> dict[int, str]:
+    host = tables.hosts.c
+    query = select(host.id, host.name)
+    if asked.only is not None:
+        some = select(_page.host_id).where(chosen(connection.dialect.name, _page.id))
+        rows = await fetch(connection, query.where(host.id.in_(some)), asked.only)
+    elif asked.ranges is not None:
+        rows = await fetch_within(connection, query.where(within(host.id)), asked.ranges)
+    else:
+        rows = await fetch(connection, query)
+    return {row[0]: row[1] for row in rows}
 
 
 def _only(connection: AsyncConnection, page_ids: Sequence[int] | None) -> dict[str, Any] | None:
@@ -70,21 +106,26 @@ def _only(connection: AsyncConnection, page_ids: Sequence[int] | None) -> dict[s
 
 
 async def _slices(
-    connection: AsyncConnection, columns: Sequence[Column[Any]], condition: Any, only: dict[str, Any] | None
+    connection: AsyncConnection, columns: Sequence[Column[Any]], condition: Any, asked: Asked
 ) -> AsyncIterator[Sequence[Sequence[Any]]]:
-    """The columns of a table in the order of the first, a page's id, a slice at a time; `only` of some pages."""
-    key, given = columns[0], only or {}
+    """The columns of a table in the order of the first, a page's id, a slice at a time."""
+    key, given = columns[0], asked.only or {}
     query = select(*columns).where(key > bindparam("last", type_=key.type), condition)
-    if only is not None:
+    if asked.only is not None:
         query = query.where(chosen(connection.dialect.name, key))
+    if asked.ranges is not None:
+        query = query.where(key < bindparam("end", type_=key.type))
     query = query.order_by(key).limit(ROWS_AT_ONCE)
-    rows = await fetch(connection, query, given | {"last": 0})
-    while rows:
-        yield rows
-        rows = await fetch(connection, query, given | {"last": rows[-1][0]}) if len(rows) == ROWS_AT_ONCE else ()
+    for first, end in ((1, None),) if asked.ranges is None else asked.ranges:
+        bounds = given if end is None else given | {"end": end}
+        rows = await fetch(connection, query, bounds | {"last": first - 1})
+        while rows:
+            yield rows
+            more = len(rows) == ROWS_AT_ONCE
+            rows = await fetch(connection, query, bounds | {"last": rows[-1][0]}) if more else ()
 
 
-async def _read_pending(connection: AsyncConnection, order: Ints, only: dict[str, Any] | None) -> Ints:
+async def _read_pending(connection: AsyncConnection, order: Ints, only: Asked) -> Ints:
     """Signals since the last successful crawl, by page and source; most pages have none and are not read."""
     pending = [_page[name] for name in by_source("pending")]
     signals = np.zeros((len(order), len(SOURCES)), dtype=np.int64)
@@ -95,7 +136,7 @@ async def _read_pending(connection: AsyncConnection, order: Ints, only: dict[str
     return signals
 
 
-async def _read_beliefs(connection: AsyncConnection, order: Ints, only: dict[str, Any] | None) -> Floats:
+async def _read_beliefs(connection: AsyncConnection, order: Ints, only: Asked) -> Floats:
     """Shape, rate, and κ and γ by source; nan for a page without an estimate."""
     columns = [_estimate[name] for name in ("page_id", "shape", "rate", *by_source("kappa"), *by_source("gamma"))]
     beliefs = np.full((len(order), len(columns) - 1), np.nan)

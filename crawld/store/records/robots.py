@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.model.page import PageState
 from crawld.model.robots import RobotsState
 from crawld.store import tables
+from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.writing.batch import storable
 
 MOST_RESTORED = 500_000
@@ -23,8 +24,8 @@ def robots_row(state: RobotsState) -> dict[str, Any]:
     return asdict(state) | {"host": state.origin.partition("//")[2], "reason": storable(state.reason)}
 
 
-async def read_robots(connection: AsyncConnection) -> Sequence[RobotsState]:
-    """What is known of the robots.txt of hosts that have pages, the latest last."""
+async def read_robots(connection: AsyncConnection, ranges: Ranges | None = None) -> Sequence[RobotsState]:
+    """What is known of the robots.txt of hosts that have pages, the latest last; of hosts with these ids."""
     robots, host, page = tables.robots.c, tables.hosts.c, tables.pages.c
     fields = [column for column in tables.robots.columns if column.name != "host"]
     has_pages = exists().where(page.host_id == host.id, page.state != PageState.RETIRED.value)
@@ -35,8 +36,13 @@ async def read_robots(connection: AsyncConnection) -> Sequence[RobotsState]:
         .order_by(robots.fresh_until.desc())
         .limit(MOST_RESTORED)
     )
-    rows = (await connection.execute(query)).all()
-    return [RobotsState(**row._mapping) for row in reversed(rows)]
+    if ranges is None:
+        rows = (await connection.execute(query)).all()
+        return [RobotsState(**row._mapping) for row in reversed(rows)]
+    names = [column.name for column in fields]
+    found = await fetch_within(connection, query.where(within(host.id)), ranges)
+    states = [RobotsState(**dict(zip(names, row, strict=True))) for row in found]
+    return sorted(states, key=lambda state: state.fresh_until)
 
 
 async def forget_old_robots(connection: AsyncConnection, now: float, limit: int) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -157,6 +157,16 @@ class RecentVersions:
         if self._queued.get(memory.page_id) is memory:
             del self._queued[memory.page_id]
             self._keep(memory)
+
+    def dropped(self, memory: Memory) -> None:
+        """A memory was not written, because another worker writes the page's now."""
+        if self._queued.get(memory.page_id) is memory:
+            del self._queued[memory.page_id]
+
+    def forget(self, gone: Callable[[int], bool]) -> None:
+        """Forget the committed memories of pages that others may have written since."""
+        for page_id in [page_id for page_id in self._recent if gone(page_id)]:
+            self._weight -= _weight(self._recent.pop(page_id))
 
     def reading(self, page_id: int) -> None:
         """The database is about to be asked for this page."""

@@ -234,7 +234,8 @@ class Reader:
         from crawld.store.records.restoring import restore_pages
 
         try:
-            return await restore_pages(self._opened), await read_age_curves(self._opened)
+            pages, _ = await restore_pages(self._opened)
+            return pages, await read_age_curves(self._opened)
         except (SQLAlchemyError, OSError) as error:
             raise in_a_sentence(error, self._address.shown) from error
 

@@ -1,24 +1,28 @@
 """Changes as they are written: numbered in the order of commits, so that a number is a cursor.
 
 One connection writes, one transaction after the other, and each takes the numbers after the last one that is there.
-So whoever has seen a number has seen every smaller one, also on PostgreSQL, and no number is left out.
+The workers of a fleet take them from a counter whose row stays locked until their transaction ends. So whoever has seen
+a number has seen every smaller one, also on PostgreSQL, and no number is left out.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Column, ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.store import tables
+from crawld.store.fleet.ids import next_changes
+from crawld.store.fleet.scope import Scope
 from crawld.store.in_values import among
 from crawld.store.writing.batch import Batch
-from crawld.store.writing.bulk import run
-from crawld.store.writing.upserts import plain
+from crawld.store.writing.for_rows import inserting
 
 Rows = list[dict[str, Any]]
+_FIELDS = ("page_id", "at", "verdict", "magnitude")
+_INSERT = inserting(tables.changes, "id", *_FIELDS)
 
 
 class ChangeSignal:
@@ -37,12 +41,20 @@ class ChangeSignal:
         return self._committed
 
 
-async def write_changes(connection: AsyncConnection, batch: Batch) -> int:
-    """Write a batch's changes, before its pages are updated; the number of the first."""
-    first = 1 + int(await connection.scalar(select(func.coalesce(func.max(tables.changes.c.id), 0))) or 0)
+async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
+    """The rows of a batch's changes but for their numbers, made before its pages are updated."""
     changed = [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
-    told = _told(batch.changes, await _gone_among(connection, changed))
-    await run(connection, plain(tables.changes), [{"id": first + at, **row} for at, row in enumerate(told)])
+    return _told(batch.changes, await _gone_among(connection, changed))
+
+
+async def write_changes(connection: AsyncConnection, told: Rows, scope: Scope | None) -> int:
+    """Write changes at the end of a transaction; the number of the first."""
+    if scope is None:
+        first = 1 + int(await connection.scalar(select(func.coalesce(func.max(tables.changes.c.id), 0))) or 0)
+    else:
+        first = await next_changes(connection, len(told))
+    rows = [(first + at, *(row[name] for name in _FIELDS)) for at, row in enumerate(told)]
+    await _INSERT.run(connection, rows)
     return first
 
 
@@ -69,23 +81,37 @@ async def _gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[
     return set(rows.all())
 
 
-async def name_versions(connection: AsyncConnection, bodies: Rows, first: int) -> None:
-    """Give each body the number of the change that brought it; one that is renewed stays the version it was."""
-    renewed = [row["page_id"] for row in bodies if row["change"] is None]
-    known = await _latest_versions(connection, renewed) if renewed else {}
-    for row in bodies:
-        change = row.pop("change")
-        row["version"] = known.get(row["page_id"]) if change is None else first + change
+class Renewed:
+    """The versions that bodies renew which no change brought: each stays the version it was."""
+
+    def __init__(self, pages: Sequence[int]) -> None:
+        self._pages = pages
+        self._kept: dict[int, int] = {}
+        self._changed: dict[int, int] = {}
+
+    async def read(self, connection: AsyncConnection) -> None:
+        """Look at the copies, before any is deleted, and at the changes so far."""
+        if not self._pages:
+            return
+        body, change = tables.bodies.c, tables.changes.c
+        self._kept = await _latest(connection, self._pages, body.version, body.page_id, body.version.is_not(None))
+        told = change.verdict != ChangeVerdict.GONE.value
+        self._changed = await _latest(connection, self._pages, change.id, change.page_id, told)
+
+    def add(self, told: Rows, first: int) -> None:
+        """These changes were written, numbered from `first` on."""
+        for at, row in enumerate(told):
+            if row["verdict"] != ChangeVerdict.GONE.value:
+                self._changed[row["page_id"]] = first + at
+
+    def version(self, page: int) -> int | None:
+        """The version of a page's latest copy; None where that is no longer known."""
+        return self._kept.get(page, self._changed.get(page))
 
 
-async def _latest_versions(connection: AsyncConnection, pages: Sequence[int]) -> dict[int, int]:
-    body, change = tables.bodies.c, tables.changes.c
-    found: dict[int, int] = {}
-    for number, of, where in (
-        (change.id, change.page_id, change.verdict != ChangeVerdict.GONE.value),
-        (body.version, body.page_id, body.version.is_not(None)),
-    ):
-        chosen, parameters = among(connection.dialect.name, of, pages)
-        rows = await connection.execute(select(of, func.max(number)).where(chosen, where).group_by(of), parameters)
-        found |= {int(page): int(version) for page, version in rows}
-    return found
+async def _latest(
+    connection: AsyncConnection, pages: Sequence[int], number: Column[int], of: Column[int], where: ColumnElement[bool]
+) -> dict[int, int]:
+    chosen, parameters = among(connection.dialect.name, of, pages)
+    rows = await connection.execute(select(of, func.max(number)).where(chosen, where).group_by(of), parameters)
+    return {int(page): int(version) for page, version in rows}

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from crawld.interfaces import Record
+from crawld.model.fleet import Lease
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal
 from crawld.store.writing.batch import Item
@@ -21,10 +22,11 @@ HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays 
 
 
 class Queued(NamedTuple):
-    """An item, and its number in the order in which items came."""
+    """An item, its number in the order in which items came, and the lease under which a worker may write it."""
 
     number: int
     item: Item
+    lease: Lease | None = None
 
 
 class CommitQueue:
@@ -55,10 +57,10 @@ class CommitQueue:
         """Whether an item with this number or a smaller one is not settled yet."""
         return bool(self._unsettled) and next(iter(self._unsettled)) <= number
 
-    def put(self, item: Item) -> None:
+    def put(self, item: Item, lease: Lease | None = None) -> None:
         """Add an item."""
         self._last += 1
-        queued = Queued(self._last, item)
+        queued = Queued(self._last, item, lease)
         self._unsettled[queued.number] = None
         self.bytes += weight(item)
         if isinstance(item, Signal):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -13,14 +14,17 @@ from crawld.store.lock import lock_postgres
 class WriteConnection:
     """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
 
-    With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself.
+    With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself. A transaction that takes
+    longer than `seconds` is broken off.
     """
 
-    def __init__(self, engine: AsyncEngine, shown: str, damage: Damage, *, shared: bool = False) -> None:
-        self._shared = shared
+    def __init__(
+        self, engine: AsyncEngine, shown: str, damage: Damage, *, shared: bool = False, seconds: float | None = None
+    ) -> None:
         self._engine = engine
         self._shown = shown
         self._damage = damage
+        self._shared, self._seconds = shared, seconds
         self._turn = asyncio.Lock()
         self._connection: AsyncConnection | None = None
 
@@ -30,13 +34,26 @@ class WriteConnection:
         async with self._turn:
             try:
                 connection = await self._open()
-                async with connection.begin():
+                async with self._bounded(connection), connection.begin():
                     yield connection
             except BaseException as error:
                 self._damage.look_at(error)  # rows go to the driver past the engine's own events
                 if self._connection is not None and self._connection.invalidated:
                     await self._drop()
                 raise
+
+    @asynccontextmanager
+    async def _bounded(self, connection: AsyncConnection) -> AsyncIterator[None]:
+        """Cut the connection where the time is over: a server that is out of reach answers no rollback either."""
+        if self._seconds is None:
+            yield
+            return
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        end = asyncio.get_running_loop().call_later(self._seconds, driver.terminate)
+        try:
+            yield
+        finally:
+            end.cancel()
 
     async def close(self) -> None:
         """Close the connection and its engine."""

@@ -10,17 +10,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import FreshnessPoint, Poll
 from crawld.store import tables
+from crawld.store.fleet.scope import Scope
 from crawld.store.records.bodies import compress
+from crawld.store.records.numbering import OneWriter, know_hosts
 from crawld.store.records.robots import robots_row
 from crawld.store.records.slot_history import TICK
 from crawld.store.records.versions import version_row
 from crawld.store.writing.batch import CRAWL, SIGNAL, Batch
 from crawld.store.writing.bulk import run
-from crawld.store.writing.changes import name_versions, write_changes
+from crawld.store.writing.changes import Renewed, told_changes, write_changes
 from crawld.store.writing.copying import Copying
 from crawld.store.writing.for_rows import ForRows, adding_rows, inserting, replacing_rows
+from crawld.store.writing.hosts import put_hosts
 from crawld.store.writing.page_updates import update_pages
-from crawld.store.writing.upserts import count_polls, count_signals, know_host, put_host, put_of_host, replacing
+from crawld.store.writing.upserts import count_polls, count_signals, put_of_host, replacing
 
 Rows = list[dict[str, Any]]
 
@@ -28,8 +31,8 @@ INSERT_CRAWLS, INSERT_SIGNALS = Copying(tables.crawls, CRAWL), Copying(tables.si
 COUNT_SIGNALS = ForRows(
     {"id": BigInteger(), "source": Text(), "signals": BigInteger(), "stale": BigInteger()}, count_signals
 )
-BODY = ("page_id", "at", "content_type", "size", "zstd", "version")
-INSERT_BODIES = inserting(tables.bodies, *BODY)
+BODY = ("page_id", "at", "content_type", "size", "zstd")
+INSERT_BODIES = inserting(tables.bodies, *BODY, "version")
 PUT_VERSIONS = replacing_rows(tables.versions)
 ADD_CALIBRATION = adding_rows(tables.calibration_days)
 LATEST_BODY = (
@@ -41,40 +44,60 @@ FORGET_LATEST_BODY = delete(tables.bodies).where(tables.bodies.c.id == LATEST_BO
 FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
-async def write(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
-    """Run a batch inside the connection's transaction; `bodies` are its bodies, compressed."""
-    dialect = connection.dialect.name
+async def write_new(connection: AsyncConnection, batch: Batch) -> None:
+    """Insert what a batch only adds, before its transaction takes any lock: see `Copying`."""
     await INSERT_CRAWLS.run(connection, batch.crawls)
     await INSERT_SIGNALS.run(connection, batch.signals)
-    if batch.hosts:
-        rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in batch.hosts.values()]
-        await run(connection, put_host(dialect), rows)
+
+
+async def write(
+    connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool, scope: Scope | None = None
+) -> None:
+    """Run the rest of a batch inside the connection's transaction; `bodies` are its bodies, compressed.
+
+    Rows that writers of several shards share, the counts of a day and the number of the last change, come last.
+    """
+    dialect = connection.dialect.name
+    await put_hosts(connection, scope, list(batch.hosts.values()))
     if batch.robots:
         await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
     if batch.signals:
         await COUNT_SIGNALS.run(connection, _signal_counts(batch))
-    first_change = await write_changes(connection, batch) if batch.changes else 0
+    told = await told_changes(connection, batch) if batch.changes else []
     await update_pages(connection, batch)
     if batch.memories:
         await PUT_VERSIONS.run(connection, [version_row(memory) for memory in batch.memories.values()])
-    if bodies:
-        await name_versions(connection, bodies, first_change)
-        if only_latest:
-            await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
-        else:
-            renewed = [{"b_page": body.page_id} for body in batch.bodies if body.renews]
-            await run(connection, FORGET_LATEST_BODY, renewed)
-        await INSERT_BODIES.run(connection, [tuple(row[name] for name in BODY) for row in bodies])
     if batch.polls:
-        await _write_polls(connection, batch.polls)
+        await _write_polls(connection, scope, batch.polls)
     if batch.frame_changes:
         rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
         await run(connection, put_of_host(dialect, tables.frame_changes), rows)
     if batch.points:
         await _write_points(connection, batch.points.values())
+    renewed = Renewed([row["page_id"] for row in bodies if row["change"] is None])
+    await renewed.read(connection)
+    if bodies:
+        await _make_room(connection, batch, bodies, only_latest=only_latest)
     if batch.calibration:
         sums = sorted((*key, *counts) for key, counts in batch.calibration.items())
         await ADD_CALIBRATION.run(connection, sums)
+    first = await write_changes(connection, told, scope) if told else 0
+    renewed.add(told, first)
+    await INSERT_BODIES.run(connection, [_body_fields(row, renewed, first) for row in bodies])
+
+
+async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
+    """Delete the copies whose place new ones take."""
+    if only_latest:
+        await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
+    else:
+        await run(connection, FORGET_LATEST_BODY, [{"b_page": body.page_id} for body in batch.bodies if body.renews])
+
+
+def _body_fields(row: dict[str, Any], renewed: Renewed, first: int) -> tuple[Any, ...]:
+    change = row["change"]
+    version = renewed.version(row["page_id"]) if change is None else first + change
+    return *(row[name] for name in BODY), version
 
 
 async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessPoint]) -> None:
@@ -92,13 +115,14 @@ async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessP
     await run(connection, replacing(dialect, tables.slot_history), spent)
 
 
-async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:
+async def _write_polls(connection: AsyncConnection, scope: Scope | None, polls: Sequence[Poll]) -> None:
     """Keep each file's latest state, and count its polls for its host, which may have no page and so no row."""
     dialect = connection.dialect.name
     files = {poll.file.url: poll.file for poll in polls}
     rows = [asdict(file) | {"source": file.source.value, "state": compress(file.state)} for file in files.values()]
     await run(connection, replacing(dialect, tables.sources), rows)
-    await run(connection, know_host(dialect), [{"b_name": name} for name in {file.host for file in files.values()}])
+    numbering = OneWriter() if scope is None else scope.numbering
+    await know_hosts(connection, numbering, [file.host for file in files.values()])
     counts = [
         {
             "b_host": poll.file.host,

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Insert, Select, Table, Text, bindparam, cast, func, literal, select
+from sqlalchemy import BigInteger, Insert, Select, Table, Text, bindparam, cast, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from crawld.store import tables
@@ -89,29 +89,4 @@ def put_of_host(dialect: str, table: Table) -> Insert:
     statement: Any = _insert(dialect, table).from_select(["host_id", *names], origin)
     changes = {name: statement.excluded[name] for name in fields}
     finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
-    return finished
-
-
-def _next_host(dialect: str, fields: list[Column[Any]]) -> Any:
-    """INSERT a host with the next free id: there is one writer, so nobody else takes it."""
-    hosts = tables.hosts
-    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
-    origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in fields)).where(literal(1) == 1)
-    return _insert(dialect, hosts).from_select(["id", *(c.name for c in fields)], origin)
-
-
-@lru_cache
-def know_host(dialect: str) -> Insert:
-    """INSERT a host by its name where there is none."""
-    statement: Insert = _next_host(dialect, [tables.hosts.c.name]).on_conflict_do_nothing(index_elements=["name"])
-    return statement
-
-
-@lru_cache
-def put_host(dialect: str) -> Insert:
-    """INSERT or overwrite a host by its name."""
-    fields = [column for column in tables.hosts.columns if column.name != "id"]
-    statement = _next_host(dialect, fields)
-    changes = {c.name: statement.excluded[c.name] for c in fields if c.name != "name"}
-    finished: Insert = statement.on_conflict_do_update(index_elements=["name"], set_=changes)
     return finished

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import Clock, Record
+from crawld.model.fleet import Lease
 from crawld.model.signal import Signal
 from crawld.store.engine import is_damage, is_passing
 from crawld.store.writing.batch import Item
@@ -33,7 +34,7 @@ SLOWEST_RETRY_SECONDS = 5.0
 class Writer:
     """Commits what is queued at most `interval` seconds later, as long as the database keeps up."""
 
-    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[None]], interval: float, clock: Clock) -> None:
+    def __init__(self, commit: Callable[[Sequence[Queued]], Awaitable[None]], interval: float, clock: Clock) -> None:
         self._commit = commit
         self._clock = clock
         self._gather = interval / 4  # the rest is for the commit under way and our own
@@ -87,7 +88,7 @@ class Writer:
         """Begin to commit."""
         self._task = asyncio.create_task(self._run(), name="store writer")
 
-    def put(self, item: Item) -> bool:
+    def put(self, item: Item, lease: Lease | None = None) -> bool:
         """Queue an item; False where a queue twice full had to refuse it, which is counted and logged.
 
         Where the database is damaged items are still queued, so that the end can say how many were not written.
@@ -98,7 +99,7 @@ class Writer:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
             self.lost += 1
             return False
-        self._queue.put(item)
+        self._queue.put(item, lease)
         now = self._clock.monotonic()
         if not self._marks or now - self._marks[-1][1] >= MARK_SECONDS:
             self._forget_marks()
@@ -156,7 +157,7 @@ class Writer:
         waited = 0.0
         while True:
             try:
-                await self._commit([queued.item for queued in items])
+                await self._commit(items)
             except Exception as error:  # noqa: BLE001  told apart below, logged, and never lost
                 if is_damage(error):
                     await self._stop_at_damage(items, error)

@@ -1,0 +1,136 @@
+"""The store of a worker, or of a command that steers a fleet: implements `interfaces.fleet.ShardStore`."""
+
+from collections.abc import Mapping, Sequence
+
+from crawld.interfaces import Clock, Ints, Record, StoredPages
+from crawld.interfaces.fleet import StoredShards
+from crawld.model.fleet import Lease, shard_of_id
+from crawld.model.host import HostState
+from crawld.model.robots import RobotsState
+from crawld.store.fleet.scope import Scope, ShardsLostError, ranges
+from crawld.store.recording import KeepBodies
+from crawld.store.records import hosts, learning, robots
+from crawld.store.records.sources import read_sources
+from crawld.store.retention import Retention
+from crawld.store.sql import SqlStore, patiently
+from crawld.store.writing.batch import Item
+from crawld.store.writing.commit_queue import Queued
+
+
+class SqlShardStore(SqlStore):
+    """Shares the database with other workers: what it writes is fenced by the epochs of its shards.
+
+    A record is written under the epoch that its shard had when it was queued, so one that a lost lease outlived is
+    written only where nobody else has held the shard since.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        keep_bodies: KeepBodies = "changes",
+        retention: Retention | None = None,
+        commit_interval: float = 0.2,
+        clock: Clock | None = None,
+    ) -> None:
+        self._held = Scope()
+        super().__init__(
+            url,
+            keep_bodies=keep_bodies,
+            retention=retention,
+            commit_interval=commit_interval,
+            clock=clock,
+            scope=self._held,
+        )
+
+    @property
+    def shards(self) -> int:
+        """How many shards the fleet has."""
+        return self._held.shards
+
+    @property
+    def stale(self) -> int:
+        """How many rows were dropped so far because their shard had another owner."""
+        return self._held.stale
+
+    def hold(self, epochs: Mapping[int, int]) -> None:
+        """From now on these shards are ours, by their epochs, and no others."""
+        news = self._held.hold(epochs)
+        if news:
+            self._memories.forget(lambda page: shard_of_id(page) in news)
+            if self._dirty is not None:
+                self._dirty.forget(news.__contains__)
+
+    async def load(self, shards: Sequence[int]) -> StoredShards:
+        """Everything about these shards; from now on their dirty pages are known."""
+        of_these = ranges(shards)
+        pages = await self._load_pages(of_these)
+        return await self._load_rest(pages, of_these)
+
+    @patiently
+    async def _load_pages(self, of_these: Sequence[tuple[int, int]]) -> StoredPages:
+        return await self._restore(of_these)
+
+    @patiently
+    async def _load_rest(self, pages: StoredPages, of_these: Sequence[tuple[int, int]]) -> StoredShards:
+        async with self._reading.connect() as connection:
+            return StoredShards(
+                pages=pages,
+                hosts=await hosts.read_hosts(connection, self._clock.now(), of_these),
+                robots=await robots.read_robots(connection, of_these),
+                sources=await read_sources(connection, of_these),
+                age_curves=await learning.read_age_curves(self._reading, of_these),
+            )
+
+    @patiently
+    async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
+        """As `crawled_pages`, of these shards alone."""
+        return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
+
+    @patiently
+    async def hosts_named(self, names: Sequence[str]) -> Sequence[HostState]:
+        """What is remembered of these hosts."""
+        async with self._reading.connect() as connection:
+            return await hosts.read_hosts_named(connection, names)
+
+    def _put(self, item: Item) -> bool:
+        shard = self._held.of_item(item)
+        if shard is None:
+            return self._writer.put(item)
+        epoch = self._held.last.get(shard)
+        if epoch is not None:
+            return self._writer.put(item, Lease(shard, epoch))
+        if not isinstance(item, HostState | RobotsState):  # of hosts of others we know what redirects taught us
+            self._held.drop(1, [shard])
+        return False
+
+    async def _commit(self, queued: Sequence[Queued]) -> None:
+        """Write what is ours; what was lost since it was queued is dropped, and the rest is written without it."""
+        epochs: dict[int, int] = {}
+        for lease in {one.lease for one in queued if one.lease is not None}:
+            epochs[lease.shard] = max(lease.epoch, epochs.get(lease.shard, 0))
+        while True:
+            kept, others = _parted(queued, epochs)
+            try:
+                await self._write([one.item for one in kept], epochs)
+            except ShardsLostError as error:
+                epochs = {shard: epoch for shard, epoch in epochs.items() if shard not in error.shards}
+            else:
+                break
+        self._dropped(others)
+
+    def _dropped(self, queued: Sequence[Queued]) -> None:
+        for one in queued:
+            if isinstance(one.item, Record) and one.item.memory is not None:
+                self._memories.dropped(one.item.memory)
+        self._held.drop(len(queued), {one.lease.shard for one in queued if one.lease is not None})
+
+
+def _parted(queued: Sequence[Queued], epochs: Mapping[int, int]) -> tuple[list[Queued], list[Queued]]:
+    """What is written under these epochs, and what is not."""
+    kept: list[Queued] = []
+    others: list[Queued] = []
+    for one in queued:
+        ours = one.lease is None or epochs.get(one.lease.shard) == one.lease.epoch
+        (kept if ours else others).append(one)
+    return kept, others

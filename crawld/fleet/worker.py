@@ -1,9 +1,9 @@
 """A worker of a fleet: beats, holds a fair share of the shards, and sends what it is granted.
 
-The life of a worker: `join`; then a beat every second on a fixed grid, each of which renews the lease and brings
-grants; shards are claimed, loaded and given back beside it. Where the lease was lost it comes back under a new id and
-keeps, without loading them again, the shards that nobody else has held meanwhile. Two things always hold: there is a
-grant only while every page in memory is of a shard that is ours, and without a grant nothing is sent.
+The life of a worker: `join`; then a beat every second, on a grid in the database's time, each of which renews the
+lease and brings grants; shards are claimed, loaded and given back beside it. Where the lease was lost it comes back
+under a new id and keeps, without loading them again, the shards that nobody else has held meanwhile. Two things always
+hold: there is a grant only while every page in memory is of a shard that is ours, and without a grant nothing is sent.
 """
 
 import asyncio
@@ -52,6 +52,7 @@ class Worker:
     clock: Clock
     reporter: Reporter
     on_mail: Callable[[Sequence[Mail]], None]
+    phase: float = 0.0  # seconds after those of the database's at which it beats: workers should not all at once
     id: str | None = None
     held: dict[int, int] = field(default_factory=dict)  # epochs by shard, of those that are ours
     beat: Beat | None = None  # the latest
@@ -107,7 +108,6 @@ class Worker:
     # -- beats ------------------------------------------------------------------------------------------------------
 
     async def _beats(self) -> None:
-        grid = Grid(self.clock.monotonic(), BEAT_SECONDS)
         while not self._left:
             try:
                 await self._beat_once()
@@ -117,7 +117,17 @@ class Worker:
                 self._miss(error)
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                await self.clock.sleep_until(grid.after(self.clock.monotonic()))
+                await self.clock.sleep_until(self._next_beat(self.clock.monotonic()))
+
+    def _next_beat(self, now: float) -> float:
+        """When to beat again: on a grid in the database's time, early in each half of a round.
+
+        A bid is there before its round is cleared, and the grant is known before its round begins.
+        """
+        if self.reporter.time is None:
+            return now + BEAT_SECONDS
+        time = self.reporter.time.least(now)
+        return now + Grid(self.phase, BEAT_SECONDS).after(time) - time
 
     async def _beat_once(self) -> None:
         if self.id is None:

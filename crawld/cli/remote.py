@@ -187,7 +187,7 @@ class Beside:
     def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
         self._question = (config_file, database, path, READ_SECONDS)
         self._answer: Answer | None = None
-        self._fleet = False
+        self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
         self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
         self._thread.start()
@@ -195,17 +195,19 @@ class Beside:
     def answer(self, seconds: float) -> Answer:
         """What came until so many seconds after the question, or until now where that is later.
 
-        A fleet has longer: it is a database that answers, as it does whoever asked us.
+        A fleet has longer: its database answers, which whoever asked us waits for as well.
         """
-        self._thread.join(max(seconds - (time.monotonic() - self._began), 0.0))
-        if self._thread.is_alive() and self._fleet:
-            self._thread.join(max(READ_SECONDS - (time.monotonic() - self._began), 0.0))
+        self._known.wait(STEER_SECONDS)
+        self._thread.join(max((STEER_SECONDS if self._fleet else seconds) - (time.monotonic() - self._began), 0.0))
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:
         config_file, database, *_ = self._question
-        with contextlib.suppress(OutOfReachError):  # told by whoever reads the database beside us
-            self._fleet = is_fleet(load(config_file, {"database": database}).database)
+        try:
+            with contextlib.suppress(CrawldError):  # told by whoever reads settings and database beside us
+                self._fleet = is_fleet(load(config_file, {"database": database}).database)
+        finally:
+            self._known.set()
         self._answer = look(*self._question)
 
     def _listener(self) -> int | None:

@@ -351,3 +351,53 @@ async def test_a_broken_connection_is_opened_anew(ledger: LedgerMaker, postgres_
     with suppress(StoreError):  # where the end of the connection is only met by the statement
         await one.beat(worker, Report())
     assert (await one.beat(worker, Report())).workers == 1
+
+
+async def test_a_beat_that_waited_past_its_lease_is_lost(ledger: LedgerMaker, postgres_url: str) -> None:
+    """The lease is looked at again after a wait for the worker's row, by the clock of that moment."""
+    one = ledger()
+    worker = await one.join("w")
+    engine = writing_engine(parse_address(postgres_url))
+    async with engine.begin() as connection:
+        await connection.execute(text("SELECT FROM fleet_workers FOR UPDATE"))
+        beat = asyncio.create_task(one.beat(worker, Report()))
+        await until_waiting(postgres_url)
+        await connection.execute(text("UPDATE fleet_workers SET expires = extract(epoch FROM clock_timestamp())"))
+    with pytest.raises(LeaseLostError):
+        await beat
+    await engine.dispose()
+
+
+async def test_a_server_that_keeps_us_waiting_is_out_of_reach(ledger: LedgerMaker, postgres_url: str) -> None:
+    """A beat gives up in time for another try, and changes nothing."""
+    one = ledger()
+    worker = await one.join("w")
+    engine = writing_engine(parse_address(postgres_url))
+    async with engine.begin() as connection:
+        await connection.execute(text("SELECT FROM fleet_workers FOR UPDATE"))
+        with pytest.raises(StoreError):
+            await one.beat(worker, Report())
+    await engine.dispose()
+    assert (await one.beat(worker, Report())).workers == 1
+
+
+async def test_a_renewal_under_way_keeps_its_shards(ledger: LedgerMaker, postgres_url: str) -> None:
+    """Whoever claims passes a worker over whose row is being renewed, however late that is."""
+    one, two = ledger(), ledger()
+    worker, other = await one.join("w"), await two.join("other")
+    await one.claim(worker, SHARDS, {})
+    engine = writing_engine(parse_address(postgres_url))
+    async with engine.begin() as connection:
+        await connection.execute(text(f"SELECT FROM fleet_workers WHERE id = '{worker}' FOR UPDATE"))
+        await connection.execute(text(f"UPDATE fleet_workers SET expires = expires + 60 WHERE id = '{worker}'"))
+        assert await two.claim(other, SHARDS, {}) == []
+    await engine.dispose()
+    assert len((await one.beat(worker, Report())).held) == SHARDS
+
+
+async def until_waiting(url: str) -> None:
+    """Wait until somebody waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    async with asyncio.timeout(30.0):
+        while await rows(url, waiting) == [(0,)]:
+            await asyncio.sleep(0.01)

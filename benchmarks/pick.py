@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks import show
+from crawld.frontier.bidding import Span
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
@@ -167,7 +168,7 @@ def bid_milliseconds(load: Load) -> dict[str, float]:
     for _ in range(20):
         load.run(100, RATE)
         cpu_began, began = time.thread_time(), time.perf_counter()
-        load.frontier.bid(load.now, load.now + 4.0)
+        load.frontier.bid(Span(load.now, load.now + 2.0, load.now + 4.0, 2.0 * RATE))
         seconds.append(time.perf_counter() - began)
         cpu_seconds.append(time.thread_time() - cpu_began)
     return {"bid_ms": 1e3 * float(np.median(seconds)), "cpu_bid_ms": 1e3 * float(np.median(cpu_seconds))}

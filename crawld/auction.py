@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
 
 FLOOR = 0.01
-"""The part of the budget that all workers share equally whatever they bid: nobody's polls wait for ever."""
+"""What a worker gets of an equal share, whatever it bids: nobody's polls wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,18 @@ def clear(bids: Mapping[str, Bid], requests: float) -> Clearing:
     """Divide so many requests among the bidders; in whatever order the shares are summed, they never exceed it."""
     if not bids or requests < sys.float_info.min:
         return Clearing(math.inf, dict.fromkeys(bids, 0.0))
-    floor = FLOOR * requests / len(bids)
-    rest = requests - FLOOR * requests
     first = sum(bid.first for bid in bids.values())
     wanted = {worker: float(bid.first) for worker, bid in bids.items()}
     level = math.inf
-    if first >= rest:
-        wanted = {worker: count * (rest / first) for worker, count in wanted.items()}
+    if first >= requests:
+        wanted = {worker: count * (requests / first) for worker, count in wanted.items()}
     else:
-        level, valued = _valued(bids, rest - first)
+        level, valued = _valued(bids, requests - first)
         # What nobody bids for is spread evenly: polls, robots.txt and pages that turn up meanwhile need requests too.
-        spare = max(0.0, rest - first - math.fsum(valued.values())) / len(bids) if level == 0 else 0.0
+        spare = max(0.0, requests - first - math.fsum(valued.values())) / len(bids) if level == 0 else 0.0
         wanted = {worker: count + valued[worker] + spare for worker, count in wanted.items()}
-    return Clearing(level, _within({worker: count + floor for worker, count in wanted.items()}, requests))
+    floor = FLOOR * requests / len(bids)
+    return Clearing(level, _within({worker: max(count, floor) for worker, count in wanted.items()}, requests))
 
 
 def _valued(bids: Mapping[str, Bid], requests: float) -> tuple[float, dict[str, float]]:

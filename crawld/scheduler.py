@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.forecast.sample import Believed
+from crawld.frontier.bidding import Span
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
@@ -258,9 +259,12 @@ class Scheduler:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
         self.chooser.change_bandwidth(rate, now)
 
-    def bid(self, now: float, until: float) -> Bid:
-        """How many pages can be crawled until then, by what they will be worth (`crawld.auction`)."""
-        return self.chooser.bid(now, until)
+    def bid(self, now: float, until: float, *, start: float | None = None, sent: float = 0.0) -> Bid:
+        """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.auction`).
+
+        The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts.
+        """
+        return self.chooser.bid(Span(now, now if start is None else start, until, sent))
 
     # -- what drivers ask -------------------------------------------------------------------------------------------
 

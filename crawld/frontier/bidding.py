@@ -20,8 +20,19 @@ from crawld.value.valuation import Floats, Valuation
 LOWEST, HIGHEST = -128, 128
 """Octaves of crawl value that are told apart; what is worth less is not bid for, what is worth more counts as this."""
 
+ROUNDING = 1e-9  # how far a span may exceed a whole number of delays
 NEAR, FAR = 2048, 512  # pages evaluated, of those that may reach the level and of the others: some 10 ms
 SHARP = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The round that is bid for, from `start` until `until`, as seen from `now`."""
+
+    now: float
+    start: float
+    until: float
+    sent: float = 0.0  # requests that leave before it starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +89,53 @@ def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]
     return candidates.row[places[sharp]], values[sharp], candidates.row[places[~sharp]]
 
 
-def bid_for(wanted: Wanted, pages: PageTable, gate: HostGate | None, now: float, until: float) -> Bid:
-    """Count pages by level, of each host no more than may be asked until then."""
-    room = _room(gate, len(pages.crowd), now, until)
-    first = np.minimum(wanted.due, room)
-    room -= first
+def bid_for(wanted: Wanted, pages: PageTable, gate: HostGate | None, span: Span) -> Bid:
+    """Count pages by level, of each host no more than may be asked in the round, without those crawled before it."""
     some = np.flatnonzero(wanted.values > 2.0**LOWEST)
-    hosts, values, weights = wanted.hosts[some], wanted.values[some], wanted.weights[some]
-    weights, order = _allowed(hosts, values, weights, room)
-    counts, top = _by_level(values[order], weights)
+    order = some[np.lexsort((-wanted.values[some], wanted.hosts[some]))]  # by host, the best first
+    hosts, values, weights = wanted.hosts[order], wanted.values[order], wanted.weights[order]
+    due = wanted.due.astype(np.float64)
+    if span.sent > 0:
+        room = _room(gate, len(due), span.now, span.start)
+        gone = np.minimum(due, room)
+        gone *= min(1.0, span.sent / max(1.0, float(gone.sum())))
+        due -= gone
+        weights = weights - _best(values, _allowed(hosts, weights, room - gone), span.sent - float(gone.sum()))
+    room = _room(gate, len(due), span.start, span.until)
+    first = np.minimum(due, room)
+    room -= first
+    counts, top = _by_level(values, _allowed(hosts, weights, room))
     most = float(np.minimum(np.maximum(pages.crowd - wanted.due, 0), room).sum())
-    return Bid(int(first.sum()), top, tuple(np.minimum(np.rint(counts), np.floor(most)).astype(np.int64).tolist()))
+    return Bid(round(float(first.sum())), top, tuple(np.floor(np.minimum(counts + 0.5, most)).astype(int).tolist()))
 
 
-def _room(gate: HostGate | None, hosts: int, now: float, until: float) -> Floats:
-    """How many requests to each host may start until then."""
+def _room(gate: HostGate | None, hosts: int, start: float, until: float) -> Floats:
+    """How many requests to each host may start in that time."""
     room = np.full(hosts, np.inf)
     if gate is not None:
         earliest, delay = gate.earliest[:hosts], gate.delay[:hosts]
-        left = until - np.maximum(earliest, now)
+        left = np.maximum(until - np.maximum(earliest, start), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            more = np.where(delay > 0, np.floor(left / delay), np.inf)
-        room[: len(earliest)] = np.where(left > 0, more + 1.0, 0.0)
+            room[: len(earliest)] = np.where(left > 0, np.where(delay > 0, np.ceil(left / delay - ROUNDING), np.inf), 0)
     return room
 
 
-def _allowed(hosts: NDArray[np.int32], values: Floats, weights: Floats, room: Floats) -> tuple[Floats, Ints]:
-    """The weights of pages as far as their hosts have room, the best first, and the order of pages that they are in."""
-    order = np.lexsort((-values, hosts))
-    hosts, weights = hosts[order], weights[order]
+def _allowed(hosts: NDArray[np.int32], weights: Floats, room: Floats) -> Floats:
+    """The weights of pages, which are in the order of hosts and the best of each first, as far as hosts have room."""
     before = np.cumsum(weights) - weights
     starts = np.flatnonzero(np.diff(hosts, prepend=-1))
     before -= np.repeat(before[starts], np.diff(starts, append=len(hosts)))
     # A page that stands for several stands for those of other hosts too.
-    return np.clip(np.maximum(room[hosts], weights) - before, 0.0, weights), order
+    return np.clip(np.maximum(room[hosts], weights * (room[hosts] > 0)) - before, 0.0, weights)
+
+
+def _best(values: Floats, weights: Floats, count: float) -> Floats:
+    """The weights of the pages worth most, as far as they come to that number."""
+    order = np.argsort(-values)
+    before = np.cumsum(weights[order]) - weights[order]
+    best = np.zeros(len(weights))
+    best[order] = np.clip(count - before, 0.0, weights[order])
+    return best
 
 
 def _by_level(values: Floats, weights: Floats) -> tuple[Floats, int]:

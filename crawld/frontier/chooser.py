@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from crawld.frontier.bidding import all_wanted, bid_for
+from crawld.frontier.bidding import Span, all_wanted, bid_for
 from crawld.frontier.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.frontier.politeness import HostGate
 from crawld.model.fleet import Bid
@@ -42,9 +42,9 @@ class Chooser(ABC):
     def expected_of(self, rows: Ints, now: float) -> Floats:
         """When pages that are not held will be picked if nothing changes (their hosts aside): never before now."""
 
-    def bid(self, now: float, until: float) -> Bid:
-        """How many pages can be crawled until then, by what they will be worth (`crawld.auction`)."""
-        return bid_for(all_wanted(self.pages, self._valuation, until), self.pages, self.gate, now, until)
+    def bid(self, span: Span) -> Bid:
+        """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.auction`)."""
+        return bid_for(all_wanted(self.pages, self._valuation, span.until), self.pages, self.gate, span)
 
     @property
     def active(self) -> int:

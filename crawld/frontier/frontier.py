@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.frontier.bidding import bid_for, some_wanted
+from crawld.frontier.bidding import Span, bid_for, some_wanted
 from crawld.frontier.bounds import Bounds
 from crawld.frontier.candidates import ROUNDING, models
 from crawld.frontier.chooser import ValueChooser
@@ -52,9 +52,9 @@ class Frontier(ValueChooser):
         """How many pages the choice is being made among."""
         return len(self._candidates) + len(self._changed) + self._due.count
 
-    def bid(self, now: float, until: float) -> Bid:
-        """How many pages can be crawled until then, by what they will be worth, about."""
-        return bid_for(some_wanted(self._bounds, self._changed, self._due, until), self.pages, self.gate, now, until)
+    def bid(self, span: Span) -> Bid:
+        """How many pages can be crawled in a round, by what they will be worth at its end, about."""
+        return bid_for(some_wanted(self._bounds, self._changed, self._due, span.until), self.pages, self.gate, span)
 
     # Where pages stand
 

@@ -41,11 +41,11 @@ def test_never_more_than_the_budget(bids: dict[str, Bid], requests: float, order
 
 @given(BIDS.filter(bool), st.floats(1e-3, 1e9))
 def test_the_whole_budget_is_given_away(bids: dict[str, Bid], requests: float) -> None:
-    """Nothing of the budget is kept back, and everyone gets its part of the floor."""
+    """Nothing of the budget is kept back, and nobody gets much less than the floor."""
     clearing = clear(bids, requests)
     assert set(clearing.shares) == set(bids)
     assert sum(clearing.shares.values()) == pytest.approx(requests, rel=1e-9)
-    assert min(clearing.shares.values()) >= FLOOR * requests / len(bids) * (1 - 1e-9)
+    assert min(clearing.shares.values()) >= (1 - FLOOR) * FLOOR * requests / len(bids) * (1 - 1e-9)
 
 
 @given(BIDS, REQUESTS, st.floats(1.0, 10.0))
@@ -54,7 +54,7 @@ def test_a_larger_budget_lowers_the_level(bids: dict[str, Bid], requests: float,
     less, more = clear(bids, requests), clear(bids, requests * factor)
     assert more.level <= less.level * (1 + 1e-12)
     if more.level > 0:
-        assert all(more.shares[worker] >= less.shares[worker] * (1 - 1e-9) - 1e-9 for worker in bids)
+        assert all(more.shares[worker] >= (1 - FLOOR) * less.shares[worker] * (1 - 1e-9) for worker in bids)
 
 
 @given(st.lists(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=60), min_size=1, max_size=6), st.floats(0.05, 0.95))
@@ -62,29 +62,36 @@ def test_the_pages_worth_most_are_served(values: list[list[float]], part: float)
     """Each worker gets about as many requests as pages of its own are among the best of all."""
     everyone = sorted((value for some in values for value in some), reverse=True)
     requests = part * len(everyone)
-    clearing = clear({str(worker): bid_of(some) for worker, some in enumerate(values)}, requests / (1 - FLOOR))
+    clearing = clear({str(worker): bid_of(some) for worker, some in enumerate(values)}, requests)
     step = 2 ** (1.01 / LEVELS_PER_OCTAVE)
     for worker, some in enumerate(values):
-        served = clearing.shares[str(worker)] - FLOOR * requests / (1 - FLOOR) / len(values)
+        served = clearing.shares[str(worker)]
         surely = sum(value >= clearing.level * step for value in some)
         perhaps = sum(value >= clearing.level / step for value in some)
-        assert surely - 1e-6 <= served <= perhaps + 1e-6
+        assert (1 - FLOOR) * surely - 1e-6 <= served <= max(perhaps, FLOOR * requests / len(values)) + 1e-6
     assert everyone[-1] / step <= clearing.level <= everyone[0] * step
 
 
 def test_pages_that_come_first_are_served_before_valued_ones() -> None:
     """A worker with new pages is served first; what is left goes by value."""
-    clearing = clear({"new": Bid(first=60), "old": Bid(0, 0, (500,))}, 100 / (1 - FLOOR))
-    floor = clearing.shares["new"] - 60
-    assert floor == pytest.approx(FLOOR / (1 - FLOOR) * 50)
-    assert clearing.shares["old"] == pytest.approx(40 + floor)
+    clearing = clear({"new": Bid(first=60), "old": Bid(0, 0, (500,))}, 100.0)
+    assert clearing.shares["new"] == pytest.approx(60)
+    assert clearing.shares["old"] == pytest.approx(40)
 
 
 def test_too_many_pages_that_come_first_share_the_budget() -> None:
     """Where not all of them can be served, each worker is served in proportion, and nothing goes by value."""
     clearing = clear({"a": Bid(first=300), "b": Bid(100, 0, (500,))}, 100.0)
     assert clearing.level == math.inf
-    assert clearing.shares["a"] / clearing.shares["b"] == pytest.approx(3.0, rel=0.02)
+    assert clearing.shares["a"] == pytest.approx(75.0)
+    assert clearing.shares["b"] == pytest.approx(25.0)
+
+
+def test_a_worker_whose_pages_are_worth_little_can_still_poll() -> None:
+    """Whoever bids too little gets a hundredth of an equal share, at the cost of all others."""
+    clearing = clear({"a": Bid(0, 8, (500,)), "b": Bid(0, -8, (500,)), "c": Bid()}, 300.0)
+    assert clearing.shares["b"] == clearing.shares["c"] == pytest.approx(FLOOR * 100, rel=0.01)
+    assert clearing.shares["a"] == pytest.approx(300 - 2 * FLOOR * 100, rel=0.01)
 
 
 def test_what_nobody_bids_for_is_spread_evenly() -> None:

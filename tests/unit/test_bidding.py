@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from crawld.frontier.bidding import Span
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
@@ -67,7 +68,7 @@ def course(pages: int, spacing: float | None, longest: float, seed: int) -> tupl
 def test_the_frontier_counts_what_the_scan_counts(spacing: float | None, longest: float, seed: int) -> None:
     """Where few enough pages are there to look at all, counts are the scan's, to one level."""
     frontier, scan, now = course(400, spacing, longest, seed)
-    found, right = frontier.bid(now, now + ROUND), scan.bid(now, now + ROUND)
+    found, right = frontier.bid(Span(now, now, now + ROUND)), scan.bid(Span(now, now, now + ROUND))
     assert found.first == right.first
     assert right.counts[-1] > 0
     for level in range(right.top + 2, right.top - len(right.counts) - 2, -1):
@@ -78,7 +79,7 @@ def test_the_frontier_counts_what_the_scan_counts(spacing: float | None, longest
 def test_a_sample_counts_about_what_the_scan_counts(spacing: float) -> None:
     """Among more pages than are looked at, those at the level are counted to a few percent and others roughly."""
     frontier, scan, now = course(30_000, spacing, np.inf, 1)
-    found, right = frontier.bid(now, now + ROUND), scan.bid(now, now + ROUND)
+    found, right = frontier.bid(Span(now, now, now + ROUND)), scan.bid(Span(now, now, now + ROUND))
     level = int(np.floor(8 * np.log2(frontier.level)))
     assert counted(found, level + 1) == pytest.approx(counted(right, level + 1), rel=0.05)
     for below in (0, 8, 16, 32):
@@ -96,14 +97,14 @@ def test_a_host_is_counted_as_often_as_it_may_be_asked() -> None:
     for row in rows[:50].tolist():
         if not chooser.pages.held(row):
             chooser.notice(row, 5.0)
-    assert chooser.bid(0.0, 2.5).counts[-1] == 2 * 3
+    assert chooser.bid(Span(0.0, 0.0, 2.5)).counts[-1] == 2 * 3
     gate.acquire(0, 0.0)
     gate.finish(0, 0.0)
-    assert chooser.bid(0.0, 2.5).counts[-1] == 2 + 3
+    assert chooser.bid(Span(0.0, 0.0, 2.5)).counts[-1] == 2 + 3
     gate.block(1)
-    assert chooser.bid(0.0, 2.5).counts[-1] == 2
+    assert chooser.bid(Span(0.0, 0.0, 2.5)).counts[-1] == 2
     chooser.add(np.zeros(1, dtype=np.int64), beliefs_of(np.random.default_rng(0), 1), np.array([np.nan]), np.zeros(1))
-    bid = chooser.bid(0.0, 2.5)
+    bid = chooser.bid(Span(0.0, 0.0, 2.5))
     assert (bid.first, bid.counts[-1]) == (1, 1)
 
 
@@ -113,13 +114,30 @@ def test_pages_never_crawled_come_first_in_the_bid_as_in_the_pick() -> None:
     chooser = Frontier(GreedyNcis(), gate)
     rng = np.random.default_rng(3)
     chooser.add(np.arange(2000) % HOSTS, beliefs_of(rng, 2000), np.full(2000, np.nan), np.zeros(2000))
-    assert chooser.bid(0.0, 2.0) == Bid(3 * HOSTS)
+    assert chooser.bid(Span(0.0, 0.0, 2.0)) == Bid(2 * HOSTS)
     assert chooser.pick(0.0) is not None
-    assert chooser.bid(0.0, 2.0) == Bid(3 * HOSTS)
+    assert chooser.bid(Span(0.0, 0.0, 2.0)) == Bid(2 * HOSTS)
 
 
 def test_a_policy_without_values_bids_for_all_its_pages() -> None:
     """Where pages are visited in turn, every page that may be asked counts the same."""
     chooser = build("uniform", bandwidth=1.0)
     chooser.add(np.zeros(7, dtype=np.int64), beliefs_of(np.random.default_rng(1), 7), np.zeros(7), np.zeros(7))
-    assert chooser.bid(100.0, 102.0) == Bid(0, 0, (7,))
+    assert chooser.bid(Span(100.0, 100.0, 102.0)) == Bid(0, 0, (7,))
+
+
+def test_what_is_crawled_before_the_round_is_not_bid_for() -> None:
+    """The best pages go before the round starts; what their hosts may be asked then does not count for it."""
+    gate = gate_of(1.0)
+    chooser = Frontier(GreedyNcis(), gate, Intervals(shortest=0.0))
+    mu, ones = np.array([9.0, 8.0, 7.0, 6.0, 1.0, 1.0]), np.ones(6)
+    chooser.add(np.array([0, 0, 0, 1, 1, 2]), Beliefs(mu, 1e-3 * ones, ones, ones, 1e-3 * ones), -ones, 0 * ones)
+    everything = chooser.bid(Span(0.0, 1.0, 3.0))
+    assert everything.counts[-1] == 2 + 2 + 1
+    later = chooser.bid(Span(0.0, 1.0, 3.0, sent=2.0))  # one of the first host and one of the second
+    assert later.counts[-1] == 2 + 1 + 1
+    assert (later.counts[0], everything.counts[0]) == (0, 1)
+    new = Beliefs(ones, ones, ones, ones, ones)
+    chooser.add(np.array([0, 0, 0, 0, 0, 0]), new, np.full(6, np.nan), 0 * ones)
+    assert chooser.bid(Span(0.0, 1.0, 3.0, sent=2.0)).first == 2
+    assert chooser.bid(Span(0.0, 10.0, 30.0, sent=4.0)).first == 2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crawld.daemon.crawler import Crawler
-from crawld.fleet.database_time import DatabaseTime
+from crawld.fleet.pacing.database_time import DatabaseTime
 from crawld.interfaces import Clock
 from crawld.interfaces.fleet import Report, ShardStore
 from crawld.model.fleet import ROUND_SECONDS

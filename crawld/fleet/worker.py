@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
 from crawld.errors import StoreError
-from crawld.fleet.database_time import DatabaseTime
 from crawld.fleet.fair_share import move
-from crawld.fleet.grant_door import GrantDoor
-from crawld.fleet.grant_pacer import GrantPacer
-from crawld.fleet.grants import NOTHING, lease_end, schedule
 from crawld.fleet.grid import Grid
+from crawld.fleet.pacing.database_time import DatabaseTime
+from crawld.fleet.pacing.grant_door import GrantDoor
+from crawld.fleet.pacing.grant_pacer import GrantPacer
+from crawld.fleet.pacing.grants import NOTHING, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.interfaces import Clock
@@ -36,6 +36,9 @@ RECLAIM_SECONDS = 1.0
 GIVE_SECONDS = 3.0
 """For which what is under way of a shard may finish before the shard is given back."""
 LOADED_AT_ONCE = 8
+"""Shards that are read at once: few, so that the first pages are crawled while the others are read."""
+TELL_SECONDS = 300.0
+"""Between two log lines about the rate that is granted, while there is one."""
 
 
 @dataclass(slots=True)
@@ -59,11 +62,12 @@ class Worker:
     duties: frozenset[str] = frozenset()  # what we do for the whole fleet
     _beaten: asyncio.Event = field(default_factory=asyncio.Event)
     _loading: asyncio.Task[None] | None = None
-    _verbs: int = 0  # claims and releases begun or ended so far: what a beat says of shards counts if none came between
+    _verbs: int = 0  # claims and such so far: what a beat says of shards and duties counts if none came in between
     _stopping: bool = False
     _left: bool = False
     _unreachable: bool = False
-    _granted: float = 0.0  # requests a second, as was logged last
+    _granted: float = 0.0  # requests a second, as was logged last,
+    _told_at: float = 0.0  # at this time
 
     async def join(self) -> None:
         """Become a worker; StoreError where the database is no fleet."""
@@ -100,10 +104,14 @@ class Worker:
     async def take_duty(self, name: str) -> bool:
         """Do something for the whole fleet; False where another live worker does it."""
         worker = self.id
-        if worker is None or self._stopping or not await self.ledger.take_duty(worker, name) or worker != self.id:
+        if worker is None or self._stopping:
             return False
-        self.duties |= {name}
-        return True
+        taken = await self.ledger.take_duty(worker, name)
+        self._verbs += 1
+        if taken and worker == self.id:
+            self.duties |= {name}
+            return True
+        return False
 
     # -- beats ------------------------------------------------------------------------------------------------------
 
@@ -138,9 +146,10 @@ class Worker:
         beat = await self.ledger.beat(worker, self.reporter.report(bids=ours))
         time = DatabaseTime(asked, self.clock.monotonic(), beat.now)
         self._unreachable = False
-        self.beat, self.duties = beat, beat.duties
+        self.beat = beat
         if verbs == self._verbs:
             self._reconcile(beat.held)
+            self.duties = beat.duties
         self._follow(beat, time)
         self.on_mail(beat.mail)
         self._beaten.set()
@@ -156,9 +165,10 @@ class Worker:
         self._tell_grant(max(rates.rates, default=0.0))
 
     def _tell_grant(self, rate: float) -> None:
-        """Log when grants begin and end, and when they have become much more or less."""
-        if rate > 0 and not rate / 2 <= self._granted <= rate * 2:
-            self._granted = rate
+        """Log when grants begin and end, and now and then in between."""
+        now = self.clock.monotonic()
+        if rate > 0 and (self._granted == 0 or now > self._told_at + TELL_SECONDS):
+            self._granted, self._told_at = rate, now
             log.info("granted requests", extra={"rate": format_rate(rate)})
         elif rate == 0 < self._granted:
             self._granted = 0.0

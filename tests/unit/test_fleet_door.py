@@ -7,9 +7,9 @@ import pytest
 
 from crawld.clock import SystemClock, boot
 from crawld.errors import UnsentError
-from crawld.fleet import grant_door
-from crawld.fleet.grant_door import GrantDoor
-from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.fleet.pacing import grant_door
+from crawld.fleet.pacing.grant_door import GrantDoor
+from crawld.fleet.pacing.grants import NOTHING, RateSchedule
 
 
 def _granted(rate: float) -> RateSchedule:

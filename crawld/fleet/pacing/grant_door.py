@@ -5,8 +5,8 @@ import contextlib
 import math
 
 from crawld.errors import UnsentError
-from crawld.fleet.grant_pacer import GrantPacer
-from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.fleet.pacing.grant_pacer import GrantPacer
+from crawld.fleet.pacing.grants import NOTHING, RateSchedule
 from crawld.interfaces import Clock
 
 LONGEST_WAIT = 5.0

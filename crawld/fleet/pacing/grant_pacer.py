@@ -7,7 +7,7 @@ granted in it and in the 5 ms before it.
 
 import math
 
-from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.fleet.pacing.grants import NOTHING, RateSchedule
 from crawld.pacer import TOLERANCE, Slot
 
 STRETCH = 1.0 + TOLERANCE

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from crawld.fleet.database_time import DatabaseTime
+from crawld.fleet.pacing.database_time import DatabaseTime
 from crawld.model.fleet import Grant
 
 MARGIN = 0.5

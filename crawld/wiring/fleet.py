@@ -1,0 +1,182 @@
+"""The parts of one worker of a fleet: those of a daemon, paced by grants and scoped to the shards it holds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from crawld.api.app import ControlServer
+from crawld.clock import SystemClock, boot
+from crawld.config import Settings
+from crawld.daemon.estimate_fan_out import EstimateFanOut
+from crawld.daemon.learner import Learner
+from crawld.daemon.pushes import PassOn
+from crawld.daemon.slots.door import Door
+from crawld.errors import ConfigError
+from crawld.fleet.duties import Duty
+from crawld.fleet.fleet_daemon import FleetDaemon
+from crawld.fleet.history import FleetHistory
+from crawld.fleet.mailbox import Mailbox
+from crawld.fleet.outbox import Outbox
+from crawld.fleet.pacing.grant_door import GrantDoor
+from crawld.fleet.pacing.grant_pacer import GrantPacer
+from crawld.fleet.reporting import Reporter
+from crawld.fleet.shard_learner import ShardLearner
+from crawld.fleet.shard_set import ShardSet
+from crawld.fleet.worker import Worker
+from crawld.interfaces import Control
+from crawld.learning.estimator import first_guess
+from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
+from crawld.pacer import Slots
+from crawld.store.fleet.ledger import SqlLedger
+from crawld.store.fleet.shard_store import SqlShardStore
+from crawld.store.retention import Retention
+from crawld.wiring.assembly import COMMIT_SECONDS, Assembly, Tempo
+from crawld.wiring.fleet_control import FleetControl
+
+PHASES = (0.05, 0.55)
+"""Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
+
+
+class FleetAssembly(Assembly):
+    """The parts of one worker, made from settings."""
+
+    store: SqlShardStore
+
+    def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
+        if settings.importance == "requests":
+            raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        super().__init__(settings, tempo=tempo)
+        self.fetcher.may_send = self.door.may_send
+        self.ledger = SqlLedger(settings.database)
+        self.learner = ShardLearner(self.store, self._make_learner)
+        self.shard_set = ShardSet(
+            store=self.store,
+            page_set=self.page_set,
+            scheduler=self.scheduler,
+            gate=self.gate,
+            robots=self.robots,
+            sources=self.polled_sources,
+            polls=self.polls,
+            frames=self.crawler.frames,
+            crawler=self.crawler,
+            clock=self.clock,
+            shards=lambda: self.ledger.shards,
+            learner=self.learner,
+        )
+        self.page_set.keeps = self.shard_set.keeps
+        reporter = Reporter(
+            self.scheduler, self.crawler, self.store, self.clock, self._count_loading, self.steering.status
+        )
+        self.mailbox = Mailbox(self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock)
+        self.fleet = FleetControl(
+            settings,
+            self.clock,
+            self.store.changes.tell,
+            healthy=self.steering.healthy,
+            reload=self.steering.reload,
+        )
+        self.worker = Worker(
+            name=name,
+            ledger=self.ledger,
+            store=self.store,
+            shard_set=self.shard_set,
+            pacer=self.pacer,
+            door=self.door,
+            crawler=self.crawler,
+            clock=self.clock,
+            reporter=reporter,
+            on_mail=self.mailbox.take,
+            phase=self._rng.uniform(*PHASES),
+        )
+
+    @property
+    def control(self) -> Control:
+        """The whole fleet is steered and asked, whichever worker answers."""
+        return self.fleet.steering
+
+    def _make_clock(self) -> SystemClock:
+        """Leases go on while the machine sleeps, and so does everything that is measured against them."""
+        return SystemClock(monotonic=boot)
+
+    def _make_store(self) -> SqlShardStore:
+        return SqlShardStore(
+            self.settings.database,
+            keep_bodies=self.settings.keep_bodies,
+            commit_interval=COMMIT_SECONDS,
+            retention=Retention(**self.settings.retention.model_dump()),
+            clock=self.clock,
+        )
+
+    def _make_pacer(self) -> tuple[Slots, Door | None]:
+        self.pacer, self.door = GrantPacer(self.clock.monotonic()), GrantDoor(self.clock)
+        return self.pacer, self.door
+
+    def _make_learner(self) -> Learner:
+        """A learner whose first guess lets all pages of the fleet compete."""
+        beat = self.worker.beat
+        rate, workers = (beat.bandwidth, beat.workers) if beat is not None else (0.0, 1)
+        all_pages = max(len(self.scheduler), 1) * max(workers, 1) / max(rate, 1e-9)
+        sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
+        guess = first_guess(all_pages, self.settings.min_interval)
+        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+
+    def _pass_on(self) -> PassOn | None:
+        return Outbox(self.ledger, self.shard_set, self.clock).pass_on
+
+    def _count_loading(self) -> int:
+        return len(self.worker.held.keys() - self.shard_set.loaded)
+
+    def daemon(self, read_settings: Callable[[], Settings] | None = None) -> FleetDaemon:
+        """The worker's process; `read_settings` is what a reload reads, where there is a file to read."""
+        services: list[Callable[[], Awaitable[None]]] = [self.worker.run, self.worker.reporter.run, self.learner.run]
+        services += [self.mailbox.run, self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
+        services.append(ControlServer(self._api_parts(), self._socket()).run)
+        services += self._public()
+        history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
+        services += [
+            Duty(LIST_DUTY, self.worker, self._keep_list).run,
+            Duty(HOOKS_DUTY, self.worker, self.dispatcher.run).run,
+            Duty(HISTORY_DUTY, self.worker, history.run).run,
+        ]
+        daemon = FleetDaemon(
+            worker=self.worker,
+            store=self.store,
+            fetcher=self.fetcher,
+            scheduler=self.scheduler,
+            crawler=self.crawler,
+            freshness=self.freshness,
+            page_set=self.page_set,
+            clock=self.clock,
+            workers=self.workers,
+            prepare=self._prepare,
+            services=services,
+            read_again=partial(self._reload, read_settings),
+            tick_seconds=self._tempo.tick,
+        )
+        self.steering.on_reload = daemon.reload
+        self.steering.hooks = self.dispatcher.standings
+        return daemon
+
+    async def _prepare(self) -> None:
+        await self.fleet.start()
+        for fresh in await self.store.audits(AUDITS_KEPT):
+            self.crawler.audits.record(fresh=fresh)
+
+    async def _keep_list(self) -> None:
+        """Take the list over, and again whenever it changes."""
+        await self.list.begin()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.list.run())
+            tasks.create_task(self.watch.run())
+
+    def _socket(self) -> Path:
+        """The control socket of this worker: beside those of others on the machine."""
+        path = self.settings.control_socket()
+        return path.with_name(f"{path.stem}-{self.worker.name}{path.suffix}")
+
+
+def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> FleetDaemon:
+    """A worker's process, ready to run."""
+    return FleetAssembly(settings, name).daemon(read_settings)

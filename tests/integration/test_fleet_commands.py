@@ -61,7 +61,7 @@ def workers(url: str, **reports: Report) -> dict[str, str]:
     async def joined() -> dict[str, str]:
         ids = {}
         for name, report in reports.items():
-            ledger = SqlLedger(url, settle_seconds=0.0)
+            ledger = SqlLedger(url, settle_seconds=0.0, lease_seconds=3600.0, command_seconds=60.0)
             ids[name] = await ledger.join(name)
             await ledger.claim(ids[name], 8 // len(reports), {})
             await ledger.beat(ids[name], report)
@@ -98,7 +98,7 @@ def test_status_shows_workers_and_the_whole(fleet: Command, postgres_url: str) -
 def test_status_names_a_worker_that_was_lost(fleet: Command, postgres_url: str) -> None:
     """Until it is back; its shards count as held by nobody."""
     workers(postgres_url, w1=Report(), w2=Report())
-    behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 60, seen_at = seen_at - 60 WHERE name = 'w2'")
+    behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 3660, seen_at = seen_at - 60 WHERE name = 'w2'")
     found = json.loads(fleet("fleet", "status", "--json").output)
     assert [one["kind"] for one in found["trouble"]] == ["free_shards", "worker_lost"]
     assert [row["state"] for row in found["workers"]] == ["live", "lost"]
@@ -223,7 +223,7 @@ def test_stats_top_and_changes_show_the_whole(fleet: Command, postgres_url: str)
     fleet("urls", "add", *URLS)
     reports = {name: Report(pages=6, status=worker_status(pid)) for name, pid in (("w1", 1), ("w2", 2))}
     workers(postgres_url, **reports)
-    behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 60 WHERE name = 'w2'")
+    behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 3660 WHERE name = 'w2'")
     workers(postgres_url, **reports)
     shown = json.loads(fleet("stats", "--json").output)
     assert shown["daemon_state"]["state"] == "running"

@@ -155,7 +155,7 @@ async def test_the_history_has_one_point_a_tick_for_the_fleet(fleet: Opener, pos
     store = fleet()
     await store.start()
     for name in ("w1", "w2"):
-        ledger = SqlLedger(postgres_url, settle_seconds=0.0)
+        ledger = SqlLedger(postgres_url, settle_seconds=0.0, lease_seconds=3600.0, command_seconds=60.0)
         await ledger.beat(await ledger.join(name), Report(pages=5, fresh=1.0, weight=2.0, request_rate=3.0))
         await ledger.close()
     points: asyncio.Queue[FreshnessPoint] = asyncio.Queue()

@@ -22,6 +22,7 @@ from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.damage import Damage
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.fleet.fence import STOPPED_WRITER
 from crawld.store.fleet.mail import leave_mail
 from crawld.store.fleet.making import known_fleet
 from crawld.store.fleet.numbering import FleetNumbering
@@ -64,7 +65,9 @@ class SqlFleetStore:
             raise
         self.shards, self._numbering = found.shards, FleetNumbering(found.shards)
         shown = self._address.shown
-        writing = WriteConnection(writing_engine(self._address), shown, Damage(shown), shared=True)
+        writing = WriteConnection(
+            writing_engine(self._address, dict(STOPPED_WRITER)), shown, Damage(shown), shared=True
+        )
         self._opened = writing, reading
 
     async def close(self) -> None:

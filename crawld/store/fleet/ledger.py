@@ -39,13 +39,14 @@ class SqlLedger:
         lease_seconds: float = LEASE_SECONDS,
         round_seconds: float = ROUND_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
+        command_seconds: float = COMMAND_SECONDS,
     ) -> None:
         address = parse_address(url)
         if address.file is not None:
             raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
         self._shown = address.shown
         self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
-        self._beats, self._verbs = Line(address, COMMAND_SECONDS), Line(address, COMMAND_SECONDS)
+        self._beats, self._verbs = Line(address, command_seconds), Line(address, command_seconds)
         self._shards: int | None = None
         self._read: set[int] = set()  # mail that was handed out and may still lie in the box
 

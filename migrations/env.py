@@ -1,5 +1,7 @@
 """Alembic's entry: runs on the connection that crawld hands over, inside its transaction."""
 
+from typing import Any
+
 from alembic import context
 
 from crawld.store import tables
@@ -7,12 +9,20 @@ from crawld.store.fleet import tables as fleet_tables
 
 connection = context.config.attributes["connection"]
 on_postgresql = connection.dialect.name == "postgresql"
+
+
+def belongs_here(thing: Any, _name: str | None, kind: str, _reflected: bool, _other: Any) -> bool:
+    """Whether a thing of the tables is meant for this database: some indexes are for one of the two alone."""
+    return kind != "index" or thing.info.get("only", connection.dialect.name) == connection.dialect.name
+
+
 context.configure(
     connection=connection,
     target_metadata=[tables.metadata, fleet_tables.metadata] if on_postgresql else tables.metadata,
     render_as_batch=not on_postgresql,
     transactional_ddl=True,
     compare_server_default=False,
+    include_object=belongs_here,
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -26,6 +26,10 @@ from crawld.model.signal import SOURCES
 
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
 
+# An index on a column that every crawl writes would have PostgreSQL write to all indexes of the table at every crawl;
+# without one the new row stays in the heap page of the old one, where the fill factor leaves room for it.
+ON_SQLITE, ON_POSTGRESQL = {"only": "sqlite"}, {"only": "postgresql"}
+
 Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite gives its row ids to INTEGER alone
 
 
@@ -86,12 +90,12 @@ pages = Table(
     Index(None, "origin"),
     Index(None, "state"),
     Index(None, "importance", "id"),
-    Index(None, "last_success", "id"),
+    Index(None, "last_success", "id", info=ON_SQLITE),
     Index(None, "last_change_at", "id"),
     Index("ix_pages_identity", "identity", unique=True, sqlite_where=text("identity IS NOT NULL"),
           postgresql_where=text("identity IS NOT NULL")),
-    Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"),
-          postgresql_where=text("dirty_since IS NOT NULL")),
+    Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"), info=ON_SQLITE),
+    postgresql_with={"fillfactor": 85},
 )  # fmt: skip
 
 crawls = Table(
@@ -143,6 +147,7 @@ estimates = Table(
     _count("crawls"),
     _count("changes"),
     *(_count(name) for name in by_source("signals")),
+    postgresql_with={"fillfactor": 85},
 )
 
 age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.age_curve
@@ -278,6 +283,7 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     _count("failures"),
     Column("reason", Text, nullable=False),
     Index(None, "fresh_until"),
+    Index(None, "host", info=ON_POSTGRESQL),  # a worker reads those of its own hosts
 )
 
 frame_changes = Table(  # changes of a host's frame, each one event of the site

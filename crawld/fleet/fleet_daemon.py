@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawld.daemon.supervisor import Daemon, Service
+from crawld.daemon.supervisor import PRUNE_PAUSE, PRUNE_SECONDS, Daemon, Service
 from crawld.errors import StoreError
 from crawld.fleet.duties import Duty
 from crawld.fleet.worker import Worker
@@ -26,7 +26,15 @@ class FleetDaemon(Daemon):
 
     def _loops(self) -> Sequence[Service]:
         prune = Duty(PRUNE_DUTY, self.worker, self._prune)
-        return [self.crawler.run, self._status, self._forget, self._feed_watchdog, self.store.watch, prune.run]
+        loops = [self.crawler.run, self._status, self._forget, self._feed_watchdog, self.store.watch]
+        return [*loops, prune.run, self._prune_own]
+
+    async def _prune_own(self) -> None:
+        """Delete what pages of ours have too much of; what is everybody's is pruned by whoever has the duty."""
+        while True:
+            await asyncio.sleep(PRUNE_SECONDS)
+            while await self.worker.store.prune_own() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
+                await asyncio.sleep(PRUNE_PAUSE)
 
     async def _status(self) -> None:
         """A line for systemd now and then."""

@@ -128,6 +128,9 @@ class ShardStore(Store, Protocol):
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
 
+    async def prune_own(self) -> int:
+        """Delete a little of what pages of ours have too much of; 0 when there is nothing to do. See `prune`."""
+
     @property
     def stale(self) -> int:
         """How many rows were dropped so far because their shard had another owner."""

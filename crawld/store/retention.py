@@ -1,5 +1,6 @@
 """Keeping the database bounded: a little is deleted at a time, and freed space is given back in small steps."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +22,9 @@ ROWS_AT_ONCE = 1_000
 WALKED_AT_ONCE = 20_000  # pages looked at in one step
 CRAWLED_AT_ONCE = 200  # pages whose crawls are counted in one step
 FREE_PAGES_AT_ONCE = 500
+
+COUNT_AGAIN_SECONDS = 3_600.0
+ESTIMATE = text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = to_regclass(:name)")
 
 COUNTED = (tables.crawls, tables.signals)
 OF_A_PAGE: tuple[Table, ...] = (
@@ -45,35 +49,49 @@ class Pruning:
     """Looks after the pages that were crawled, walks round all of them, and nibbles at the oldest rows of the rest."""
 
     def __init__(self, retention: Retention, *, alone: bool = True) -> None:
-        """`alone`: nobody else writes to the database."""
+        """`alone`: nobody else writes to the database. In a fleet one worker at a time prunes what is everybody's."""
         self._keep, self._alone = retention, alone
         self._walked = 0  # the last page the walk has seen
         self._first_walk = True
         self._walked_hosts = 0
         self._grown: dict[int, None] = {}  # pages that may have too many rows, in order
         self._counts: dict[Table, int] | None = None
+        self._estimates: dict[Table, int] | None = None
         self._room = VersionRoom(retention.version_bytes)
+        self._room_counted = -math.inf
 
-    async def count(self, connection: AsyncConnection) -> None:
-        """Count the rows that have an overall bound: once, because it takes a scan."""
-        if self._counts is None:
-            query = {table: select(func.count()).select_from(table) for table in COUNTED}
-            counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
-            self._counts = counts
+    async def count(self, connection: AsyncConnection, now: float) -> None:
+        """Count the rows that have an overall bound: once, because it takes a scan.
+
+        Where others write too, the server's own estimate is taken whenever there is a new one, and the bytes of
+        versions are counted again every hour.
+        """
+        if self._alone:
+            if self._counts is None:
+                query = {table: select(func.count()).select_from(table) for table in COUNTED}
+                counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
+                self._counts = counts
+        else:
+            estimates = {table: int(await connection.scalar(ESTIMATE, {"name": table.name}) or 0) for table in COUNTED}
+            if estimates != self._estimates:
+                self._counts, self._estimates = dict(estimates), estimates
+            if now - self._room_counted > COUNT_AGAIN_SECONDS:
+                self._room.forget()
+                self._room_counted = now
         await self._room.count(connection)
 
     def added(self, pages: Iterable[int], *, crawls: int, signals: int, version_bytes: int) -> None:
         """Rows were committed, some of them of these pages, and versions of so many bytes."""
         self._grown.update(dict.fromkeys(pages))
         self._room.added(version_bytes)
-        if self._counts is not None:
+        if self._counts is not None and self._alone:
             self._counts[tables.crawls] += crawls
             self._counts[tables.signals] += signals
 
     async def step(self, connection: AsyncConnection, now: float) -> int:
         """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""
         cutoff = now - self._keep.days * SECONDS_PER_DAY
-        deleted = await self._walk(connection, cutoff) + await self._prune_grown(connection)
+        deleted = await self._walk(connection, cutoff) + await self.prune_grown(connection)
         deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
@@ -87,7 +105,7 @@ class Pruning:
         change = tables.settings_changes.c.at
         return deleted + await _delete_where(connection, tables.settings_changes, change < cutoff)
 
-    async def _prune_grown(self, connection: AsyncConnection) -> int:
+    async def prune_grown(self, connection: AsyncConnection) -> int:
         """Rows above the bounds of some pages that were crawled lately; 1 where others wait and none was deleted."""
         looked_at = list(islice(self._grown, CRAWLED_AT_ONCE))
         for page_id in looked_at:
@@ -105,7 +123,6 @@ class Pruning:
         The first walk also finds pages that have too many rows since before this start.
         """
         page = tables.pages.c
-        last = await connection.scalar(select(func.max(page.id))) or 0
         window = (page.id > self._walked) & (page.id <= self._walked + WALKED_AT_ONCE)
         retired = (page.state == PageState.RETIRED.value) & (page.retired_at < cutoff)
         gone = (await connection.scalars(select(page.id).where(window, retired).limit(ROWS_AT_ONCE))).all()
@@ -113,9 +130,8 @@ class Pruning:
             many = (page.crawls > self._keep.crawls_per_page) | (page.changes >= self._keep.bodies_per_page)
             self._grown.update(dict.fromkeys((await connection.scalars(select(page.id).where(window, many))).all()))
         if len(gone) < ROWS_AT_ONCE:
-            self._walked += WALKED_AT_ONCE
-        if self._walked >= last:
-            self._walked, self._first_walk = 0, False
+            self._walked = await _next_window(connection, tables.pages, self._walked)
+            self._first_walk &= self._walked > 0
         deleted = await _forget_pages(connection, list(gone))
         for table, rows in deleted.items():
             self._removed(table, rows)
@@ -123,11 +139,10 @@ class Pruning:
 
     async def _walk_hosts(self, connection: AsyncConnection, now: float) -> int:
         """Over the next hosts: those without pages, files and anything to remember go."""
-        last = await connection.scalar(select(func.max(tables.hosts.c.id))) or 0
         window = (self._walked_hosts, self._walked_hosts + WALKED_AT_ONCE)
         deleted = await forget_hosts(connection, window, now, ROWS_AT_ONCE)
         if deleted < ROWS_AT_ONCE:
-            self._walked_hosts = window[1] if window[1] < last else 0
+            self._walked_hosts = await _next_window(connection, tables.hosts, self._walked_hosts)
         return deleted
 
     async def _prune_oldest(
@@ -149,6 +164,12 @@ class Pruning:
     def _removed(self, table: Table, rows: int) -> None:
         if self._counts is not None and table in self._counts:
             self._counts[table] -= rows
+
+
+async def _next_window(connection: AsyncConnection, table: Table, walked: int) -> int:
+    """Where the next window begins: ids of a fleet lie far apart; 0 after the last."""
+    following = await connection.scalar(select(func.min(table.c.id)).where(table.c.id > walked + WALKED_AT_ONCE))
+    return 0 if following is None else int(following) - 1
 
 
 async def _delete_where(connection: AsyncConnection, table: Table, condition: ColumnElement[bool], **given: Any) -> int:

@@ -108,8 +108,10 @@ class SqlStore(Recording):
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
         async with self._reading.connect() as connection:
-            await self._pruning.count(connection)
+            await self._pruning.count(connection, self._clock.now())
         async with self._connection.transaction() as connection:
+            if self._scope is not None:
+                await self._scope.numbering.begin(connection)  # nobody adds a page to a host that is being forgotten
             deleted = await self._pruning.step(connection, self._clock.now())
         async with self._connection.transaction() as connection:
             await give_back_space(connection)

@@ -1,6 +1,7 @@
 """Several workers' stores on one real PostgreSQL: ids, numbers of changes, the fence, and reads of some shards."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -15,7 +16,7 @@ from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust, Source
-from crawld.store import SqlShardStore, SqlStore
+from crawld.store import Retention, SqlShardStore, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.fleet.making import make_fleet
@@ -233,3 +234,39 @@ async def test_a_single_daemon_and_a_fleet_exclude_each_other(fleet: str, postgr
         await SqlShardStore(postgres_url).start()
     with pytest.raises(StoreError, match="a fleet needs PostgreSQL"):
         SqlShardStore("sqlite:////nowhere/x.db")
+
+
+async def test_pages_of_every_shard_are_pruned(fleet: str) -> None:
+    """A worker bounds the rows of pages that it crawls; whoever has the duty walks over all shards."""
+    store = SqlShardStore(fleet, retention=Retention(crawls_per_page=2, days=10))
+    await store.start()
+    store.hold(dict.fromkeys(range(SHARDS), 0))
+    pages = (await store.adopt(lines("a", "b"), origin="list", now=NOW)).added
+    for page in pages:
+        for at in range(4):
+            store.record(record(page.id, Verdict.UNCHANGED, at=time.time() + at, tau=1.0))
+    await store.flush()
+    while await store.prune_own():
+        pass
+    assert await rows(fleet, "SELECT DISTINCT count(*) FROM crawls GROUP BY page_id") == [(2,)]
+    await store.adopt(lines("a"), origin="list", now=NOW)  # retires the others long ago
+    for _ in range(3 * SHARDS):
+        await store.prune()
+    assert await rows(fleet, "SELECT count(*) FROM pages") == [(len(HOSTS),)]
+    await store.close()
+
+
+async def test_most_updates_of_pages_are_heap_only(fleet: str, stores: list[SqlShardStore]) -> None:
+    """No index holds what a crawl without a change writes: the new row stays beside the old one."""
+    pages = of((await stores[0].adopt(lines("a", "b", "c"), origin="list", now=NOW)).added, 0)
+    for round_ in range(11):
+        for page in pages:
+            verdict = Verdict.UNCHANGED if round_ else Verdict.NEW
+            stores[0].record(record(page.id, verdict, at=NOW + round_, tau=1.0 if round_ else None))
+        await stores[0].flush()
+        await stores[0].save_estimates([estimate(page.id, at=NOW + round_) for page in pages])
+    await stores[0].close()  # the server counts what a connection did at its end
+    counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'pages'"
+    while (updates := (await rows(fleet, counted))[0])[0] != 22 * len(pages):
+        await asyncio.sleep(0.01)
+    assert int(str(updates[1])) > 0.8 * int(str(updates[0]))

@@ -93,6 +93,12 @@ class SqlShardStore(SqlStore):
         async with self._reading.connect() as connection:
             return await hosts.read_hosts_named(connection, names)
 
+    @patiently
+    async def prune_own(self) -> int:
+        """Delete a little of what pages of ours have too much of: every worker does; `prune` is one worker's duty."""
+        async with self._connection.transaction() as connection:
+            return await self._pruning.prune_grown(connection)
+
     def _put(self, item: Item) -> bool:
         shard = self._held.of_item(item)
         if shard is None:

@@ -7,7 +7,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -29,6 +29,7 @@ from crawld.interfaces.read_model import (
     Version,
     VersionBody,
 )
+from crawld.model.crawl import Verdict
 from crawld.model.page import PageState
 from crawld.model.signal import Source
 from crawld.store import tables
@@ -117,7 +118,7 @@ class SqlReadModel:
             hosts = await connection.scalar(select(func.count()).select_from(tables.hosts))
             latest = (await connection.execute(select(point).order_by(point.c.at.desc()).limit(1))).first()
             _, last = await change_list.bounds(connection)
-            crawl_at = await connection.scalar(select(func.max(page.last_success)))
+            crawl_at = await connection.scalar(_last_crawl(connection.dialect.name))
             size = await database_bytes(connection, self._address)
         return Overview(
             states={state: counts.get(state.value, 0) for state in PageState},
@@ -297,6 +298,15 @@ class SqlReadModel:
 def _named(column: Any, search: str) -> Any:
     """That a name of a host, which is in lower case, holds the text."""
     return column.contains(search.lower(), autoescape=True)
+
+
+def _last_crawl(dialect: str) -> Select[Any]:
+    """When a page was crawled with success last. PostgreSQL has no index of that: its newest crawls are looked at."""
+    if dialect != "postgresql":
+        return select(func.max(tables.pages.c.last_success))
+    crawl = tables.crawls.c
+    newest = select(crawl.at).where(crawl.verdict != Verdict.FAILED.value).order_by(crawl.id.desc()).limit(100)
+    return select(func.max(newest.subquery().c.at))
 
 
 def _point(row: Any) -> FreshnessPoint:

@@ -33,6 +33,10 @@ class VersionRoom:
             earlier = select(func.coalesce(func.sum(func.length(_body.zstd)), 0)).where(_EARLIER)
             self._counted, self._added = int(await connection.scalar(earlier) or 0), 0
 
+    def forget(self) -> None:
+        """Count again: others have added."""
+        self._counted = None
+
     @property
     def _full(self) -> bool:
         return (self._counted or 0) + self._added > self._most

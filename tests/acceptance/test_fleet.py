@@ -1,0 +1,85 @@
+"""Three real workers on one real PostgreSQL are one crawler, and stay one when one of them is killed."""
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from itertools import groupby
+from pathlib import Path
+from signal import SIGKILL
+
+import asyncpg
+
+from tests.fleet import crawls, made, until, who, worker, worker_settings
+from tests.process import command
+from tests.site import Site
+
+RATE, SHARDS, HOSTS, PAGES = 60, 24, 24, 96
+NAMES = ("w1", "w2", "w3")
+WINDOWS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+LOST_SECONDS = 0.3
+"""What a kill may cost: the records of so long."""
+
+
+async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, postgres_url: str) -> None:
+    """One rate, one owner at a time for each page, every page crawled on by the others, and no record lost."""
+    async with Site(hosts=HOSTS) as site, AsyncExitStack() as stack:
+        urls = [site.url(f"/ok/{i}", host=i % HOSTS + 1) for i in range(PAGES)]
+        await made(postgres_url, SHARDS, RATE, tmp_path)
+        files = {name: worker_settings(tmp_path / name, urls, postgres_url, name) for name in NAMES}
+        run = {name: await stack.enter_async_context(worker(name, files[name])) for name in NAMES}
+        await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "all three crawl")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES, run, "every page is crawled")
+
+        killed_at = time.monotonic()
+        await run["w1"].end(SIGKILL)
+        orphans = {seen.path for seen in crawls(site) if who(seen) == "w1"}
+        await until(lambda: orphans <= _asked_since(site, killed_at, {"w2", "w3"}), run, "the others take over")
+
+        drained = await command("fleet", "drain", "w2", "--config", str(files["w3"]), cwd=tmp_path)
+        assert drained.status == 0, drained.err
+        await run["w2"].until_logged("draining=True")
+        alone = time.monotonic()
+        await until(lambda: len(_asked_since(site, alone, {"w3"})) == PAGES, run, "the last one crawls every page")
+        status = json.loads(
+            (await command("fleet", "status", "--json", "--config", str(files["w3"]), cwd=tmp_path)).out
+        )
+        held = {one["worker"]: (one["state"], one["shards"]) for one in status["workers"] if one["state"] != "lost"}
+        assert held == {"w2": ("drained", 0), "w3": ("live", SHARDS)}
+        assert [await run[name].end() for name in ("w2", "w3")] == [0, 0]
+
+    assert _worst_excess(site) <= 0, "more requests than granted"
+    assert not _asked_by_former_owners(site)
+    lost = len(crawls(site)) - await _recorded(postgres_url)
+    moment = killed_at - LOST_SECONDS - site.lag
+    assert 0 <= lost <= len([seen for seen in crawls(site) if who(seen) == "w1" and seen.monotonic > moment])
+
+
+def _asked_since(site: Site, since: float, names: Iterable[str]) -> set[str]:
+    return {seen.path for seen in crawls(site) if seen.monotonic > since and who(seen) in names}
+
+
+def _worst_excess(site: Site) -> float:
+    """By how many requests any window holds more than R·w + N; both its ends may be off by what the machine kept us."""
+    times = [seen.monotonic for seen in site.log]
+    allowed = {width: site.most(RATE, width) - 1 + len(NAMES) for width in WINDOWS}
+    return max(bisect_right(times, at + w) - i - allowed[w] for i, at in enumerate(times) for w in WINDOWS)
+
+
+def _asked_by_former_owners(site: Site) -> list[str]:
+    """Pages that a worker asked for again after another had."""
+    found = []
+    for path in {seen.path for seen in crawls(site)}:
+        owners = [who for who, _ in groupby(who(seen) for seen in crawls(site) if seen.path == path)]
+        if len(owners) > len(set(owners)):
+            found.append(f"{path}: {owners}")
+    return found
+
+
+async def _recorded(database: str) -> int:
+    connection = await asyncpg.connect(database)
+    try:
+        return int(await connection.fetchval("SELECT count(*) FROM crawls"))
+    finally:
+        await connection.close()

@@ -1,0 +1,47 @@
+"""A fleet whose PostgreSQL crashes is silent until it is back, and goes on without loading anything again."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from crawld.fleet.pacing.grants import MARGIN
+from crawld.model.fleet import LEASE_SECONDS
+from tests.fleet import crawls, made, until, who, worker, worker_settings
+from tests.postgres import FORGETFUL, newest_binaries, started_server
+from tests.site import Site
+
+NAMES = ("w1", "w2")
+PAGES = 40
+OUTAGE_SECONDS = LEASE_SECONDS + 2.0
+
+
+async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: Path) -> None:
+    """Leases end meanwhile, so both workers come back under new ids, with the shards that they had."""
+    binaries = newest_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL of the distribution: the packaged one cannot be crashed")
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(Site(hosts=10))
+        server = stack.enter_context(started_server(binaries, *FORGETFUL))
+        await made(server.url, 12, 30, tmp_path)
+        urls = [site.url(f"/ok/{i}", host=i % 10 + 1) for i in range(PAGES)]
+        files = {name: worker_settings(tmp_path / name, urls, server.url, name) for name in NAMES}
+        run = {name: await stack.enter_async_context(worker(name, files[name])) for name in NAMES}
+        await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "both crawl")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES, run, "every page is crawled")
+        crashed_at = time.monotonic()
+        await asyncio.to_thread(server.crash)
+        await asyncio.sleep(OUTAGE_SECONDS)
+        before = {name: len(one.log) for name, one in run.items()}
+        silent = [seen for seen in site.log if seen.monotonic > crashed_at + LEASE_SECONDS - MARGIN + site.lag]
+        assert not silent
+        await asyncio.to_thread(server.start)
+        back_at = time.monotonic()
+        await until(lambda: {who(seen) for seen in crawls(site) if seen.monotonic > back_at} == set(NAMES), run, "on")
+        for name, one in run.items():
+            assert "lost=0" in await one.until_logged("joined the fleet again")
+            assert not [line for line in one.log[before[name] :] if "loaded shards" in line]
+        assert [await one.end() for one in run.values()] == [0, 0]

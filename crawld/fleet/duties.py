@@ -54,5 +54,6 @@ class Duty:
         if not task.cancelled() and (error := task.exception()) is not None:
             if not isinstance(error, CrawldError) or isinstance(error, DamagedError):
                 raise error
-            log.error("a duty of the fleet failed", extra={"duty": self._name, "reason": str(error)})
+            level = logging.WARNING if isinstance(error, StoreError) else logging.ERROR  # the database may come back
+            log.log(level, "a duty of the fleet failed", extra={"duty": self._name, "reason": str(error)})
             await asyncio.sleep(AGAIN_SECONDS)

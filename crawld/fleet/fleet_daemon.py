@@ -33,8 +33,9 @@ class FleetDaemon(Daemon):
         """Delete what pages of ours have too much of; what is everybody's is pruned by whoever has the duty."""
         while True:
             await asyncio.sleep(PRUNE_SECONDS)
-            while await self.worker.store.prune_own() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
-                await asyncio.sleep(PRUNE_PAUSE)
+            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
+                while await self.worker.store.prune_own() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
+                    await asyncio.sleep(PRUNE_PAUSE)
 
     async def _status(self) -> None:
         """A line for systemd now and then."""

@@ -10,9 +10,10 @@ import numpy as np
 
 from crawld.daemon.crawler import Crawler
 from crawld.fleet.pacing.database_time import DatabaseTime
+from crawld.fleet.pacing.grants import NOTHING, RateSchedule
 from crawld.interfaces import Clock
 from crawld.interfaces.fleet import Report, ShardStore
-from crawld.model.fleet import ROUND_SECONDS
+from crawld.model.fleet import ROUND_SECONDS, Bid
 from crawld.scheduler import Scheduler
 
 LOOK_SECONDS = 5.0
@@ -31,7 +32,8 @@ class Reporter:
     clock: Clock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
     status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
-    time: DatabaseTime | None = None  # as of the latest beat
+    time: DatabaseTime | None = None  # as of the latest beat,
+    rates: RateSchedule = NOTHING  # and by its grants
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
     _mark: tuple[float, int] = (0.0, 0)
     _rate: float = 0.0
@@ -42,7 +44,7 @@ class Reporter:
         fresh, weight = self._fresh
         level = self.scheduler.chooser.level
         return Report(
-            bid=self.scheduler.bid(self.clock.now(), self._end_of_next_round()) if bids else None,
+            bid=self._bid() if bids else None,
             pages=len(self.scheduler),
             request_rate=self._request_rate(),
             level=level if level is not None and math.isfinite(level) else None,
@@ -59,12 +61,12 @@ class Reporter:
         status, self._status = self._status, None
         return status
 
-    def _end_of_next_round(self) -> float:
-        """When the round ends that is bid for, by our own clock."""
-        if self.time is None:
-            return self.clock.now() + 2 * ROUND_SECONDS
-        now = self.time.least(self.clock.monotonic())
-        return self.clock.now() + (math.floor(now / ROUND_SECONDS) + 2) * ROUND_SECONDS - now
+    def _bid(self) -> Bid:
+        """What our pages will be worth in the next round, without those that are sent before it."""
+        now, boot = self.clock.now(), self.clock.monotonic()
+        waits = ROUND_SECONDS if self.time is None else ROUND_SECONDS - self.time.least(boot) % ROUND_SECONDS
+        sent = self.rates.requests(boot, boot + waits)
+        return self.scheduler.bid(now, now + waits + ROUND_SECONDS, start=now + waits, sent=sent)
 
     def _request_rate(self) -> float:
         (before, count), now = self._mark, self.clock.monotonic()

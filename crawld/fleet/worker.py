@@ -157,7 +157,7 @@ class Worker:
     def _follow(self, beat: Beat, time: DatabaseTime) -> None:
         """Send by the grants of this beat from now on."""
         rates, now = NOTHING if self._stopping else schedule(time, beat.grants), self.clock.monotonic()
-        self.reporter.time = time
+        self.reporter.time, self.reporter.rates = time, rates
         self.pacer.follow(rates, now)
         self.door.follow(rates, lease_end(time, beat.expires))
         self.crawler.status.bandwidth = rates.rate(now)
@@ -190,6 +190,7 @@ class Worker:
 
     def _fall_silent(self) -> None:
         """Send nothing from now on."""
+        self.reporter.rates = NOTHING
         self.pacer.follow(NOTHING, self.clock.monotonic())
         self.door.follow(NOTHING, float("-inf"))
         self.crawler.status.bandwidth = 0.0

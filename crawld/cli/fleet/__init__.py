@@ -9,6 +9,7 @@ COMMANDS = {
     "run": "Run one worker.",
     "status": "Workers, shards, grants, and what is wrong.",
     "drain": "Move a worker's shards to the others.",
+    "ray": "Place workers on a Ray cluster, and keep them running.",
 }
 
 

@@ -15,7 +15,8 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,18 @@ ASKED = {
 """What each figure is to stay below."""
 
 
-def run(options: Options, only: str | None) -> dict[str, Any]:
+@contextmanager
+def _folder(keep: Path | None, name: str) -> Iterator[Path]:
+    """Where settings and logs of the workers lie; gone afterwards unless they are to be kept."""
+    if keep is not None:
+        (keep / name).mkdir(parents=True)
+        yield keep / name
+        return
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
+def run(options: Options, only: str | None, keep: Path | None = None) -> dict[str, Any]:
     """Every part, or one of them; the figures together."""
     binaries = newest_binaries()
     if binaries is None:
@@ -48,11 +60,11 @@ def run(options: Options, only: str | None) -> dict[str, Any]:
         if only in {None, name}:
             print(f"part: {name}", file=sys.stderr)
             with (
-                tempfile.TemporaryDirectory() as made,
+                _folder(keep, name) as place,
                 started_server(binaries, *OPTIONS, port=free_port()) as server,
                 fresh_database(server.url) as database,
             ):
-                figures |= asyncio.run(part(options, server, database, Path(made)))
+                figures |= asyncio.run(part(options, server, database, place))
     return figures
 
 
@@ -68,10 +80,11 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=6.0, help="seconds between faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=list(PARTS))
+    parser.add_argument("--keep", type=Path, help="keep the workers' logs below this folder")
     parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())
-    as_json, only = given.pop("json"), given.pop("only")
-    figures = run(Options(**given), only)
+    as_json, only, keep = (given.pop(name) for name in ("json", "only", "keep"))
+    figures = run(Options(**given), only, keep)
     if as_json:
         show(figures, as_json=True)
         return

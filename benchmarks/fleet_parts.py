@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import fleet_figures as figures
 from benchmarks.fleet_drills import Drills
 from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
-from benchmarks.fleet_record import note_owners, read, until_settled
+from benchmarks.fleet_record import bytes_each, note_owners, read, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
@@ -19,7 +19,6 @@ from tests.postgres import Server
 
 HOSTS = 150
 SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
-START_SECONDS = 900.0  # in which a fleet with many pages must have begun
 CRASHES = 4
 STOP_SECONDS = 30.0  # of a worker that is stopped or cut off in the part `takeover`
 
@@ -69,7 +68,7 @@ async def running(options: Options, pages: int, server: Server, database: str, p
             for worker in fleet.workers:
                 await worker.start()
             print(f"waiting until {len(names)} workers hold {pages} pages", file=sys.stderr)
-            await until_settled(database, names, fleet.shards, pages, START_SECONDS)
+            await until_settled(database, names, fleet.shards, pages, fleet.check)
             await asyncio.sleep(SETTLE / 2)
             keeper = asyncio.create_task(run.drills.keep_running())
             yield run
@@ -112,14 +111,18 @@ async def takeover(options: Options, server: Server, database: str, place: Path)
     pages = options.pages_each * options.workers
     async with running(options, pages, server, database, place) as run:
         names = [worker.name for worker in run.fleet.workers]
+        memory = max(worker.memory_mb for worker in run.fleet.workers)
         for number, kind in enumerate(LOST_PROCESSES):
             await run.drills.one(kind, run.fleet.workers[number % options.workers], STOP_SECONDS)
-            await until_settled(database, names, run.fleet.shards, pages, START_SECONDS)
+            await until_settled(database, names, run.fleet.shards, pages)
             await asyncio.sleep(SETTLE)
+        sizes = await bytes_each(database)
     taken = figures.takeovers(run.faults, run.owners, run.asked)
     largest = {f"takeover_{name}": value for name, value in _safety(run, options).items()}
     return largest | {
         "takeover_pages_each": options.pages_each,
+        "takeover_worker_memory_mb": round(memory),
+        **{f"takeover_database_{name}": size for name, size in sizes.items()},
         "takeover_large_seconds": [round(seconds, 1) for seconds in taken],
         "takeover_large_seconds_max": round(max(taken, default=0.0), 1),
     }

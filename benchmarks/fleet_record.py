@@ -6,7 +6,7 @@ A trigger of the benchmark's own notes every change of a shard's owner in the tr
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import asyncpg
 
@@ -14,6 +14,8 @@ from benchmarks.fleet_log import Owned, Recorded
 
 OPTIONS = ("-c track_commit_timestamp=on", "-c shared_buffers=256MB")
 """What the server must be started with."""
+SETTLE_SECONDS = 900.0
+"""In which a fleet with many pages must have begun, or be whole again."""
 NOTE_OWNERS = """
 CREATE TABLE drill_owners (shard bigint NOT NULL, epoch bigint NOT NULL, worker text);
 CREATE FUNCTION drill_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -32,8 +34,14 @@ FROM crawls JOIN pages ON pages.id = crawls.page_id
 PAGES = "SELECT count(*) FROM pages WHERE state != 'retired'"
 HELD = """
 SELECT fleet_workers.name, count(*) FROM fleet_shards JOIN fleet_workers ON fleet_workers.id = fleet_shards.worker
-WHERE fleet_workers.expires > extract(epoch FROM clock_timestamp()) GROUP BY 1
+WHERE fleet_workers.ended_at IS NULL AND fleet_workers.expires > extract(epoch FROM clock_timestamp()) GROUP BY 1
 """
+SIZES = """
+SELECT relname, pg_total_relation_size(oid)::bigint FROM pg_class
+WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
+GROWING = ("crawls", "changes", "signals", "bodies", "versions", "deliveries")
+"""Tables that grow with what is done, not with how many pages there are."""
 
 
 async def note_owners(database: str) -> None:
@@ -45,10 +53,13 @@ async def note_owners(database: str) -> None:
         await connection.close()
 
 
-async def until_settled(database: str, names: Sequence[str], shards: int, pages: int, seconds: float) -> None:
-    """Wait until these workers hold all shards and every page is known."""
-    async with asyncio.timeout(seconds):
+async def until_settled(
+    database: str, names: Sequence[str], shards: int, pages: int, check: Callable[[], None] = lambda: None
+) -> None:
+    """Wait until these workers hold all shards and every page is known; `check` raises where that cannot be."""
+    async with asyncio.timeout(SETTLE_SECONDS):
         while True:
+            check()
             connection = await asyncpg.connect(database)
             try:
                 held = dict(await connection.fetch(HELD))
@@ -73,3 +84,15 @@ async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
         [Owned(at - ahead, shard, epoch, worker) for at, shard, epoch, worker in owners],
         [Recorded(at - ahead, url, committed - ahead) for at, url, committed in crawls],
     )
+
+
+async def bytes_each(database: str) -> dict[str, int]:
+    """How much disk the database needs for a page and for a crawl, indexes included."""
+    connection = await asyncpg.connect(database)
+    try:
+        sizes = dict(await connection.fetch(SIZES))
+        pages, crawls = [await connection.fetchval(f"SELECT count(*) FROM {name}") for name in ("pages", "crawls")]
+    finally:
+        await connection.close()
+    steady = sum(size for name, size in sizes.items() if not name.startswith(GROWING))
+    return {"bytes_per_page": steady // max(1, pages), "bytes_per_crawl": sizes["crawls"] // max(1, crawls)}

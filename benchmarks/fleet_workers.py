@@ -68,9 +68,17 @@ class Worker:
         """Whether its process has not ended."""
         return self.process is not None and self.process.returncode is None
 
-    def logged(self, text: str) -> int:
-        """How many lines of its log hold the text."""
-        return sum(text in line for line in (self.place / "log").read_text(errors="replace").splitlines())
+    @property
+    def memory_mb(self) -> float:
+        """Resident megabytes of its process, without those that read foreign bytes."""
+        if self.process is None:
+            return 0.0
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.split("VmRSS:")[1].split()[0]) / 1024
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return "\n".join((self.place / "log").read_text(errors="replace").splitlines()[-5:])
 
 
 @dataclass(slots=True)
@@ -112,6 +120,12 @@ class Fleet:
             (folder / "config.yaml").write_text(yaml.safe_dump(given | ONLY_CRAWLS))
             workers.append(Worker(name, folder, wire))
         return cls(place, database, shards, rate, workers)
+
+    def check(self) -> None:
+        """End the benchmark where a worker has ended."""
+        for worker in self.workers:
+            if not worker.alive:
+                raise SystemExit(f"{worker.name} ended:\n{worker.last_words()}")
 
     async def stop(self) -> list[int]:
         """End every worker as an operator would; their exit statuses."""

@@ -33,7 +33,6 @@ ASKED = {
     "old_owner_requests": 0,
     "stale_commits": 0,
     "takeover_seconds_max": 15.0,
-    "lost_seconds_per_kill_max": 0.3,
     "postgres_silence_seconds": 3.0,
 }
 """What each figure is to stay below."""

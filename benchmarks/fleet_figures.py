@@ -8,6 +8,7 @@ from itertools import pairwise
 from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owned, Owners, Recorded
 
 CLOCKS = 0.05  # seconds by which a moment of the site may differ from one of the database
+BEFORE = 10.0  # seconds before a kill in which what has no record was lost by it
 AFTERMATH = 6.0  # seconds after a fault in which shards that it cost are claimed: a lease and a beat
 LONGEST_CRAWL = 5.0  # seconds between a crawl's begin and what the site notes of it, at most
 
@@ -68,26 +69,20 @@ def stale_commits(pairs: Iterable[tuple[Asked, Recorded]], owners: Owners) -> in
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What one kill cost: requests without a record, and how many the worker had sent a second."""
+    """What one kill cost: how many requests have no record, and how long before the kill the first of them came."""
 
     records: int
-    rate: float
-
-    @property
-    def seconds(self) -> float:
-        """The requests as time at the worker's rate."""
-        return self.records / self.rate if self.rate else 0.0
+    seconds: float
 
 
-def losses_by_kill(without: Sequence[Asked], asked: Sequence[Asked], faults: Iterable[Fault]) -> list[Loss]:
+def losses_by_kill(without: Sequence[Asked], faults: Iterable[Fault]) -> list[Loss]:
     """The losses of each kill: what the worker had asked for shortly before, without a record."""
-    found, before = [], 10.0
+    found = []
     for fault in faults:
         if fault.kind == "kill":
-            start, end = fault.began - before, fault.began + CLOCKS
-            sent = sum(one.worker == fault.worker and start <= one.at <= end for one in asked)
-            lost = sum(one.worker == fault.worker and start <= one.at <= end for one in without)
-            found.append(Loss(lost, sent / before))
+            start, end = fault.began - BEFORE, fault.began + CLOCKS
+            lost = [one.at for one in without if one.worker == fault.worker and start <= one.at <= end]
+            found.append(Loss(len(lost), fault.began - min(lost, default=fault.began)))
     return found
 
 

@@ -19,6 +19,7 @@ from tests.postgres import Server
 
 HOSTS = 150
 SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
+LOST_SECONDS = 0.3  # of the rate: what a kill may cost
 CRASHES = 4
 STOP_SECONDS = 30.0  # of a worker that is stopped or cut off in the part `takeover`
 
@@ -91,7 +92,7 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         await run.drills.at_random(options.faults, options.gap)
     found = _safety(run, options)
     pairs, without = figures.match(run.asked, run.recorded)
-    losses = figures.losses_by_kill(without, run.asked, run.faults)
+    losses = figures.losses_by_kill(without, run.faults)
     taken = figures.takeovers(run.faults, run.owners, run.asked)
     return found | {
         "faults": len(run.faults),
@@ -99,8 +100,9 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         "crawls_recorded": len(pairs),
         "requests_without_a_record": len(without),
         "lost_records_per_kill": round(sum(loss.records for loss in losses) / max(1, len(losses)), 2),
-        "lost_seconds_per_kill": round(sum(loss.seconds for loss in losses) / max(1, len(losses)), 3),
-        "lost_seconds_per_kill_max": round(max((loss.seconds for loss in losses), default=0.0), 3),
+        "lost_records_per_kill_max": max((loss.records for loss in losses), default=0),
+        "lost_records_allowed": round(LOST_SECONDS * options.rate, 1),
+        "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses), default=0.0), 3),
         "takeover_seconds_max": round(max(taken, default=0.0), 1),
         "takeovers": len(taken),
     }
@@ -147,12 +149,15 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
 def _safety(run: Run, options: Options) -> dict[str, Any]:
     """What must hold whatever happens."""
     times = run.site.times
+    first = run.faults[0].began
+    calm = first - SETTLE / 2
     excess = figures.worst_window_excess(run.site.earliest(), times, options.rate, options.workers)
     as_it_is = figures.worst_window_excess(times, times, options.rate, options.workers)
     pairs, _ = figures.match(run.asked, run.recorded)
     return {
         "requests": len(times),
         "requests_per_second": round(len(times) / (times[-1] - times[0]), 2),
+        "requests_per_second_before_the_first_fault": round(sum(calm < at <= first for at in times) / (SETTLE / 2), 2),
         "worst_window_excess": round(excess, 2),
         "worst_window_excess_by_the_log_as_it_is": round(as_it_is, 2),
         "longest_stall_of_the_site_seconds": round(

@@ -20,8 +20,9 @@ ONLY_CRAWLS: dict[str, Any] = {
     "fetch": {"unconditional_share": 0},
     "audit": {"share": 0},
     "digest": [{"mode": "raw"}],
+    "signals": {"sitemaps": [], "feeds": []},
 }
-"""No second looks and no audits: every request for a page is one crawl."""
+"""No second looks, no audits and no polls: every request for a page is one crawl."""
 
 
 def worker_of(agent: str) -> str:

@@ -65,8 +65,8 @@ def test_requests_without_a_record_are_lost_by_the_kill_that_followed() -> None:
     pairs, without = figures.match(requests, records)
     assert [one.at for one, _ in pairs] == [1, 2, 3]
     assert [one.at for one in without] == [9.8, 9.9, 9.95]
-    (loss,) = figures.losses_by_kill(without, requests, [Fault("kill", "w1", 10.0, 12.0)])
-    assert (loss.records, loss.rate) == (2, 0.5)
+    (loss,) = figures.losses_by_kill(without, [Fault("kill", "w1", 10.0, 12.0)])
+    assert (loss.records, round(loss.seconds, 3)) == (2, 0.2)
 
 
 def test_a_takeover_ends_with_the_first_request_of_the_new_owner() -> None:

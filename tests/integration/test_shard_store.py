@@ -270,3 +270,20 @@ async def test_most_updates_of_pages_are_heap_only(fleet: str, stores: list[SqlS
     while (updates := (await rows(fleet, counted))[0])[0] != 22 * len(pages):
         await asyncio.sleep(0.01)
     assert int(str(updates[1])) > 0.8 * int(str(updates[0]))
+
+
+async def test_shards_are_loaded_while_a_list_brings_new_hosts(stores: list[SqlShardStore]) -> None:
+    """Pages and the hosts they belong to are read as of one moment, whatever is written meanwhile."""
+    ours = range(0, SHARDS, 2)
+
+    async def adopt() -> None:
+        for number in range(30):
+            news = lines("a", hosts=[f"n{number}-{i}.example" for i in range(10)])
+            await stores[1].adopt(news, origin="list", now=NOW, complete=False)
+
+    adopting = asyncio.create_task(adopt())
+    while not adopting.done():
+        found = (await stores[0].load(ours)).pages
+        assert all(url == f"https://{host}/a" for url, host in zip(found.urls, found.hosts, strict=True))
+    await adopting
+    assert (await stores[0].load(ours)).pages.urls

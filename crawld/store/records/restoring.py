@@ -45,6 +45,8 @@ async def restore_pages(
     numbers: list[Floats] = []
     dirty: dict[int, float] = {}
     async with reading.connect() as connection:
+        if connection.dialect.name == "postgresql":  # others write meanwhile: hosts and pages are read as of one moment
+            await connection.execution_options(isolation_level="REPEATABLE READ")
         only = Asked(_only(connection, page_ids), ranges)
         names = await _host_names(connection, only)
         columns: tuple[Column[Any], ...] = (

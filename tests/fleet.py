@@ -18,11 +18,12 @@ async def made(database: str, shards: int, rate: int, cwd: Path) -> None:
     assert ended.status == 0, ended.err
 
 
-def worker_settings(folder: Path, urls: Sequence[str], database: str, name: str) -> Path:
+def worker_settings(folder: Path, urls: Sequence[str], database: str, name: str, **more: object) -> Path:
     """The settings of one worker; the site tells workers apart by their user agents."""
     folder.mkdir()
     agent = f"crawld/1 ({name}; +https://example.org/bot)"
-    return settings(folder, urls, database=database, user_agent=agent, signals={"sitemaps": [], "feeds": []})
+    given: dict[str, object] = {"user_agent": agent, "signals": {"sitemaps": [], "feeds": []}}
+    return settings(folder, urls, database=database, **(given | more))
 
 
 def worker(name: str, file: Path) -> AbstractAsyncContextManager[Running]:

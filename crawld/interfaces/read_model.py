@@ -340,6 +340,10 @@ class PageTexts(Protocol):
 class LivePages(Protocol):
     """What the running daemon holds in memory of its pages; it may be asked in any thread."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether that is all pages there are; a worker of a fleet holds a part."""
+
     def standings(self, page_ids: Sequence[int], at: float) -> Mapping[int, tuple[float, float | None]]:
         """By page, its freshness and when it is expected to be crawled next; pages that are not here are left out."""
 

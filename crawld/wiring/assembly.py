@@ -100,6 +100,9 @@ class Tempo:
 class Assembly:
     """The parts of one daemon, made from settings."""
 
+    holds_all = True
+    """Whether every page there is is held in memory."""
+
     def __init__(self, settings: Settings, *, tempo: Tempo | None = None, insist_on_bandwidth: bool = False) -> None:
         self.settings = settings
         self.reloader = Reloader(settings)
@@ -125,7 +128,7 @@ class Assembly:
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
         self.polls.ready = lambda: self.page_set.indexed
         self.crawler = Crawler(self._parts())
-        live = LivePageView(self.scheduler, self.gate)
+        live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
         hooks = make_hooks(settings, self.clock, user_agent(settings))
         self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng)

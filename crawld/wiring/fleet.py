@@ -43,6 +43,7 @@ class FleetAssembly(Assembly):
     """The parts of one worker, made from settings."""
 
     store: SqlShardStore
+    holds_all = False
 
     def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
         if settings.importance == "requests":

@@ -23,8 +23,8 @@ URL = "https://example.org/{}"
 class Held:
     """What a daemon would hold of its pages."""
 
-    def __init__(self, fresh: dict[int, float]) -> None:
-        self.fresh = fresh
+    def __init__(self, fresh: dict[int, float], *, whole: bool = True) -> None:
+        self.fresh, self.whole = fresh, whole
 
     def standings(self, page_ids: Sequence[int], at: float) -> Mapping[int, tuple[float, float | None]]:
         """As the daemon says it; the next crawl comes the sooner the less fresh a page is."""
@@ -131,6 +131,27 @@ async def test_pages_by_what_the_daemon_holds(
             assert len({page.id for page in found}) == len(found) == (4 if "search" in given else 9)
             values = [page.freshness for page in found if page.freshness == page.freshness]
             assert values == sorted(values, reverse=descending)  # type: ignore[type-var]  # none is None here
+
+
+@pytest.mark.parametrize("few", [0, 1_000])
+async def test_pages_of_other_workers_have_a_freshness(
+    store: SqlStore, store_url: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of a fleet holds some pages; what the database computes of the others stands beside, and sorts all."""
+    monkeypatch.setattr(page_list, "FEW", few)
+    await filled(store)
+    held = Held({1: 0.5, 2: 0.25}, whole=False)
+    async with SqlReadModel(store_url, SystemClock(), live=held) as model:
+        pages = {page.id: page for page in await walk(model, PageQuery(limit=100))}
+        assert (pages[1].freshness, pages[2].freshness) == (0.5, 0.25)
+        assert all(page.freshness is not None for page in pages.values())
+        for given in ({}, {"host": "example.org"}):
+            found = await walk(model, PageQuery(sort=PageSort.FRESHNESS, limit=3, **given))  # type: ignore[arg-type]
+            assert {page.id for page in found} == {
+                page.id for page in pages.values() if not given or "example.org" in page.url
+            }
+        with pytest.raises(InputError, match="a fleet cannot sort pages by their next crawl"):
+            await model.pages(PageQuery(sort=PageSort.NEXT_CRAWL))
 
 
 async def test_a_cursor_of_another_list_is_refused(store: SqlStore, model: SqlReadModel) -> None:

@@ -57,8 +57,8 @@ COLUMNS = (
 def command(everyone: bool, config_file: Path | None, database: str | None, as_json: bool) -> None:
     """Show what is wrong first, then the fleet as a whole, then a row for each worker.
 
-    `level` is the crawl value of the last request that the fleet's rate allows; each worker's own should be close to
-    it. `lag` is how long records wait to be written. `stale` counts records that a worker crawled for a shard which
+    `level` is the crawl value of the last request that the fleet's rate allows; a worker's is that of its last pick.
+    `lag` is how long records wait to be written. `stale` counts records that a worker crawled for a shard which
     had another owner by then; they are dropped.
     """
     view = asyncio.run(_read(load(config_file, {"database": database}).database))
@@ -123,7 +123,7 @@ def _lines(view: FleetView, document: Mapping[str, Any]) -> list[tuple[str, str]
         *zip(["trouble", *[""] * len(said)], said, strict=False),
         ("fleet", f"{many(len(live), 'worker')} with {held}, {many(document['pages'], 'page')}"),
         ("rate", f"{rate}; {format_rate(document['granted'])} granted, {format_rate(document['request_rate'])} sent"),
-        ("level", _level(view.level)),
+        ("level", "–" if view.paused or view.bandwidth == 0 else _level(view.level)),
         ("lag", "–" if lag is None else format_duration(lag)),
         ("freshness", f"{figure(view.freshness)} predicted now, weighted by importance"),
     ]

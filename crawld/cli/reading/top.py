@@ -21,6 +21,8 @@ from crawld.cli.tables import console
 from crawld.model.units import parse_duration
 
 MOST_CHANGES = 15
+REPORTED_SECONDS = 10.0
+"""Workers of a fleet count for themselves and report now and then: what is shown is over at least so long."""
 SAMPLE_SECONDS = 1.0
 """Between the two looks that one frame is made of."""
 
@@ -84,11 +86,15 @@ class Watch:
         before = self._before
         if before is not None and before["pid"] != status["pid"]:
             before = None  # it was started again
+        fleet = "workers" in status
+        if fleet and now - self._at < REPORTED_SECONDS:
+            before = None
         seconds = now - self._at if before is not None else float(status["uptime_seconds"])
         requests = status["requests"] - (before["requests"] if before is not None else 0)
         document["slots"] = spending(before, status, seconds)
-        document["reached"] = requests / seconds if seconds > 0 else 0.0
-        self._before, self._at = status, now
+        document["reached"] = status["request_rate"] if fleet else requests / seconds if seconds > 0 else 0.0
+        if self._before is None or not fleet or now - self._at >= 2 * REPORTED_SECONDS:
+            self._before, self._at = status, now
         self._follow()
         return document | {"changes": list(self._changes)}
 

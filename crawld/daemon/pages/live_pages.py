@@ -15,7 +15,8 @@ KEPT_SECONDS = 10.0
 class LivePageView:
     """Implements `interfaces.read_model.LivePages` over the scheduler and the hosts' gate."""
 
-    def __init__(self, scheduler: Scheduler, gate: HostGate) -> None:
+    def __init__(self, scheduler: Scheduler, gate: HostGate, *, whole: bool = True) -> None:
+        self.whole = whole
         self._scheduler = scheduler
         self._gate = gate
         self._kept: tuple[float, Ints, Floats] = (-np.inf, np.zeros(0, dtype=np.int64), np.zeros(0))

@@ -41,6 +41,7 @@ from crawld.store.read_model.copies import latest_copy
 from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
+from crawld.store.read_model.stored_freshness import StoredOrders
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats, with_heard
 from crawld.store.reports.troubles import overdue_since
@@ -70,6 +71,7 @@ class SqlReadModel:
         self._address = parse_address(url)
         self._clock = clock
         self._live = live
+        self._orders = StoredOrders()
         self._damage = damage
         self._thread = ReadingThread("read model")
         self._engine: AsyncEngine | None = None
@@ -139,7 +141,7 @@ class SqlReadModel:
     async def pages(self, query: PageQuery) -> PageLines:
         """A part of the list of pages."""
         async with self._connected() as connection:
-            return await list_pages(connection, query, self._live, self._clock.now())
+            return await list_pages(connection, query, self._live, self._orders, self._clock.now())
 
     @apart
     async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:

@@ -2,7 +2,7 @@
 
 Where a filter lets few pages through they are found first and then sorted; otherwise the index of the sort is walked
 from the cursor on, and soon meets enough pages that pass. Orders that change with time (freshness, next crawl) come
-from the running daemon's memory.
+from the running daemon's memory; where that is one worker of a fleet, freshness is computed by the database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.read_model.cursors import Place, pack, unpack
+from crawld.store.read_model.stored_freshness import StoredOrders, freshness_of
 
 FEW = 20_000
 """Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
@@ -41,17 +42,19 @@ _LINES: Select[Any] = select(
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
 
-async def list_pages(connection: AsyncConnection, query: PageQuery, live: LivePages | None, now: float) -> PageLines:
+async def list_pages(
+    connection: AsyncConnection, query: PageQuery, live: LivePages | None, orders: StoredOrders, now: float
+) -> PageLines:
     """A part of the list."""
     place = unpack(query)
     if query.sort in LIVE:
         if live is None:
             raise InputError(f"only the running daemon can sort pages by {query.sort.value}")
-        return await _by_memory(connection, query, live, place, now)
+        return await _by_memory(connection, query, live, orders, place, now)
     passing = await _filter(connection, query)
     few = await _few(connection, passing)
     found = await _by_index(connection, query, passing.plain, few, place)
-    lines = lines_of(found[: query.limit], live, now)
+    lines = await lines_of(connection, found[: query.limit], live, now)
     if len(found) <= query.limit or not lines:
         return PageLines(lines, None)
     last = found[query.limit - 1]
@@ -59,9 +62,14 @@ async def list_pages(connection: AsyncConnection, query: PageQuery, live: LivePa
     return PageLines(lines, pack(query, Place(value, last.id)))
 
 
-def lines_of(rows: Sequence[Any], live: LivePages | None, now: float) -> list[PageLine]:
+async def lines_of(
+    connection: AsyncConnection, rows: Sequence[Any], live: LivePages | None, now: float
+) -> list[PageLine]:
     """Pages of a list, with what the daemon believes of them now."""
-    standings = {} if live is None else live.standings([row.id for row in rows], now)
+    standings = {} if live is None else dict(live.standings([row.id for row in rows], now))
+    if live is not None and not live.whole:
+        elsewhere = await freshness_of(connection, [row.id for row in rows if row.id not in standings])
+        standings |= {page: (fresh, None) for page, fresh in elsewhere.items()}
     return [_line_of(row, *standings.get(row.id, (None, None))) for row in rows]
 
 
@@ -89,7 +97,7 @@ async def line_by(
 ) -> PageLine | None:
     """The page that meets the condition as a line; None where there is none."""
     rows = (await connection.execute(_LINES.where(condition))).all()
-    return lines_of(rows, live, now)[0] if rows else None
+    return (await lines_of(connection, rows, live, now))[0] if rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +172,23 @@ async def _by_index(
 
 
 async def _by_memory(
-    connection: AsyncConnection, query: PageQuery, live: LivePages, place: Place | None, now: float
+    connection: AsyncConnection,
+    query: PageQuery,
+    live: LivePages,
+    orders: StoredOrders,
+    place: Place | None,
+    now: float,
 ) -> PageLines:
     at = now if place is None or place.at is None else place.at
     passing = await _filter(connection, query)
     few = await _few(connection, passing)
-    ids, keys = _keys(query, live, few, at)
+    ids, keys = await _keys(connection, query, live, orders, few, at)
     if place is not None:
         key = np.inf if place.value is None else float(place.value) * (-1.0 if query.descending else 1.0)
         beyond = (keys > key) | ((keys == key) & (ids > place.id))
         ids, keys = ids[beyond], keys[beyond]
     found = await _first_that_pass(connection, query, passing.plain, ids, keys)
-    lines = lines_of([row for row, _ in found[: query.limit]], live, now)
+    lines = await lines_of(connection, [row for row, _ in found[: query.limit]], live, now)
     if len(found) <= query.limit or not lines:
         return PageLines(lines, None)
     row, key = found[query.limit - 1]
@@ -183,11 +196,18 @@ async def _by_memory(
     return PageLines(lines, pack(query, Place(value, row.id, at)))
 
 
-def _keys(
-    query: PageQuery, live: LivePages, few: Sequence[int] | None, at: float
+async def _keys(
+    connection: AsyncConnection,
+    query: PageQuery,
+    live: LivePages,
+    orders: StoredOrders,
+    few: Sequence[int] | None,
+    at: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Ids and what they are sorted by, smallest first; inf where it is not known."""
     if query.sort is PageSort.NEXT_CRAWL:
+        if not live.whole:
+            raise InputError("a fleet cannot sort pages by their next crawl: each worker knows that of its own alone")
         if few is None or len(few) > MOST_BY_NEXT_CRAWL:
             few = _all_of_few(live, at) if few is None else None
         if few is None:
@@ -195,6 +215,8 @@ def _keys(
         standings = live.standings(few, at)
         ids = np.fromiter(standings, dtype=np.int64, count=len(standings))
         values = np.array([np.nan if known[1] is None else known[1] for known in standings.values()])
+    elif not live.whole:
+        ids, values = await orders.order(connection, few, at)
     else:
         ids, values = live.freshness(at)
         if few is not None:

@@ -65,7 +65,7 @@ from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.wiring.checks import digest_rules, user_agent
 from crawld.wiring.hooks import make_hooks
-from crawld.wiring.reload import Reloader
+from crawld.wiring.reload import Reloader, UrlList
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
 
@@ -248,11 +248,15 @@ class Assembly:
 
     async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
         before = self.reloader.settings
-        result = await self.reloader.reload(read_settings, self.list, self.crawler, self.steering)
+        result = await self.reloader.reload(read_settings, self._reloaded_list(), self.crawler, self.steering)
         new = self.reloader.settings
         if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
             self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
         return result
+
+    def _reloaded_list(self) -> UrlList:
+        """The list that a reload takes over."""
+        return self.list
 
     def _public(self) -> list[Callable[[], Awaitable[None]]]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""

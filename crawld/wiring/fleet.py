@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from crawld.api.app import ControlServer
+from crawld.api.token import make_token
 from crawld.clock import SystemClock, boot
 from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
@@ -34,6 +35,7 @@ from crawld.store.fleet.shard_store import SqlShardStore
 from crawld.store.retention import Retention
 from crawld.wiring.assembly import COMMIT_SECONDS, Assembly, Tempo
 from crawld.wiring.fleet_control import FleetControl
+from crawld.wiring.reload import UrlList
 
 PHASES = (0.05, 0.55)
 """Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
@@ -153,15 +155,26 @@ class FleetAssembly(Assembly):
             workers=self.workers,
             prepare=self._prepare,
             services=services,
-            read_again=partial(self._reload, read_settings),
+            read_again=partial(self._reload, partial(self._read_again, read_settings)),
             tick_seconds=self._tempo.tick,
         )
         self.steering.on_reload = daemon.reload
         self.steering.hooks = self.dispatcher.standings
         return daemon
 
+    def _read_again(self, read_settings: Callable[[], Settings] | None) -> Settings:
+        """The settings as they are now; the rate is the fleet's, whatever they say."""
+        old = self.reloader.settings
+        return old if read_settings is None else read_settings().model_copy(update={"bandwidth": old.bandwidth})
+
+    def _reloaded_list(self) -> UrlList:
+        """The list, where this worker is the one that reads it."""
+        return self.list if LIST_DUTY in self.worker.duties else NoList()
+
     async def _prepare(self) -> None:
         await self.fleet.start()
+        if self.settings.api.listen is not None:
+            make_token(self.settings.token_file())  # before anyone is told that we are ready
         for fresh in await self.store.audits(AUDITS_KEPT):
             self.crawler.audits.record(fresh=fresh)
 
@@ -176,6 +189,13 @@ class FleetAssembly(Assembly):
         """The control socket of this worker: beside those of others on the machine."""
         path = self.settings.control_socket()
         return path.with_name(f"{path.stem}-{self.worker.name}{path.suffix}")
+
+
+class NoList:
+    """The list of a worker that does not read it: another one does."""
+
+    async def load(self) -> None:
+        """Take nothing over."""
 
 
 def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> FleetDaemon:

@@ -2,18 +2,25 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from crawld.config import Settings, changes
 from crawld.content.page.rules import rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.list_file import ListFile
 from crawld.errors import ConfigError, CrawldError
 from crawld.interfaces import Reload
 from crawld.wiring.checks import check, digest_rules, set_up_logging
 
 LIVE = frozenset({"bandwidth", "urls", "digest", "hooks", "audit.share", "signals.share", "log.level", "log.format"})
 """Settings that take effect when they are read again; the others wait for a restart."""
+
+
+class UrlList(Protocol):
+    """A list that can be taken over again."""
+
+    async def load(self) -> None:
+        """Take the list over as it is now."""
 
 
 class Reloader:
@@ -23,7 +30,7 @@ class Reloader:
         self.settings = self._started_with = settings
 
     async def reload(
-        self, read_settings: Callable[[], Settings] | None, url_list: ListFile, crawler: Crawler, steering: Steering
+        self, read_settings: Callable[[], Settings] | None, url_list: UrlList, crawler: Crawler, steering: Steering
     ) -> Reload:
         """Take over settings and list as they are now; bad ones change nothing, and the answer says why."""
         old = self.settings

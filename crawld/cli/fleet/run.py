@@ -1,6 +1,7 @@
 """`crawld fleet run`: one worker."""
 
 import os
+import re
 import socket
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,8 @@ import click
 from crawld.cli.run import crawl, fail_as_service, settings_reader
 from crawld.config import load
 from crawld.errors import CrawldError, InputError
+
+NAME = r"[\w.-]{1,63}"  # it is part of the control socket's path, which is short
 
 
 @click.command()
@@ -38,6 +41,8 @@ def command(
         settings = load(config_file, given)
         if not settings.database.startswith("postgresql"):
             raise InputError("a fleet lives in PostgreSQL: set `database: postgresql://USER@HOST/NAME`")
+        if name is not None and not re.fullmatch(NAME, name):
+            raise InputError(f"--name {name}: a name has letters, digits, dots, underscores and hyphens, 63 at most")
         from crawld.wiring.fleet import build_worker
 
         read_again = settings_reader(settings, config_file, given)

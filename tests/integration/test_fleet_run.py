@@ -1,0 +1,46 @@
+"""`crawld fleet run` says what keeps it from starting, and takes over what is told while it runs."""
+
+import json
+from pathlib import Path
+
+from tests.fleet import crawls, made, until, worker, worker_settings
+from tests.process import command
+from tests.site import Site
+
+
+async def test_what_keeps_a_worker_from_starting_is_said(tmp_path: Path, postgres_url: str) -> None:
+    """No PostgreSQL, no fleet in it, a name that makes no path, and a way to weigh pages that is one machine's."""
+    file = worker_settings(tmp_path / "w", ["http://127.0.0.1:1/"], "sqlite:///x.db", "w1")
+    ended = await command("fleet", "run", "--config", str(file), cwd=tmp_path)
+    assert (ended.status, "a fleet lives in PostgreSQL" in ended.err) == (2, True), ended.err
+    given = ("fleet", "run", "--config", str(file), "--database", postgres_url)
+    ended = await command(*given, cwd=tmp_path)
+    assert (ended.status, "crawld fleet init" in ended.err) == (2, True), ended.err
+    ended = await command(*given, "--name", "a/b", cwd=tmp_path)
+    assert (ended.status, "letters, digits" in ended.err) == (2, True), ended.err
+    file.write_text(file.read_text().replace("listen: null", "listen: 127.0.0.1:0") + "importance: requests\n")
+    ended = await command(*given, cwd=tmp_path)
+    assert (ended.status, "importance: requests" in ended.err) == (2, True), ended.err
+
+
+async def test_a_running_worker_is_steered_from_outside(tmp_path: Path, postgres_url: str) -> None:
+    """A page that is added is crawled, one that is removed is not, and a host that is blocked is left alone."""
+    async with Site(hosts=3) as site:
+        await made(postgres_url, 4, 30, tmp_path)
+        file = worker_settings(tmp_path / "w1", [site.url("/ok/1"), site.url("/ok/2", host=2)], postgres_url, "w1")
+        given = ("--config", str(file))
+        async with worker("w1", file) as running:
+            run = {"w1": running}
+            await until(lambda: {seen.path for seen in crawls(site)} == {"/ok/1", "/ok/2"}, run, "both are crawled")
+            assert (await command("urls", "add", site.url("/ok/3", host=3), *given, cwd=tmp_path)).status == 0
+            await until(lambda: bool(site.visits("/ok/3")), run, "the new page is crawled")
+            assert (await command("urls", "remove", site.url("/ok/1"), *given, cwd=tmp_path)).status == 0
+            assert (await command("host", site.host(2), "block", *given, cwd=tmp_path)).status == 0
+            seen = len(site.visits("/ok/3"))
+            await until(lambda: len(site.visits("/ok/3")) > seen + 4, run, "the third goes on")
+            gone = len(site.visits("/ok/1")), len(site.visits("/ok/2"))
+            await until(lambda: len(site.visits("/ok/3")) > seen + 8, run, "the third goes on")
+            assert gone == (len(site.visits("/ok/1")), len(site.visits("/ok/2")))
+            stats = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
+            assert stats["pages"] == 2
+            assert await running.end() == 0

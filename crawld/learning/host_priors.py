@@ -37,8 +37,9 @@ class HostPriors:
         self._parts = np.r_[0, POINTS + len(KAPPAS) * np.arange(sources + 1)]  # columns of α, of κ by source
         self._default = _columns(self.grid.masses(default, sources))
         self._above = self._default
+        self._others = np.zeros(width := self._default.shape[1])
+        self.taught = np.zeros(width)  # what our hosts say of the prior above: how many are of each kind
         self._number: dict[str, int] = {}
-        width = self._default.shape[1]
         self._prior = np.empty((0, width), np.float32)  # by host
         self._told = np.empty((0, width), np.float32)  # the prior that the host's pages were last fitted with
         self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
@@ -89,6 +90,15 @@ class HostPriors:
         due = np.flatnonzero(self._news > NEWS * self.sizes)
         return posterior, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
 
+    def hear(self, others: Floats) -> None:
+        """Take what the hosts of others say of the prior above, as `taught` of theirs, summed; it counts as ours do.
+
+        It is heard when the prior is next learnt, no earlier: learnt too often it would follow single hosts.
+        """
+        self._others = others
+        if not self._fits:
+            self._above = np.hstack([self._beside(part, alike)[0] for part, alike in self._parts_alike()])
+
     def forget(self, page_ids: Ints) -> Ints:
         """Drop the evidence of pages that are ours no longer; the rows that they had."""
         rows = self.rows.remove(page_ids)
@@ -111,9 +121,18 @@ class HostPriors:
         pages = pages[:: 1 + len(pages) // SAMPLE]
         host = self._host[pages]
         one_each = 1.0 / np.bincount(host)[host]
-        group = np.zeros(len(pages), np.int64)
-        self._above = self._pool(pages, group, self._default, self._above, one_each)
+        group, found = np.zeros(len(pages), np.int64), []
+        for part, alike in self._parts_alike():
+            evidence, (beside, pseudo) = self._evidence[pages, part], self._beside(part, alike)
+            found.append(pool(evidence, group, beside, self._above[:, part], pseudo, one_each))
+            self.taught[part] = _kinds(evidence, found[-1], one_each)
+        self._above = np.hstack(found)
         self._prior[self.sizes == 0] = self._above
+
+    def _beside(self, part: slice, alike: float) -> tuple[Floats, float]:
+        """What counts beside our own evidence for the prior above, and as how many hosts."""
+        pseudo = alike + float(self._others[part].sum())
+        return (alike * self._default[:, part] + self._others[part]) / pseudo, pseudo
 
     def _learn_hosts(self, due: Ints) -> Ints:
         place = np.full(len(self.sizes), -1)
@@ -130,16 +149,18 @@ class HostPriors:
         self._told[due] = np.where(np.repeat(moved, np.diff(self._parts), axis=1), self._prior[due], self._told[due])
         return np.asarray(pages[np.asarray(moved.any(axis=1))[group]])
 
-    def _pool(
-        self, pages: Ints, group: Ints, above: Floats, start: NDArray[Any], weights: Floats | None = None
-    ) -> Floats:
+    def _pool(self, pages: Ints, group: Ints, above: Floats, start: NDArray[Any]) -> Floats:
         """Masses of (α, κ…) by group."""
-        found = []
-        for first, last in pairwise(self._parts):
-            part = slice(first, last)
-            alike = TRUSTED_ALIKE if first else ALIKE
-            found.append(pool(self._evidence[pages, part], group, above[:, part], start[:, part], alike, weights))
-        return np.hstack(found)
+        return np.hstack(
+            [
+                pool(self._evidence[pages, part], group, above[:, part], start[:, part], alike)
+                for part, alike in self._parts_alike()
+            ]
+        )
+
+    def _parts_alike(self) -> list[tuple[slice, float]]:
+        """The columns of α and of each κ, and how many pages just like the prior above count beside the evidence."""
+        return [(slice(first, last), TRUSTED_ALIKE if first else ALIKE) for first, last in pairwise(self._parts)]
 
     def numbers(self, hosts: Sequence[str]) -> Ints:
         """Hosts by number; a new one starts from the prior above."""
@@ -190,6 +211,14 @@ def pool(
         shares *= (weight / shares.sum(axis=1))[:, None].astype(np.float32)
         masses[busy] = (np.add.reduceat(shares, first, axis=0) + pseudo * above) / (members + pseudo)
     return masses
+
+
+def _kinds(likelihood: NDArray[Any], masses: Floats, weights: Floats) -> Floats:
+    """How many pages, by weight, are of the kind that each point stands for."""
+    shares = likelihood * masses
+    total = shares.sum(axis=1)
+    told = total > 0
+    return np.asarray((weights[told] / total[told]) @ shares[told])
 
 
 def cautious(shape: Floats, rate: Floats, most: float | Floats = 1.0) -> tuple[Floats, Floats]:

@@ -88,7 +88,7 @@ def simulate(
     """Let the crawler run through the world, one pick a slot. A crawl takes no time and always succeeds."""
     steps = [Bandwidth(0.0, bandwidth)] if isinstance(bandwidth, float | int) else list(bandwidth)
     slots = slot_times(steps, world.horizon)
-    events = _Events(world, crawler, steps)
+    events = Events(world, crawler, steps)
     last: list[float] = world.born.tolist()
     times: list[float] = []
     pages: list[int] = []
@@ -107,7 +107,7 @@ def simulate(
     return Run(world, np.array(times), np.array(pages, dtype=np.int64), len(slots), started_fresh)
 
 
-class _Events:
+class Events:
     """What a crawler is told besides what it asks: rates, births, signals and deaths, each in the order of time."""
 
     def __init__(self, world: World, crawler: Crawler, steps: Sequence[Bandwidth]) -> None:

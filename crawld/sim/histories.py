@@ -38,11 +38,11 @@ class MemoryHistories:
         """First copies, which have nothing to be compared with."""
         self._first[pages] = self._last[pages] = at
 
-    def crawled(self, pages: Ints, at: float, signals: Ints, changed: NDArray[np.bool_]) -> None:
+    def crawled(self, pages: Ints, at: Floats | float, signals: Ints, changed: NDArray[np.bool_]) -> None:
         """Pages were crawled at `at`: the signals counted since the crawl before (pages, sources), what was found."""
-        new = np.isnan(self._last[pages])
-        self.begin(pages[new], at)
-        pages, signals, changed = pages[~new], signals[~new], changed[~new]
+        new, at = np.isnan(self._last[pages]), np.broadcast_to(at, len(pages))
+        self.begin(pages[new], at[new])
+        pages, at, signals, changed = pages[~new], at[~new], signals[~new], changed[~new]
         self._make_room(pages)
         row = self._count[pages]
         self._at[pages, row], self._tau[pages, row] = at, at - self._last[pages]

@@ -7,10 +7,11 @@ from itertools import islice
 
 import numpy as np
 
+from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Floats
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import Prior, first_guess
-from crawld.learning.online_learner import OnlineLearner
+from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES, sitemap_source
@@ -57,8 +58,21 @@ class SchedulerSink:
             self._scheduler.age_by(self._numbers[host], curve)
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What crawls before the start have found, as a restart gives it back; times are seconds."""
+
+    histories: MemoryHistories
+    last: Floats  # by page: its last crawl
+    signals: Ints  # (pages, sources): those since then
+    others: Floats | float = 0.0  # what others' hosts have taught (`HostPriors.hear`)
+
+
 class OnlineCrawler:
-    """crawld as the daemon runs it, in a world; `copies` says whether pages there from the start have been copied."""
+    """crawld as the daemon runs it, in a world; `copies` says whether pages there from the start have been copied.
+
+    With a past it goes on from there. With a gate whoever drives it asks the gate.
+    """
 
     def __init__(
         self,
@@ -68,13 +82,16 @@ class OnlineCrawler:
         learning: OnlineLearning | None = None,
         *,
         copies: bool = True,
+        gate: HostGate | None = None,
+        past: Past | None = None,
     ) -> None:
         self._world = world
         self._how = learning or OnlineLearning()
         names = [f"host{number}" for number in world.host_of]
-        self.scheduler = Scheduler(build(policy, bandwidth=bandwidth / DAY, intervals=UNBOUND), most_shape=1.0)
+        chooser = build(policy, bandwidth=bandwidth / DAY, gate=gate, intervals=UNBOUND)
+        self.scheduler = Scheduler(chooser, most_shape=1.0)
         self.sink: EstimateSink = SchedulerSink(self.scheduler, dict(zip(names, world.host_of.tolist(), strict=True)))
-        self.histories = MemoryHistories(names)
+        self.histories = MemoryHistories(names) if past is None else past.histories
         self.learner = OnlineLearner(self._how.prior or _first_guess(world, bandwidth), len(SOURCES))
         self._host: list[int] = world.host_of.tolist()
         self._size = Counter(self._host)
@@ -83,8 +100,11 @@ class OnlineCrawler:
         self._again: dict[int, None] = {}
         self._crawls = 0
         self._per_round = max(1, int(self._how.round_share * world.population.pages))
-        self._add(np.flatnonzero(world.born <= 0), 0.0 if copies else np.nan)
-        self.learn(0.0)
+        if past is None:
+            self._add(np.flatnonzero(world.born <= 0), 0.0 if copies else np.nan)
+            self.learn(0.0)
+        else:
+            self._recall(past)
 
     def appear(self, pages: Ints, at: float) -> None:
         """Take in pages that are born, with their first copies."""
@@ -144,6 +164,19 @@ class OnlineCrawler:
         """The sitemap's source by how many pages of the host moved at that moment."""
         host = self._host[page]
         return SOURCES.index(sitemap_source(self._moved[host, at], self._size[host]))
+
+    def _recall(self, past: Past) -> None:
+        """Take pages in as they were left, and learn what their histories teach, as the daemon does after a start."""
+        self.learner.host_priors.hear(np.zeros_like(self.learner.host_priors.taught) + past.others)
+        pages, now = np.arange(len(past.last)), float(past.last.max(initial=0.0))
+        known = Arrivals(pages, self._world.host_of, self._world.population.mu, past.last, past.signals)
+        self.scheduler.add(known)
+        for start in range(0, len(pages), BATCH):
+            histories = self.histories.of(pages[start : start + BATCH])
+            update = EstimateUpdate.of(self.learner, histories, now, RECALLED)
+            update.apply_to(self.sink)
+            self._again |= dict.fromkeys(update.again.tolist())
+        self.learn(now)
 
     def _add(self, pages: Ints, last: float) -> None:
         if not len(pages):

@@ -13,6 +13,8 @@ from crawld.sim.trial import Experiment, Outcome, Row
 
 SERIES = "@"
 """A measure called `accuracy@40` is the accuracy in the span of time that ends at 40: a point of a curve."""
+PERCENT = "_percent"
+"""A measure called so tells a loss: its standard error is told too."""
 COLUMN_GAP = 3
 """What a column of a table takes beside its cells."""
 
@@ -22,12 +24,12 @@ def as_json(outcome: Outcome) -> str:
     document = {
         "experiment": outcome.experiment.name,
         "settings": outcome.settings,
-        "rows": [_row_document(row) for row in outcome.rows],
+        "rows": [_row_document(row, outcome.experiment) for row in outcome.rows],
         "paired": [
             {
                 "a": pair.a,
                 "b": pair.b,
-                "pages": pair.pages,
+                outcome.experiment.x_axis: pair.pages,
                 "difference": pair.difference,
                 "stderr": _finite(pair.stderr),
             }
@@ -37,17 +39,19 @@ def as_json(outcome: Outcome) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _row_document(row: Row) -> dict[str, object]:
+def _row_document(row: Row, experiment: Experiment) -> dict[str, object]:
     document: dict[str, object] = {
         "policy": row.policy,
-        "pages": row.pages,
-        "accuracy": row.means["accuracy"],
+        experiment.x_axis: row.pages,
+        experiment.measured: row.means["accuracy"],
         "stderr": _finite(row.errors["accuracy"]),
         "repeats": row.repeats,
     }
     for name in _plain(row.means):
         if name != "accuracy":
             document[name] = _finite(row.means[name])
+        if name.endswith(PERCENT):
+            document[f"{name.removesuffix(PERCENT)}_stderr"] = _finite(row.errors[name])
     series = sorted((float(name.split(SERIES)[1]), row.means[name]) for name in row.means if SERIES in name)
     if series:
         document["series"] = [[at, _finite(value)] for at, value in series]
@@ -66,20 +70,21 @@ def print_tables(outcome: Outcome, console: Console) -> None:
     """A table of what was reached, one of the paired differences, and under which settings."""
     console.print(f"[bold]{outcome.experiment.name}[/bold]: {outcome.experiment.shows}")
     for names, rows in groupby(outcome.rows, key=lambda row: tuple(_plain(row.means))):
-        for table in _tables([name for name in names if name != "accuracy"], list(rows), console.width):
+        for table in _tables([name for name in names if name != "accuracy"], list(rows), outcome, console.width):
             console.print(table)
     if outcome.paired:
         console.print(_differences(outcome))
     console.print("; ".join(f"{name}: {value}" for name, value in outcome.settings.items()), style="dim")
 
 
-def _tables(extra: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[Table]:
+def _tables(extra: Sequence[str], rows: Sequence[Row], outcome: Outcome, width: int) -> Iterator[Table]:
     """What was reached, and where that is too wide for one table the further measures in tables of their own."""
-    first = [("accuracy", [f"{row.means['accuracy']:.4f}" for row in rows])]
-    first.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
-    columns = first + [(name, [_figure(row.means[name]) for row in rows]) for name in extra]
+    sizes = outcome.experiment.x_axis
+    columns = [(outcome.experiment.measured, [f"{row.means['accuracy']:.4f}" for row in rows])]
+    columns.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
+    columns += [_column(name, rows) for name in extra]
     names = max([len("policy"), *(len(row.policy) for row in rows)])
-    begin = names + max([len("pages"), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
+    begin = names + max([len(sizes), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
     while columns:
         taken, used = 0, begin
         while taken < len(columns):
@@ -87,12 +92,24 @@ def _tables(extra: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[T
             if used > width and taken:
                 break
             taken += 1
-        yield _table(rows, columns[:taken])
+        yield _table(rows, sizes, columns[:taken])
         columns = columns[taken:]
 
 
-def _table(rows: Sequence[Row], columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
-    headings = (Column(name, overflow="fold", justify="right") for name in ("pages", *(name for name, _ in columns)))
+def _column(name: str, rows: Sequence[Row]) -> tuple[str, list[str]]:
+    """The heading and the cells of a measure; a loss has its standard error in the same cell."""
+    if name.endswith(PERCENT):
+        errors = [row.errors[name] for row in rows]
+        means = [row.means[name] for row in rows]
+        shown = [
+            f"{mean:.2f} ± {error:.2f}" if math.isfinite(error) else f"{mean:.2f}" for mean, error in zip(means, errors)
+        ]
+        return f"{name.removesuffix(PERCENT).replace('_', ' ')} %", shown
+    return name, [_figure(row.means[name]) for row in rows]
+
+
+def _table(rows: Sequence[Row], sizes: str, columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    headings = (Column(name, overflow="fold", justify="right") for name in (sizes, *(name for name, _ in columns)))
     table = Table(Column("policy", overflow="fold"), *headings)
     for at, row in enumerate(rows):
         table.add_row(row.policy, str(row.pages), *(cells[at] for _, cells in columns))
@@ -101,7 +118,7 @@ def _table(rows: Sequence[Row], columns: Sequence[tuple[str, Sequence[str]]]) ->
 
 def _differences(outcome: Outcome) -> Table:
     names = (Column(name, overflow="fold") for name in ("a", "b"))
-    figures = (Column(name, justify="right") for name in ("pages", "a − b", "± stderr"))
+    figures = (Column(name, justify="right") for name in (outcome.experiment.x_axis, "a − b", "± stderr"))
     table = Table(*names, *figures, title="Differences in the same worlds")
     for pair in outcome.paired:
         table.add_row(pair.a, pair.b, str(pair.pages), f"{pair.difference:+.4f}", _error(pair.stderr))
@@ -144,5 +161,8 @@ def as_chart(outcome: Outcome) -> str:
             lines.setdefault(row.policy, []).append(point)
     title = f"{outcome.experiment.name}: {outcome.settings['repeats']} repeats, seed {outcome.settings['seed']}"
     return draw_lines(
-        title, "time" if timed else outcome.experiment.x_axis, curves.pop() if curves else "accuracy", lines
+        title,
+        "time" if timed else outcome.experiment.x_axis,
+        curves.pop() if curves else outcome.experiment.measured,
+        lines,
     )

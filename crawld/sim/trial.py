@@ -7,7 +7,7 @@ worlds, often larger than what is to be shown, cancels.
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.pool import Pool
 
 import numpy as np
@@ -37,7 +37,9 @@ class Experiment:
     measure: Callable[[Trial], Measures]
     pairs: tuple[tuple[str, str], ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
-    x_axis: str = "pages"  # what a chart has along its foot
+    x_axis: str = "pages"  # what the sizes are numbers of: a chart has it along its foot
+    measured: str = "accuracy"  # what the first measure is called
+    best: str | None = None  # the contestant whose measures others fall short of: how far, in percent, is told
     summarise: Callable[[Measures], Measures] | None = None  # further measures, from the means over all repeats
 
     def trials(self, pages: Sequence[int], repeats: int, seed: int) -> list[Trial]:
@@ -115,6 +117,8 @@ def conclude(experiment: Experiment, results: Results, seed: int) -> Outcome:
     """Means, standard errors and paired differences of everything that was run."""
     sizes = sorted({trial.pages for trial in results})
     repeats = 1 + max(trial.repeat for trial in results)
+    if experiment.best is not None:
+        results = {trial: _with_losses(results, trial, experiment.best) for trial in results}
     rows = tuple(
         _row(
             experiment, contestant, size, [results[Trial(contestant, size, seed, repeat)] for repeat in range(repeats)]
@@ -127,8 +131,18 @@ def conclude(experiment: Experiment, results: Results, seed: int) -> Outcome:
         for size in sizes
         for pair in experiment.pairs
     )
-    settings = {**experiment.settings, "pages": sizes, "repeats": repeats, "seed": seed}
+    settings = {**experiment.settings, experiment.x_axis: sizes, "repeats": repeats, "seed": seed}
     return Outcome(experiment, settings, rows, paired)
+
+
+def _with_losses(results: Results, trial: Trial, best: str) -> Measures:
+    """The measures of a trial, and by how much each falls short of the best contestant's in the same world."""
+    found, reached = results[trial], results[replace(trial, contestant=best)]
+    return {**found, **{f"{_loss(name)}_percent": 100.0 * (1.0 - found[name] / reached[name]) for name in found}}
+
+
+def _loss(measure: str) -> str:
+    return "loss" if measure == "accuracy" else f"loss_{measure}"
 
 
 def _gap(results: Results, pair: tuple[str, str], size: int, world: tuple[int, int]) -> float:

@@ -6,6 +6,8 @@ import numpy as np
 
 from crawld.interfaces import Histories
 from crawld.learning.estimator import Prior
+from crawld.learning.grid_posterior import POINTS
+from crawld.learning.host_priors import HostPriors
 from crawld.learning.online_learner import OnlineLearner, Update
 from crawld.model.fleet import first_id
 from crawld.model.signal import SOURCES
@@ -66,3 +68,15 @@ def test_forgotten_pages_make_room_for_others() -> None:
     assert len(after.posterior.alpha) == len(anew.posterior.alpha) == PAGES
     learner.forget(np.array(first))  # pages that are not here any more
     assert learner.host_priors.sizes.tolist() == [0, PAGES]
+
+
+def test_workers_share_what_hosts_in_general_are_like() -> None:
+    """A learner that hears what the hosts of another taught starts its own hosts from about the same prior."""
+    hosts = [f"host{page // 2}.test" for page in range(PAGES)]
+    learner = OnlineLearner(Prior(), len(SOURCES))
+    other, hearing, deaf = learner.host_priors, *(HostPriors(Prior(), len(SOURCES)) for _ in range(2))
+    teach(learner, histories_of(list(range(1, PAGES + 1)), hosts))
+    assert round(float(other.taught[:POINTS].sum()), 6) == PAGES // 2  # each host counts once
+    hearing.hear(other.taught)
+    right, heard, guessed = (one.prior(["new.test"]).alpha for one in (other, hearing, deaf))
+    assert np.abs(heard - right).sum() < 0.3 * np.abs(guessed - right).sum()

@@ -16,8 +16,10 @@ INTERRUPTED = 130
 @click.command("simulate")
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the experiments and what each shows.")
-@click.option("--pages", help="Numbers of pages, e.g. 100,500,1000 [default: the experiment's own].")
-@click.option("--repeat", type=int, help="Worlds to draw for each number of pages [default: the experiment's own].")
+@click.option(
+    "--pages", "--workers", help="Numbers of pages (fleet: workers), e.g. 100,500,1000 [default: the experiment's own]."
+)
+@click.option("--repeat", "--seeds", type=int, help="Worlds to draw for each of them [default: the experiment's own].")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same worlds.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes to run at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")

@@ -1,6 +1,17 @@
 """The experiments, by name."""
 
-from crawld.sim.experiments import azar, changing, cho, estimation, lambdacrawl, learning, ncis, objectives, quality
+from crawld.sim.experiments import (
+    azar,
+    changing,
+    cho,
+    estimation,
+    fleet,
+    lambdacrawl,
+    learning,
+    ncis,
+    objectives,
+    quality,
+)
 from crawld.sim.trial import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -20,5 +31,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         learning.LEARNING,
         objectives.OBJECTIVES,
         objectives.PEER_COMPARISON,
+        fleet.FLEET,
     )
 }

@@ -1,0 +1,1 @@
+"""A fleet in simulated time: its world, and its workers with the daemon's own parts."""

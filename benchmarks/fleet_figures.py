@@ -69,20 +69,26 @@ def stale_commits(pairs: Iterable[tuple[Asked, Recorded]], owners: Owners) -> in
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What one kill cost: how many requests have no record, and how long before the kill the first of them came."""
+    """What one kill cost: how many requests have no record, and how long before the kill the first of them came.
+
+    A kill shortly after another fault of the worker, or of PostgreSQL, is not alone: records may have waited since.
+    """
 
     records: int
     seconds: float
+    alone: bool
 
 
-def losses_by_kill(without: Sequence[Asked], faults: Iterable[Fault]) -> list[Loss]:
+def losses_by_kill(without: Sequence[Asked], faults: Sequence[Fault]) -> list[Loss]:
     """The losses of each kill: what the worker had asked for shortly before, without a record."""
     found = []
     for fault in faults:
         if fault.kind == "kill":
             start, end = fault.began - BEFORE, fault.began + CLOCKS
             lost = [one.at for one in without if one.worker == fault.worker and start <= one.at <= end]
-            found.append(Loss(len(lost), fault.began - min(lost, default=fault.began)))
+            others = [other for other in faults if other is not fault and other.worker in {fault.worker, ""}]
+            alone = not any(other.began < fault.began and other.ended > start for other in others)
+            found.append(Loss(len(lost), fault.began - min(lost, default=fault.began), alone))
     return found
 
 

@@ -102,7 +102,7 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         "lost_records_per_kill": round(sum(loss.records for loss in losses) / max(1, len(losses)), 2),
         "lost_records_per_kill_max": max((loss.records for loss in losses), default=0),
         "lost_records_allowed": round(LOST_SECONDS * options.rate, 1),
-        "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses), default=0.0), 3),
+        "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses if loss.alone), default=0.0), 3),
         "takeover_seconds_max": round(max(taken, default=0.0), 1),
         "takeovers": len(taken),
     }

@@ -66,7 +66,9 @@ def test_requests_without_a_record_are_lost_by_the_kill_that_followed() -> None:
     assert [one.at for one, _ in pairs] == [1, 2, 3]
     assert [one.at for one in without] == [9.8, 9.9, 9.95]
     (loss,) = figures.losses_by_kill(without, [Fault("kill", "w1", 10.0, 12.0)])
-    assert (loss.records, round(loss.seconds, 3)) == (2, 0.2)
+    assert (loss.records, round(loss.seconds, 3), loss.alone) == (2, 0.2, True)
+    crash = Fault("crash", "", 7.0, 8.0)
+    assert not figures.losses_by_kill(without, [crash, Fault("kill", "w1", 10.0, 12.0)])[0].alone
 
 
 def test_a_takeover_ends_with_the_first_request_of_the_new_owner() -> None:

@@ -317,10 +317,9 @@ class Scheduler:
         """The time before which the page is not picked, whatever its value."""
         return float(self._pages.not_before[self._row_of[page_id]])
 
-    def ids_between(self, first: int, end: int) -> Ints:
-        """The ids of the pages from `first` up to, and without, `end`. For any thread."""
-        ids = self._pages.page_id[self._pages.present()]
-        return np.asarray(ids[(ids >= first) & (ids < end)])
+    def ids(self) -> Ints:
+        """The ids of all pages. For any thread."""
+        return np.asarray(self._pages.page_id[self._pages.present()])
 
     def some_waiting(self, now: float, most: int) -> list[int]:
         """Some of the waiting pages, of those that may be asked by their own waits if there are any."""

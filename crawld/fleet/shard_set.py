@@ -4,7 +4,9 @@ import asyncio
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from crawld.daemon.control import steer
 from crawld.daemon.crawl.host_frames import Frames
@@ -13,14 +15,15 @@ from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Clock, Ints
+from crawld.interfaces import Clock
 from crawld.interfaces.fleet import ShardStore
-from crawld.model.fleet import first_id, shard_of_host, shard_of_id
+from crawld.model.fleet import ID_BITS, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import keys_of
 from crawld.signals.polled_sources import PolledSources
 
+T = TypeVar("T")
 HOSTS_AT_ONCE = 500
 """Hosts that are taken in or forgotten in one turn of the loop."""
 PAGES_AT_ONCE = 5_000
@@ -74,21 +77,11 @@ class ShardSet:
         shards = list(epochs)
         stored = await self.store.load(shards)
         self.present.update(epochs)
-        now = self.clock.now()
         names = list(dict.fromkeys(stored.pages.hosts))
-        for start in range(0, len(names), HOSTS_AT_ONCE):
-            for name in names[start : start + HOSTS_AT_ONCE]:
-                self.gate.host_of_pages(name)
-            await asyncio.sleep(0)
-        for start in range(0, len(stored.hosts), HOSTS_AT_ONCE):
-            for state in stored.hosts[start : start + HOSTS_AT_ONCE]:
-                self.gate.restore(state)
-            await asyncio.sleep(0)
-        for start in range(0, len(names), HOSTS_AT_ONCE):
-            now = self.clock.now()
-            for name in names[start : start + HOSTS_AT_ONCE]:
-                self.gate.wait_a_spacing(self.gate.host_of_pages(name), now)
-            await asyncio.sleep(0)
+        await _in_slices(names, self.gate.host_of_pages)  # first, because of the others the gate keeps only so many
+        await _in_slices(stored.hosts, self.gate.restore)
+        await _in_slices(names, self._let_wait)
+        now = self.clock.now()
         for host, curve in stored.age_curves.items():
             self.scheduler.age_by(self.gate.host_of_pages(host), curve)
         self.robots.restore(stored.robots, own=True)  # before the first page is picked
@@ -127,30 +120,22 @@ class ShardSet:
         """Forget shards: pick no page of theirs, let what is under way finish for so long, and give up the rest."""
         until = self.clock.monotonic() + seconds
         self.loaded.difference_update(shards)
-        pages = [page_id for shard in shards for page_id in self._ids(shard).tolist()]
+        ids = self.scheduler.ids()
+        pages = left = ids[np.isin(ids >> ID_BITS, list(shards))].tolist()
         hosts = await self._hosts(pages, set(shards))
-        while await self._drop_idle(shards, hosts) and self.clock.monotonic() < until:  # noqa: ASYNC110 - see above
+        while True:
+            left, polled = await self.page_set.drop_idle(left), self.sources.unwatch(hosts)
+            busy = left or polled or self.crawler.busy(hosts)
+            if not busy or self.clock.monotonic() >= until:
+                break
             await asyncio.sleep(LOOK_SECONDS)
         await self.crawler.give_up(hosts)
-        await self._drop_idle(shards, hosts)
-        for start in range(0, len(names := list(hosts)), HOSTS_AT_ONCE):
-            for name in names[start : start + HOSTS_AT_ONCE]:
-                self._forget_host(name)
-            await asyncio.sleep(0)
+        await self.page_set.drop_idle(left)
+        self.sources.unwatch(hosts)
+        await _in_slices(list(hosts), self._forget_host)
         self.learner.forget(pages)
         for shard in shards:
             self.present.pop(shard, None)
-
-    async def _drop_idle(self, shards: Sequence[int], hosts: Container[str]) -> bool:
-        """Drop what is not under way; whether anything is left."""
-        left = self.sources.unwatch(hosts)
-        for shard in shards:
-            left += await self.page_set.drop_idle(self._ids(shard))
-        return left > 0 or self.crawler.busy(hosts)
-
-    def _ids(self, shard: int) -> Ints:
-        """The pages of a shard that are in memory."""
-        return self.scheduler.ids_between(first_id(shard), first_id(shard + 1))
 
     async def _hosts(self, page_ids: Sequence[int], shards: Container[int]) -> set[str]:
         """The hosts of these pages, and those of these shards that have files which are polled."""
@@ -160,8 +145,19 @@ class ShardSet:
             await asyncio.sleep(0)
         return hosts
 
+    def _let_wait(self, name: str) -> None:
+        self.gate.wait_a_spacing(self.gate.host_of_pages(name), self.clock.now())
+
     def _forget_host(self, name: str) -> None:
         self.scheduler.age_by(self.gate.host(name), None)
         self.gate.let_go(name)
         self.robots.forget(name)
         self.frames.forget(name)
+
+
+async def _in_slices(items: Sequence[T], do: Callable[[T], object]) -> None:
+    """Do something with each of many hosts, some in one turn of the loop."""
+    for start in range(0, len(items), HOSTS_AT_ONCE):
+        for item in items[start : start + HOSTS_AT_ONCE]:
+            do(item)
+        await asyncio.sleep(0)

@@ -61,10 +61,10 @@ async def test_a_page_that_is_being_crawled_leaves_when_it_is_given_back(tmp_pat
         await parts.page_set.take_back(stored, NOW)
         held = parts.scheduler.pick(NOW)
         assert held is not None
-        assert await parts.page_set.drop_idle(stored.ids) == 1
+        assert await parts.page_set.drop_idle(stored.ids.tolist()) == [held]
         assert [page.id for page in parts.pages] == [held]
         parts.scheduler.settle(held, NOW)
-        assert await parts.page_set.drop_idle(stored.ids) == 0
+        assert await parts.page_set.drop_idle(stored.ids.tolist()) == []
         assert len(parts.scheduler) == len(parts.pages) == len(parts.index) == 0
 
 
@@ -80,6 +80,16 @@ async def test_memory_follows_what_the_store_says_of_pages(tmp_path: Path) -> No
         await parts.page_set.renew(np.union1d(before.ids, after.ids).tolist(), NOW)
         assert {page.host: page.importance for page in parts.pages} == {"b.example": 5.0, "c.example": 7.0}
         assert sorted(parts.scheduler.importance_of(after.ids.tolist()).tolist()) == [5.0, 7.0]
+
+
+async def test_a_page_that_came_too_late_is_not_taken_in(tmp_path: Path) -> None:
+    """While it was read, its shard may have been given away."""
+    async with _started(tmp_path) as parts:
+        await parts.adopt(a=1.0, b=2.0)
+        ids = (await parts.store.restore()).ids.tolist()
+        parts.page_set.keeps = lambda page_id: page_id == ids[0]
+        await parts.page_set.renew(ids, NOW)
+        assert [page.id for page in parts.pages] == ids[:1]
 
 
 async def test_pages_that_others_keep_are_not_taken_in(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Adoption, Floats, Ints, Store, StoredPages
+from crawld.interfaces import Adoption, Floats, Store, StoredPages
 from crawld.learning.freshness import SKEW
 from crawld.model.page import Page, Wanted
 from crawld.model.units import format_duration
@@ -130,12 +130,18 @@ class PageSet:
             ]
         )
 
-    async def take_back(self, stored: StoredPages, now: float) -> None:
-        """Take in pages as the store knows them, some at a time; those that are here already stay as they are."""
+    async def take_back(self, stored: StoredPages, now: float, wanted: Callable[[int], bool] = lambda _: True) -> None:
+        """Take in pages as the store knows them, some at a time; those that are here already stay as they are.
+
+        Whether a page is wanted is asked at the very moment at which it would be taken in.
+        """
         for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
             some = stored.part(slice(start, start + TAKEN_AT_ONCE))
-            if any(page_id in self._scheduler for page_id in some.ids.tolist()):
-                some = some.part(np.array([page_id not in self._scheduler for page_id in some.ids.tolist()]))
+            new = [page_id not in self._scheduler and wanted(page_id) for page_id in some.ids.tolist()]
+            if not all(new):
+                some = some.part(np.array(new))
+            for name in dict.fromkeys(some.hosts):
+                self._gate.host_of_pages(name)
             self._put_back(some, now)
             self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
             await asyncio.sleep(0)
@@ -144,14 +150,14 @@ class PageSet:
         """The hosts of those of these pages that are here."""
         return {page.host for page_id in page_ids if (page := self._pages.get(page_id)) is not None}
 
-    async def drop_idle(self, page_ids: Ints) -> int:
-        """Forget those of these pages that are not out being crawled, some at a time; how many are left."""
-        left = 0
+    async def drop_idle(self, page_ids: Sequence[int]) -> list[int]:
+        """Forget those of these pages that are not out being crawled, some at a time; the others."""
+        left: list[int] = []
         for start in range(0, len(page_ids), TAKEN_AT_ONCE):
-            some = [page for page in page_ids[start : start + TAKEN_AT_ONCE].tolist() if page in self._scheduler]
-            idle = [page_id for page_id in some if not self._scheduler.held(page_id)]
-            left += len(some) - len(idle)
-            self._drop(idle)
+            some = [page_id for page_id in page_ids[start : start + TAKEN_AT_ONCE] if page_id in self._scheduler]
+            held = [page_id for page_id in some if self._scheduler.held(page_id)]
+            self._drop(set(some).difference(held))
+            left += held
             await asyncio.sleep(0)
         return left
 
@@ -194,8 +200,7 @@ class PageSet:
         """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
         returned = [page for page in adoption.returned if page.id not in self._scheduler and self.keeps(page.id)]
         if returned:
-            self._put_back(await self._store.restore([page.id for page in returned]), now)
-            self._index.put(returned)
+            await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
         self._take_in([page for page in adoption.added if self.keeps(page.id)])
         self._change(adoption.reweighted, adoption.respelt)
         self._drop([page.id for page in adoption.retired])
@@ -215,9 +220,7 @@ class PageSet:
         self._drop(set(here).difference(stored.ids.tolist()))
         columns = zip(stored.ids.tolist(), stored.urls, stored.hosts, stored.importance.tolist(), strict=True)
         self._change([Page(*fields) for fields in columns if fields[0] in self._scheduler])
-        for name in dict.fromkeys(stored.hosts):
-            self._gate.host_of_pages(name)
-        await self.take_back(stored, now)
+        await self.take_back(stored, now, self.keeps)
 
     async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""

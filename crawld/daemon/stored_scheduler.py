@@ -7,6 +7,7 @@ import numpy as np
 
 from crawld.daemon.forecasts import page_share, require_values
 from crawld.forecast.forecast import Forecast
+from crawld.forecast.part import PartForecast
 from crawld.forecast.report import forecast_report
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
@@ -47,14 +48,18 @@ class StoredScheduler:
             self.scheduler.age_by(self.gate.host(host), curve)
 
     def forecast(
-        self, bandwidth: float, rates: Sequence[float], spent: Mapping[str, int], now: float
+        self, bandwidth: float, rates: Sequence[float], spent: Mapping[str, int], now: float, part: float = 1.0
     ) -> dict[str, object]:
-        """What that bandwidth and these rates buy, where requests were spent so; takes a while for many pages."""
+        """What that bandwidth and these rates buy, where requests were spent so; takes a while for many pages.
+
+        `part` is the share of all pages that these are.
+        """
         share = page_share(spent, self._terms.poll_share)
         believed = self.scheduler.believed(now)
         forecast = Forecast(believed, self.gate.least_spacing(), self._valuation, self._terms.intervals, share)
         fresh = self.scheduler.predicted_freshness(now)
-        return forecast_report(forecast, bandwidth, rates, self.gate.name, fresh)
+        whole = PartForecast(forecast, part) if 0 < part < 1 else forecast
+        return forecast_report(whole, bandwidth, rates, self.gate.name, fresh)
 
     def _put_in(self, stored: StoredPages) -> None:
         index = {name: self.gate.host_of_pages(name) for name in set(stored.hosts)}

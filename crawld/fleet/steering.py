@@ -23,7 +23,9 @@ from crawld.model.units import format_rate
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 
 KEPT_SECONDS = 60.0
-"""For which one look at all pages serves forecasts: estimates move slowly, and reading them takes a while."""
+"""For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
+MOST_PAGES = 100_000
+"""About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
 
 
 class FleetSteering:
@@ -42,7 +44,7 @@ class FleetSteering:
         self._store, self._terms, self._clock = store, terms, clock
         self._healthy, self._reload = healthy, reload
         self._one_at_a_time = asyncio.Lock()
-        self._read: tuple[float, StoredScheduler] | None = None
+        self._read: tuple[float, StoredScheduler, float] | None = None
 
     async def status(self) -> dict[str, object]:
         """What the workers are doing now, together."""
@@ -59,11 +61,14 @@ class FleetSteering:
         async with self._one_at_a_time:
             monotonic, now = self._clock.monotonic(), self._clock.now()
             if self._read is None or monotonic - self._read[0] > KEPT_SECONDS:
-                stored, hosts = await self._store.stored_pages(), await self._store.hosts(now)
-                curves = await self._store.age_curves()
-                pages = await asyncio.to_thread(StoredScheduler, self._terms, stored, hosts, curves)
-                self._read = monotonic, pages
-            return await asyncio.to_thread(self._read[1].forecast, view.bandwidth, rates, spent, now)
+                self._read = None  # before the next is read: both at once would take twice the memory
+                found = await self._store.stored_part(MOST_PAGES, now)
+                pages = await asyncio.to_thread(
+                    StoredScheduler, self._terms, found.pages, found.hosts, found.age_curves
+                )
+                self._read = monotonic, pages, found.part
+            _, pages, part = self._read
+            return await asyncio.to_thread(pages.forecast, view.bandwidth, rates, spent, now, part)
 
     def healthy(self) -> bool:
         """Whether the process that answers is well."""
@@ -103,13 +108,13 @@ class FleetSteering:
 
     async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is stored of a page and why it is not crawled just now; None where it is retired or unknown."""
-        stored = await self._store.stored_pages([page_id])
-        if not len(stored.ids):
+        found = await self._store.stored_page(page_id)
+        if found is None:
             return None
-        name, state, now = stored.hosts[0], stored.states[0], self._clock.now()
-        host, view = await self._store.host(name) or HostState(name), await self._store.view()
-        curves = {of: curve for of, curve in (await self._store.age_curves()).items() if of == name}
-        pages = StoredScheduler(self._terms, stored, [host], curves)
+        stored, view, now = found.pages, await self._store.view(), self._clock.now()
+        name, state = stored.hosts[0], stored.states[0]
+        host = next(iter(found.hosts), HostState(name))
+        pages = StoredScheduler(self._terms, stored, [host], found.age_curves)
         scheduler = pages.scheduler
         scheduler.chooser.level = level = view.level if view.level and math.isfinite(view.level) else 0.0
         reasons = list(self._reasons(state, host, view, now))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from crawld.forecast.forecast import Forecast, Point
+from crawld.forecast.part import PartForecast
 from crawld.model.units import format_rate
 
 USUAL = (0.25, 0.5, 2.0, 4.0)
@@ -15,7 +16,7 @@ MOST_HOSTS = 10
 
 
 def forecast_report(
-    forecast: Forecast,
+    forecast: Forecast | PartForecast,
     bandwidth: float,
     others: Sequence[float],
     name: Callable[[int], str],

@@ -136,6 +136,16 @@ class ShardStore(Store, Protocol):
         """How many rows were dropped so far because their shard had another owner."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """Pages of some whole shards that stand for all."""
+
+    part: float  # of all pages, above 0
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    age_curves: Mapping[str, AgeCurve]
+
+
 class FleetStore(Protocol):
     """What steering a fleet reads and writes, from any machine; workers are told of it by their beats and by mail."""
 
@@ -162,17 +172,11 @@ class FleetStore(Protocol):
     ) -> HostState | None:
         """Change what is remembered of a host, and tell its worker; None where no page is on it."""
 
-    async def stored_pages(self, page_ids: Sequence[int] | None = None) -> StoredPages:
-        """Every page that is not retired, or these, with what is believed of it."""
+    async def stored_page(self, page_id: int) -> StoredPart | None:
+        """A page with its host and what is believed of both; None where it is retired or unknown."""
 
-    async def hosts(self, now: float) -> Sequence[HostState]:
-        """What is remembered of every host that has pages."""
-
-    async def host(self, name: str) -> HostState | None:
-        """What is remembered of one host."""
-
-    async def age_curves(self) -> Mapping[str, AgeCurve]:
-        """By host, how its copies age."""
+    async def stored_part(self, most: int, now: float) -> StoredPart:
+        """About so many pages at the most, all there are where they are fewer; read beside the loop."""
 
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the fleet's latest audits found our copy fresh, oldest first."""

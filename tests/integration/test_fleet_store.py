@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
 from crawld.errors import StoreError
 from crawld.fleet.change_watch import ChangeWatch
@@ -104,12 +105,15 @@ async def test_a_host_is_steered_and_its_worker_told(fleet: Opener, postgres_url
     state = await store.steer_host("a.example", lambda old: replace(old, blocked=True), {"blocked": True})
     assert state is not None
     assert state.blocked
-    assert await store.host("a.example") == state
+    (page, *_) = (await store.adopt([Wanted("https://a.example/0", 3.0)], origin=BY_HAND, now=NOW)).reweighted
+    found = await store.stored_page(page.id)
+    assert found is not None
+    assert list(found.hosts) == [state]
+    assert await store.stored_page(page.id + 99) is None
     assert await rows(postgres_url, "SELECT shard, body FROM fleet_mail WHERE kind = 'host'") == [
         (shard_of_host("a.example", SHARDS), '{"name":"a.example","blocked":true}')
     ]
     assert await store.steer_host("b.example", lambda old: old, {}) is None
-    assert await store.host("b.example") is None
 
 
 async def test_a_fleet_and_a_single_daemon_exclude_each_other(fleet: Opener, postgres_url: str) -> None:
@@ -163,3 +167,21 @@ async def test_the_history_has_one_point_a_tick_for_the_fleet(fleet: Opener, pos
     point = await points.get()
     history.cancel()
     assert (point.pages, point.predicted, point.request_rate, point.bandwidth) == (10, 0.5, 6.0, 10.0)
+
+
+async def test_some_shards_stand_for_all_pages(fleet: Opener, postgres_url: str) -> None:
+    """Where pages are few, all of them do; else whole shards, and what part of all they are is known."""
+    store = fleet()
+    await store.start()
+    await store.adopt(listed(*(f"h{i}.example" for i in range(40)), pages=10), origin=BY_HAND, now=NOW)
+    whole = await store.stored_part(1_000, NOW)
+    assert (len(whole.pages.ids), whole.part) == (400, 1.0)
+    engine = writing_engine(parse_address(postgres_url))
+    async with engine.begin() as connection:
+        await connection.execute(text("ANALYZE pages"))
+    await engine.dispose()
+    some = await store.stored_part(100, NOW)
+    assert 0 < some.part < 1
+    assert some.part == len(some.pages.ids) / 400
+    assert len({shard_of_id(page) for page in some.pages.ids.tolist()}) <= 2
+    assert {host.name for host in some.hosts} == set(some.pages.hosts)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from crawld.forecast.forecast import Forecast
+from crawld.forecast.part import PartForecast
 from crawld.forecast.report import forecast_report
 from crawld.forecast.sample import Believed
 from crawld.frontier.page_table import Intervals
@@ -62,6 +63,22 @@ def test_the_share_of_pages_is_what_they_get() -> None:
     whole, part = (Forecast(pages, np.zeros(1), GreedyNcis(), FREE, share) for share in (1.0, 0.8))
     assert part.at(50.0).freshness == pytest.approx(whole.at(40.0).freshness)
     assert part.at(50.0).used == pytest.approx(40.0)
+
+
+def test_a_part_of_the_pages_stands_for_all() -> None:
+    """A quarter of them, drawn at random, forecasts what all reach, at the rates of all."""
+    pages = ncis_pages(4000)
+    some = np.arange(0, 4000, 4)
+    whole = Forecast(believed(pages), np.zeros(1), GreedyNcis(), FREE)
+    part = PartForecast(Forecast(believed(pages.select(some)), np.zeros(1), GreedyNcis(), FREE), 0.25)
+    assert part.pages == whole.pages
+    for rate in (100.0, 400.0, 1600.0):
+        ours, all_of_them = part.at(rate), whole.at(rate)
+        assert ours.bandwidth == rate
+        assert ours.used == pytest.approx(rate)
+        assert ours.freshness == pytest.approx(all_of_them.freshness, abs=0.02)
+        assert ours.round_robin == pytest.approx(all_of_them.round_robin, abs=0.02)
+        assert ours.given_up == pytest.approx(all_of_them.given_up, rel=0.1, abs=20)
 
 
 def test_a_slow_host_has_a_level_of_its_own() -> None:

@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.errors import StoreError
 from crawld.interfaces import Adoption, StoredPages
-from crawld.interfaces.fleet import HOST, Mail
+from crawld.interfaces.fleet import HOST, Mail, StoredPart
 from crawld.model.age_curve import AgeCurve
-from crawld.model.fleet import shard_of_host
+from crawld.model.fleet import shard_of_host, shard_of_id
 from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
@@ -26,6 +26,7 @@ from crawld.store.fleet.fence import STOPPED_WRITER
 from crawld.store.fleet.mail import leave_mail
 from crawld.store.fleet.making import known_fleet
 from crawld.store.fleet.numbering import FleetNumbering
+from crawld.store.fleet.scope import ranges
 from crawld.store.fleet.standing import Standing
 from crawld.store.records import hosts, learning, settings
 from crawld.store.records.pages import PageList
@@ -122,32 +123,43 @@ class SqlFleetStore:
                 await leave_mail(connection, [Mail(shard_of_host(name, self.shards), HOST, {"name": name, **told})])
                 return state
 
-    async def stored_pages(self, page_ids: Sequence[int] | None = None) -> StoredPages:
-        """Every page that is not retired, or these, with what is believed of it."""
+    async def stored_page(self, page_id: int) -> StoredPart | None:
+        """A page with its host and what is believed of both; None where it is retired or unknown."""
         with self._in_sentences():
-            return (await restore_pages(self._reading, page_ids))[0]
-
-    async def hosts(self, now: float) -> Sequence[HostState]:
-        """What is remembered of every host that has pages."""
-        with self._in_sentences():
+            stored, _ = await restore_pages(self._reading, [page_id])
+            if not len(stored.ids):
+                return None
             async with self._reading.connect() as connection:
-                return await hosts.read_hosts(connection, now)
+                found = await hosts.read_hosts_named(connection, stored.hosts)
+            curves = await learning.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
+        return StoredPart(1.0, stored, found, {name: curves[name] for name in stored.hosts if name in curves})
 
-    async def host(self, name: str) -> HostState | None:
-        """What is remembered of one host."""
+    async def stored_part(self, most: int, now: float) -> StoredPart:
+        """About so many pages at the most, all there are where they are fewer; read beside the loop."""
+        total = await self._standing.count_pages()
+        count = self.shards if total <= most else max(1, int(self.shards * most / total))
+        chosen = [number * self.shards // count for number in range(count)]  # any are as good: hosts are hashed
         with self._in_sentences():
-            async with self._reading.connect() as connection:
-                found = (await connection.execute(select(*HOST_COLUMNS).where(_host.name == name))).first()
-        return None if found is None else HostState(**found._mapping)
+            stored, found, curves = await asyncio.to_thread(asyncio.run, self._load(chosen, now))
+        known = len(stored.ids)
+        return StoredPart(1.0 if count == self.shards else known / max(total, known, 1), stored, found, curves)
+
+    async def _load(
+        self, shards: Sequence[int], now: float
+    ) -> tuple[StoredPages, Sequence[HostState], Mapping[str, AgeCurve]]:
+        """The pages of these shards, on a connection of its own: it runs in another thread."""
+        reading, of = reading_engine(self._address), ranges(shards)
+        try:
+            stored, _ = await restore_pages(reading, None, of)
+            async with reading.connect() as connection:
+                found = await hosts.read_hosts(connection, now, of)
+            return stored, found, await learning.read_age_curves(reading, of)
+        finally:
+            await reading.dispose()
 
     async def holder(self, shard: int) -> str | None:
         """The name of the live worker that holds a shard."""
         return await self._standing.holder(shard)
-
-    async def age_curves(self) -> Mapping[str, AgeCurve]:
-        """By host, how its copies age."""
-        with self._in_sentences():
-            return await learning.read_age_curves(self._reading)
 
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the fleet's latest audits found our copy fresh, oldest first."""

@@ -66,6 +66,12 @@ class Standing:
         found = await self._line.row(statements.HOLDER, shard)
         return None if found is None else str(found["name"])
 
+    async def count_pages(self) -> int:
+        """About how many pages there are: what workers hold, or the server's own count where that is more."""
+        found = await self._line.row(statements.COUNT_PAGES)
+        counted = 0 if found is None else max(int(found["pages"]), 0)
+        return max(counted, sum(worker.pages for worker in (await self.read()).live))
+
     async def last_change(self) -> int:
         """The number of the latest change."""
         found = await self._line.row(statements.LAST_CHANGE)

@@ -168,3 +168,6 @@ WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
 """
 
 LAST_CHANGE = "SELECT value FROM fleet_counters WHERE name = 'changes'"
+
+COUNT_PAGES = "SELECT reltuples::bigint AS pages FROM pg_class WHERE oid = 'pages'::regclass"
+"""As of the last time that the server looked at the table."""

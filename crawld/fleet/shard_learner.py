@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 
 from crawld.daemon.learner import Learner
 from crawld.errors import DamagedError, StoreError
+from crawld.interfaces import Ints
 from crawld.interfaces.fleet import ShardStore
 
 log = logging.getLogger("crawld.fleet")
@@ -22,17 +24,19 @@ class ShardLearner:
     def __init__(self, store: ShardStore, make: Callable[[], Learner]) -> None:
         """`make` is called when there are pages: what is believed of a new one follows from how many there are."""
         self._store, self._make = store, make
-        self._waiting: list[int] = []
+        self._waiting: dict[int, None] = {}  # shards to recall, in order
         self._come = asyncio.Event()
         self.learner: Learner | None = None
 
     def recall_later(self, shards: Sequence[int]) -> None:
         """Learn again, beside the loop, what the hosts of these shards have taught."""
-        self._waiting.extend(shards)
+        self._waiting.update(dict.fromkeys(shards))
         self._come.set()
 
-    def forget(self, page_ids: Sequence[int]) -> None:
-        """Drop what is kept of pages that are ours no longer."""
+    def forget(self, shards: Sequence[int], page_ids: Sequence[int]) -> None:
+        """Drop what is kept of shards that are ours no longer, and of their pages."""
+        for shard in shards:
+            self._waiting.pop(shard, None)
         if self.learner is not None:
             self.learner.forget(page_ids)
 
@@ -50,7 +54,12 @@ class ShardLearner:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _learn(self, learner: Learner) -> None:
-        if some := self._waiting[:RECALLED_AT_ONCE]:
-            await learner.recall(partial(self._store.crawled_in, some))
-            del self._waiting[: len(some)]
+        if some := list(islice(self._waiting, RECALLED_AT_ONCE)):
+            await learner.recall(partial(self._crawled_in, some))
+            for shard in some:
+                self._waiting.pop(shard, None)
         await learner.learn_on()
+
+    async def _crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
+        """Crawled pages of these shards, as far as they are still waiting: one may be given away meanwhile."""
+        return await self._store.crawled_in([shard for shard in shards if shard in self._waiting], after, limit)

@@ -38,8 +38,8 @@ class Recaller(Protocol):
     def recall_later(self, shards: Sequence[int]) -> None:
         """Learn again, beside the loop, what the hosts of these shards have taught."""
 
-    def forget(self, page_ids: Sequence[int]) -> None:
-        """Drop what is kept of pages that are ours no longer."""
+    def forget(self, shards: Sequence[int], page_ids: Sequence[int]) -> None:
+        """Drop what is kept of shards that are ours no longer, and of their pages."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class ShardSet:
         await self.page_set.drop_idle(left)
         self.sources.unwatch(hosts)
         await _in_slices(list(hosts), self._forget_host)
-        self.learner.forget(pages)
+        self.learner.forget(shards, pages)
         for shard in shards:
             self.present.pop(shard, None)
 

@@ -410,6 +410,24 @@ class TestLearning:
         await store.save_estimates([estimate(2, at=NOW + 5), estimate(1, at=NOW + 1)])
         assert (await store.dirty_pages(10)).tolist() == [1]
 
+    async def test_dirty_pages_outlive_a_restart_and_a_retirement(self, store: SqlStore, store_url: str) -> None:
+        """What waited to be learnt from still does after a start; a retired page waits until it is back."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        store.record(record(2, Verdict.NEW, at=NOW + 1))
+        store.record(record(1, Verdict.NEW, at=NOW + 2))
+        await store.close()
+        for restored in (False, True):
+            again = SqlStore(store_url)
+            await again.start()
+            if restored:
+                await again.restore()
+            assert (await again.dirty_pages(10)).tolist() == [2, 1]
+            await again.retire([wanted("b")[0].url], now=NOW)
+            assert (await again.dirty_pages(10)).tolist() == [1]
+            await again.adopt(wanted("a", "b"), origin="list", now=NOW)
+            assert (await again.dirty_pages(10)).tolist() == [2, 1]
+            await again.close()
+
     async def test_audits_come_back(self, store: SqlStore) -> None:
         """The latest audits that told something are there, oldest first; other crawls are none."""
         await store.adopt(wanted("a"), origin="list", now=NOW)

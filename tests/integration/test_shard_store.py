@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -19,6 +21,7 @@ from crawld.model.signal import SignalTrust, Source
 from crawld.store import Retention, SqlShardStore, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
+from crawld.store.fleet import fleet_database
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, signal
 
@@ -287,3 +290,46 @@ async def test_shards_are_loaded_while_a_list_brings_new_hosts(stores: list[SqlS
         assert all(url == f"https://{host}/a" for url, host in zip(found.urls, found.hosts, strict=True))
     await adopting
     assert (await stores[0].load(ours)).pages.urls
+
+
+async def test_a_server_that_does_not_answer_is_let_go(
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that was cut off without a word is broken off, and the record is committed over a new one."""
+    monkeypatch.setattr(fleet_database, "LONGEST_TRANSACTION_SECONDS", 2.0)
+    silent, over = asyncio.Event(), asyncio.Event()
+    connections: list[Any] = []
+    address = parse_address(fleet).url
+    server = Path(str(address.query["host"])) / ".s.PGSQL.5432"
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if silent.is_set():
+                await over.wait()
+                break
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(asyncio.current_task())
+        there, back = await asyncio.open_unix_connection(server)
+        await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+
+    async with await asyncio.start_unix_server(connect, tmp_path / ".s.PGSQL.5432"):
+        store = SqlShardStore(f"postgresql://postgres@/{address.database}?host={tmp_path}")
+        await store.start()
+        store.hold(dict.fromkeys(range(SHARDS), 0))
+        page = (await store.adopt(lines("a"), origin="list", now=NOW)).added[0]
+        silent.set()
+        store.record(record(page.id, Verdict.NEW))
+        while store.healthy:
+            await asyncio.sleep(0.01)
+        assert "closed" in (store.trouble or "")
+        silent.clear()
+        await store.flush()
+        assert store.lost == 0
+        await store.close()
+        over.set()
+        await asyncio.wait(connections)
+    assert await rows(fleet, "SELECT page_id FROM crawls") == [(page.id,)]

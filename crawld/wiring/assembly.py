@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -40,7 +41,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
 from crawld.daemon.slots.door import Door
-from crawld.daemon.supervisor import Daemon
+from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
 from crawld.fetch.http import HttpFetcher, Timeouts
@@ -100,6 +101,7 @@ class Tempo:
 class Assembly:
     """The parts of one daemon, made from settings."""
 
+    store_type: type[SqlStore] = SqlStore
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -165,7 +167,7 @@ class Assembly:
         return SystemClock()
 
     def _make_store(self) -> SqlStore:
-        return SqlStore(
+        return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
             commit_interval=COMMIT_SECONDS,
@@ -223,12 +225,7 @@ class Assembly:
 
     def daemon(self, read_settings: Callable[[], Settings] | None = None) -> Daemon:
         """The daemon; `read_settings` is what a reload reads, where there is a file to read."""
-        services: list[Callable[[], Awaitable[None]]] = [self._learn, self._index]
-        services.append(self.read_model.run)
-        services.append(ControlServer(self._api_parts(), self.settings.control_socket()).run)
-        services += self._public()
-        services += [self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
-        daemon = Daemon(
+        daemon = self._make_daemon(
             store=self.store,
             fetcher=self.fetcher,
             scheduler=self.scheduler,
@@ -238,13 +235,22 @@ class Assembly:
             clock=self.clock,
             workers=self.workers,
             prepare=self._prepare,
-            services=services,
+            services=[*self._services(), *self._public()],
             read_again=partial(self._reload, read_settings),
             tick_seconds=self._tempo.tick,
         )
         self.steering.on_reload = daemon.reload
         self.steering.hooks = self.dispatcher.standings
         return daemon
+
+    def _make_daemon(self, **parts: Any) -> Daemon:
+        return Daemon(**parts)
+
+    def _services(self) -> list[Service]:
+        """What runs beside the crawler."""
+        socket = ControlServer(self._api_parts(), self.settings.control_socket())
+        services = [self._learn, self._index, self.read_model.run, socket.run]
+        return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
     async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
         before = self.reloader.settings
@@ -258,7 +264,7 @@ class Assembly:
         """The list that a reload takes over."""
         return self.list
 
-    def _public(self) -> list[Callable[[], Awaitable[None]]]:
+    def _public(self) -> list[Service]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""
         api, sites = self.settings.api, self.settings.discover
         hubs = None

@@ -1,9 +1,10 @@
 """The parts of one worker of a fleet: those of a daemon, paced by grants and scoped to the shards it holds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from crawld.api.app import ControlServer
 from crawld.api.token import make_token
@@ -13,6 +14,7 @@ from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
 from crawld.daemon.pushes import PassOn
 from crawld.daemon.slots.door import Door
+from crawld.daemon.supervisor import Daemon, Service
 from crawld.errors import ConfigError
 from crawld.fleet.duties import Duty
 from crawld.fleet.fleet_daemon import FleetDaemon
@@ -25,15 +27,14 @@ from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_learner import ShardLearner
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.worker import Worker
-from crawld.interfaces import Control
+from crawld.interfaces import Control, Reload
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.pacer import Slots
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.shard_store import SqlShardStore
-from crawld.store.retention import Retention
-from crawld.wiring.assembly import COMMIT_SECONDS, Assembly, Tempo
+from crawld.wiring.assembly import Assembly, Tempo
 from crawld.wiring.fleet_control import FleetControl
 from crawld.wiring.reload import UrlList
 
@@ -45,6 +46,7 @@ class FleetAssembly(Assembly):
     """The parts of one worker, made from settings."""
 
     store: SqlShardStore
+    store_type = SqlShardStore
     holds_all = False
 
     def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
@@ -103,15 +105,6 @@ class FleetAssembly(Assembly):
         """Leases go on while the machine sleeps, and so does everything that is measured against them."""
         return SystemClock(monotonic=boot)
 
-    def _make_store(self) -> SqlShardStore:
-        return SqlShardStore(
-            self.settings.database,
-            keep_bodies=self.settings.keep_bodies,
-            commit_interval=COMMIT_SECONDS,
-            retention=Retention(**self.settings.retention.model_dump()),
-            clock=self.clock,
-        )
-
     def _make_pacer(self) -> tuple[Slots, Door | None]:
         self.pacer, self.door = GrantPacer(self.clock.monotonic()), GrantDoor(self.clock)
         return self.pacer, self.door
@@ -131,41 +124,26 @@ class FleetAssembly(Assembly):
     def _count_loading(self) -> int:
         return len(self.worker.held.keys() - self.shard_set.loaded)
 
-    def daemon(self, read_settings: Callable[[], Settings] | None = None) -> FleetDaemon:
-        """The worker's process; `read_settings` is what a reload reads, where there is a file to read."""
-        services: list[Callable[[], Awaitable[None]]] = [self.worker.run, self.worker.reporter.run, self.learner.run]
-        services += [self.mailbox.run, self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
-        services.append(ControlServer(self._api_parts(), self._socket()).run)
-        services += self._public()
-        history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
-        services += [
-            Duty(LIST_DUTY, self.worker, self._keep_list).run,
-            Duty(HOOKS_DUTY, self.worker, self.dispatcher.run).run,
-            Duty(HISTORY_DUTY, self.worker, history.run).run,
-        ]
-        daemon = FleetDaemon(
-            worker=self.worker,
-            store=self.store,
-            fetcher=self.fetcher,
-            scheduler=self.scheduler,
-            crawler=self.crawler,
-            freshness=self.freshness,
-            page_set=self.page_set,
-            clock=self.clock,
-            workers=self.workers,
-            prepare=self._prepare,
-            services=services,
-            read_again=partial(self._reload, partial(self._read_again, read_settings)),
-            tick_seconds=self._tempo.tick,
-        )
-        self.steering.on_reload = daemon.reload
-        self.steering.hooks = self.dispatcher.standings
-        return daemon
+    def _learner_lag(self) -> float | None:
+        learner = self.learner.learner
+        return None if learner is None else self.clock.monotonic() - learner.caught_up_at
 
-    def _read_again(self, read_settings: Callable[[], Settings] | None) -> Settings:
-        """The settings as they are now; the rate is the fleet's, whatever they say."""
+    def _make_daemon(self, **parts: Any) -> FleetDaemon:
+        return FleetDaemon(worker=self.worker, **parts)
+
+    def _services(self) -> list[Service]:
+        services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]
+        services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
+        services.append(ControlServer(self._api_parts(), self._socket()).run)
+        history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
+        work = {LIST_DUTY: self._keep_list, HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
+        return services + [Duty(name, self.worker, run).run for name, run in work.items()]
+
+    async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
+        """Read settings again; the rate is the fleet's, whatever they say."""
         old = self.reloader.settings
-        return old if read_settings is None else read_settings().model_copy(update={"bandwidth": old.bandwidth})
+        given = None if read_settings is None else partial(_at_rate, read_settings, old.bandwidth)
+        return await super()._reload(given)
 
     def _reloaded_list(self) -> UrlList:
         """The list, where this worker is the one that reads it."""
@@ -198,6 +176,10 @@ class NoList:
         """Take nothing over."""
 
 
-def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> FleetDaemon:
+def _at_rate(read_settings: Callable[[], Settings], bandwidth: float) -> Settings:
+    return read_settings().model_copy(update={"bandwidth": bandwidth})
+
+
+def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> Daemon:
     """A worker's process, ready to run."""
     return FleetAssembly(settings, name).daemon(read_settings)

@@ -87,9 +87,10 @@ class GridPosterior:
         found = Masses(prior.alpha.copy(), prior.kappa.copy())
         total = intervals.total + news.totals(intervals.pages)
         there = total[1:].T > 0
-        listened = there if heard is None else there & heard
+        heard = np.ones_like(there) if heard is None else heard
+        listened = there & heard
         usual = np.broadcast_to(np.asarray(usual, float), there.shape)
-        trust = np.where(listened, _trust(prior.kappa, usual), 0.0)
+        trust = np.where(heard, _trust(prior.kappa, usual), 0.0)  # a page's first signal is worth what others' are
         for pages in _blocks(np.arange(intervals.pages)):
             self._alone(intervals, pages, prior, found, news)
         several = listened.sum(axis=1) > 1

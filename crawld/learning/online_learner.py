@@ -15,7 +15,7 @@ from crawld.learning.new_intervals import NewIntervals
 from crawld.learning.prediction_scores import PredictionScores
 from crawld.learning.signal_gates import SignalGates
 from crawld.model.age_curve import AgeCurve
-from crawld.model.signal import SOURCES, SignalTrust
+from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.row_index import grown
 
 Floats = NDArray[np.float64]
@@ -25,6 +25,7 @@ NEWS = 0.1  # an age is told again when it has come to differ by that share
 FORETOLD = 2  # of a page's intervals are foretold at first sight of many: enough for what comes in as it is crawled
 RECALLED = 50  # and after a restart, when hosts are to be known again
 FEW_ROWS, STAGES = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
+LONE = (SOURCES.index(Source.SITEMAP),)  # sources whose signals come alone: each is an event of its own
 FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
 
 
@@ -98,7 +99,7 @@ class OnlineLearner:
         self.host_priors = HostPriors(prior, sources)
         self.clocks = HostClocks()
         self.scores = PredictionScores()
-        self.gates = SignalGates(sources)
+        self.gates = SignalGates(sources, LONE[:sources])
         self._half_life = half_life
         self._last = np.full(0, -np.inf)  # by row of the host priors: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by row: when the frontier takes that copy to be from

@@ -1,11 +1,14 @@
-"""Which sources of signals each host's pages listen to: those that have proved to foretell crawls better.
+"""Which sources of signals each host's pages listen to: those that have proved to predict crawls better.
 
-Every crawl is foretold twice, as if there were no signals and by one source of them. The differences of the
-logarithms are summed in blocks of time as long as the usual time between visits, because pages hit by one event of
-their site are no independent witnesses: a block has one vote. A source is heard while its sum is ahead by a margin and
-by some standard errors over the blocks; at first none is (docs/method.md, Estimation).
+Every crawl is predicted twice, as if there were no signals and by one source of them. The differences of the
+logarithms are summed in blocks of time as long as the usual time between visits. A source is heard while its sum is
+ahead by a margin and by some standard errors; at first none is (docs/method.md, Estimation).
+
+What counts as one vote differs. Pages hit by one event of their site are no independent witnesses, so a block has one
+vote. A signal that came alone is an event of its own: there every crawl has a vote.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +22,9 @@ Bools = NDArray[np.bool_]
 
 BLOCKS = 48  # the latest that count
 MEMORY = 16.0  # blocks after which one counts 1/e
-MARGIN = 3.0  # how far ahead a source must be to be heard
-ERRORS, ERRORS_KEPT = 2.5, 1.0  # standard errors it must be ahead by to be heard, and to be heard on
+MARGIN, LONE_MARGIN = 3.0, 1.0  # how far ahead a source must be to be heard; one whose signals come alone
+ERRORS, LONE_ERRORS = 3.0, 2.0  # standard errors it must be ahead by to be heard
+ERRORS_KEPT = 1.0  # and to be heard on
 FADING = 0.99
 
 
@@ -51,15 +55,22 @@ class Evidence:
 
 
 class SignalGates:
-    """Scores by host, source and block; a host that never had a signal takes no room."""
+    """Scores by host, source and block; a host that never had a signal takes no room.
 
-    def __init__(self, sources: int) -> None:
+    `lone` are the sources whose signals come alone.
+    """
+
+    def __init__(self, sources: int, lone: Collection[int] = ()) -> None:
         self._sources = sources
+        self._lone = list(lone)
+        self._margin, self._errors = np.full(sources, MARGIN), np.full(sources, ERRORS)
+        self._margin[self._lone], self._errors[self._lone] = LONE_MARGIN, LONE_ERRORS
         self._row: dict[int, int] = {}
         self._length = np.zeros(0)  # of a block
         self._visit = np.zeros((0, 2))  # lengths of intervals and how many, older ones fading
         self._newest = np.zeros(0, np.int64)  # number of the latest block
         self._sums = np.zeros((0, sources, BLOCKS), np.float32)  # block k at k modulo BLOCKS
+        self._squares = np.zeros((0, len(lone), BLOCKS), np.float32)  # of single crawls, of lone sources
         self._open = np.zeros((0, sources), bool)
         self._seen = np.zeros((0, sources, 3), np.int64)  # crawls after a signal, changes found, signals
 
@@ -86,8 +97,9 @@ class SignalGates:
         np.maximum.at(latest, place, block)
         self._move_on(rows, latest)
         recent = block > self._newest[rows][place] - BLOCKS
-        by_block = self._sums.transpose(0, 2, 1)  # a view
-        np.add.at(by_block, (rows[place[recent]], block[recent] % BLOCKS), gain[recent].astype(np.float32))
+        for table, ahead in ((self._sums, gain), (self._squares, gain[:, self._lone] ** 2)):
+            by_block = table.transpose(0, 2, 1)  # a view
+            np.add.at(by_block, (rows[place[recent]], block[recent] % BLOCKS), ahead[recent].astype(np.float32))
         after = signals > 0
         np.add.at(self._seen, rows[place], np.stack([after, after & changed[:, None], signals], axis=2))
         return unique[self._decide(rows)]
@@ -105,15 +117,18 @@ class SignalGates:
         ]
 
     def _scores(self, rows: Ints) -> tuple[Floats, Floats]:
-        """By row and source, the sum over blocks and its standard error."""
+        """By row and source, the sum over blocks and its standard error over votes."""
         age = (self._newest[rows][:, None] - np.arange(BLOCKS)) % BLOCKS
-        sums = self._sums[rows] * np.exp(-age / MEMORY)[:, None, :]
-        return sums.sum(axis=2, dtype=float), np.sqrt((sums.astype(float) ** 2).sum(axis=2))
+        weight = np.exp(-age / MEMORY)[:, None, :]
+        sums = self._sums[rows] * weight
+        votes = sums**2
+        votes[:, self._lone] = self._squares[rows] * weight**2
+        return sums.sum(axis=2, dtype=float), np.sqrt(votes.sum(axis=2, dtype=float))
 
     def _decide(self, rows: Ints) -> Bools:
         score, error = self._scores(rows)
         before = self._open[rows]
-        enough = (score > MARGIN) & (score > ERRORS * error)
+        enough = (score > self._margin) & (score > self._errors * error)
         still = before & (score > 0) & (score > ERRORS_KEPT * error)
         self._open[rows] = enough | still
         return np.asarray((self._open[rows] != before).any(axis=1))
@@ -131,6 +146,7 @@ class SignalGates:
         self._visit = np.vstack([self._visit, np.zeros((more, 2))])
         self._newest = np.append(self._newest, np.full(more, np.iinfo(np.int64).min // 2))
         self._sums = np.concatenate([self._sums, np.zeros((more, self._sources, BLOCKS), np.float32)])
+        self._squares = np.concatenate([self._squares, np.zeros((more, *self._squares.shape[1:]), np.float32)])
         self._open = np.vstack([self._open, np.zeros((more, self._sources), bool)])
         self._seen = np.concatenate([self._seen, np.zeros((more, self._sources, 3), np.int64)])
 
@@ -148,15 +164,18 @@ class SignalGates:
         newest, old = int(self._newest[row]), float(self._length[row])
         number = newest - (newest - np.arange(BLOCKS)) % BLOCKS
         moved = np.floor((number + 0.5) * old / length).astype(np.int64)
-        sums = np.zeros_like(self._sums[row])
         latest = int(moved.max())
         kept = moved > latest - BLOCKS
-        np.add.at(sums.T, moved[kept] % BLOCKS, self._sums[row].T[kept])
-        self._sums[row], self._newest[row], self._length[row] = sums, latest, length
+        for table in (self._sums, self._squares):
+            sums = np.zeros_like(table[row])
+            np.add.at(sums.T, moved[kept] % BLOCKS, table[row].T[kept])
+            table[row] = sums
+        self._newest[row], self._length[row] = latest, length
 
     def _move_on(self, rows: Ints, latest: Ints) -> None:
         """Empty the blocks between the latest so far and the latest now."""
         for row, now, before in zip(rows.tolist(), latest.tolist(), self._newest[rows].tolist(), strict=True):
             if now > before:
-                self._sums[row][:, np.arange(max(before + 1, now - BLOCKS + 1), now + 1) % BLOCKS] = 0.0
+                gone = np.arange(max(before + 1, now - BLOCKS + 1), now + 1) % BLOCKS
+                self._sums[row][:, gone] = self._squares[row][:, gone] = 0.0
                 self._newest[row] = now

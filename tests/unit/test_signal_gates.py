@@ -43,6 +43,19 @@ def test_a_source_that_foretells_better_again_and_again_is_heard() -> None:
     assert (evidence.source, evidence.heard, evidence.crawls, evidence.changes) == (0, True, 200, 100)
 
 
+def test_signals_that_came_alone_are_witnesses_of_their_own() -> None:
+    """One visit of pages that were each announced alone opens the gate of that source, and of no other."""
+    gates = SignalGates(2, lone=[0])
+    assert HOST in told(gates, [8], 0.2, pages=20)
+    assert gates.heard(np.array([HOST])).tolist() == [[True, False]]
+
+
+def test_few_lone_signals_are_too_few() -> None:
+    """Three crawls that speak for a source may be luck, however clearly they do."""
+    gates = SignalGates(2, lone=[0])
+    assert told(gates, [8], 2.0, pages=3) == []
+
+
 def test_a_source_that_turns_bad_is_not_heard_any_more() -> None:
     """Rounds that speak against it close the gate again."""
     gates = SignalGates(2)

@@ -1,0 +1,106 @@
+"""Which sitemaps the learner comes to hear: an honest one within some tens of crawls, a build's stamps never."""
+
+import numpy as np
+
+from crawld.learning.estimate_update import EstimateUpdate
+from crawld.learning.estimator import first_guess
+from crawld.learning.online_learner import RECALLED, OnlineLearner
+from crawld.model.signal import SOURCES, Source
+from crawld.sim.histories import MemoryHistories
+
+DAY = 86400.0
+PAGES = 30
+HOSTS = ["site"] * PAGES
+ALONE, BULK = SOURCES.index(Source.SITEMAP), SOURCES.index(Source.SITEMAP_BULK)
+
+
+def learner() -> OnlineLearner:
+    """One that knows nothing yet; a page is visited every ten days."""
+    return OnlineLearner(first_guess(10 * DAY), len(SOURCES))
+
+
+def heard(learnt: OnlineLearner, source: int) -> bool:
+    """Whether the site's pages listen to the source."""
+    return bool(learnt.gates.heard(learnt.host_priors.numbers(["site"]))[0, source])
+
+
+class Visited:
+    """A site of which every day three pages are crawled in turn and some change; its sitemap is told by source."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.histories = MemoryHistories(HOSTS)
+        self.histories.begin(np.arange(PAGES), 0.0)
+        self.signals = np.zeros((PAGES, len(SOURCES)), np.int64)
+        self.changed = np.zeros(PAGES, bool)
+        self.day = 0
+
+    def announce(self, pages: np.ndarray, source: int) -> None:
+        """The sitemap names these pages."""
+        self.signals[pages, source] += 1
+        for page in pages.tolist():
+            self.histories.heard(page, source)
+
+    def crawl(self, learnt: OnlineLearner) -> None:
+        """A day's crawls, and a round of learning."""
+        self.day += 1
+        pages = np.arange(3 * self.day, 3 * self.day + 3) % PAGES
+        self.histories.crawled(pages, self.day * DAY, self.signals[pages], self.changed[pages])
+        self.signals[pages], self.changed[pages] = 0, False
+        EstimateUpdate.of(learnt, self.histories.of(pages), self.day * DAY)
+
+
+def test_an_honest_sitemap_is_heard_within_two_visits_of_each_page() -> None:
+    """Lastmods that move alone, and only with their pages, are heard after 60 crawls."""
+    site, learnt = Visited(1), learner()
+    for _ in range(20):
+        moved = np.flatnonzero(site.rng.random(PAGES) < 0.05)
+        site.changed[moved] = True
+        site.announce(moved, ALONE)
+        site.crawl(learnt)
+    assert heard(learnt, ALONE)
+
+
+def test_a_restart_hears_the_same_sitemap() -> None:
+    """What is heard follows from the stored histories, read page after page."""
+    site, learnt = Visited(1), learner()
+    for _ in range(40):
+        moved = np.flatnonzero(site.rng.random(PAGES) < 0.05)
+        site.changed[moved] = True
+        site.announce(moved, ALONE)
+        site.crawl(learnt)
+    again = learner()
+    for pages in np.array_split(np.arange(PAGES), 3):
+        EstimateUpdate.of(again, site.histories.of(pages), site.day * DAY, RECALLED)
+    assert heard(learnt, ALONE)
+    assert heard(again, ALONE)
+
+
+def test_a_build_that_stamps_every_page_is_never_heard() -> None:
+    """Stamps that say nothing about which page changed stay unheard, and so do lone lastmods at random."""
+    for seed in range(3):
+        site, learnt = Visited(seed), learner()
+        for day in range(120):
+            site.changed[site.rng.random(PAGES) < 0.05] = True
+            if day % 3 == 0:
+                site.announce(np.arange(PAGES), BULK)
+            site.announce(site.rng.integers(0, PAGES, 1), ALONE)
+            site.crawl(learnt)
+            assert not heard(learnt, BULK)
+            assert not heard(learnt, ALONE)
+
+
+def test_the_first_signal_of_a_page_counts_what_its_siblings_proved() -> None:
+    """Where a source is heard, pages that it never named before are boosted by the host's κ as well."""
+    site, learnt = Visited(1), learner()
+    silent = np.arange(PAGES) >= PAGES - 5
+    for _ in range(40):
+        moved = np.flatnonzero((site.rng.random(PAGES) < 0.08) & ~silent)
+        site.changed[moved] = True
+        site.announce(moved, ALONE)
+        site.crawl(learnt)
+    update = EstimateUpdate.of(learnt, site.histories.of(np.flatnonzero(silent)), site.day * DAY)
+    assert heard(learnt, ALONE)
+    for estimate in update.estimates:
+        assert estimate.kappa[ALONE] > 0.3
+        assert estimate.kappa[BULK] == 0.0

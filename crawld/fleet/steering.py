@@ -18,9 +18,8 @@ from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.model.stored_reasons import stored_reasons
 from crawld.model.units import format_rate
-from crawld.model.why import LASTING, Reason, Why, most_decisive_first
+from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
 
 KEPT_SECONDS = 60.0
 """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""

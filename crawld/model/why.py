@@ -5,11 +5,12 @@ order of weight: what holds for everything first, then what somebody decided, th
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from crawld.model.page import PageState
 from crawld.model.units import format_moment
 
 
@@ -117,6 +118,27 @@ class Reason:
         """The reason as JSON."""
         until = self.until if self.until is not None and math.isfinite(self.until) else None
         return {"reason": self.why.value, "sentence": self.sentence(now), "until": until}
+
+
+BY_STATE = {
+    PageState.DISALLOWED: Why.DISALLOWED,
+    PageState.GONE: Why.GONE,
+    PageState.FAILING: Why.FAILING,
+}
+
+
+def stored_reasons(
+    state: PageState, now: float, *, blocked: bool, asked_until: float, blocked_until: float
+) -> Iterator[Reason]:
+    """Reasons that the rows of the page and its host give."""
+    if blocked:
+        yield Reason(Why.HOST_BLOCKED)
+    elif asked_until > now:
+        yield Reason(Why.HOST_ASKED_TO_WAIT, blocked_until)
+    elif blocked_until > now:
+        yield Reason(Why.HOST_BACKOFF, blocked_until)
+    if state in BY_STATE:
+        yield Reason(BY_STATE[state])
 
 
 def most_decisive_first(reasons: Iterable[Reason]) -> list[Reason]:

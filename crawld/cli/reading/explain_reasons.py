@@ -6,9 +6,8 @@ from typing import Any
 from crawld.cli.remote import Answer
 from crawld.errors import CrawldError
 from crawld.model.page import PageState
-from crawld.model.stored_reasons import stored_reasons
 from crawld.model.units import format_moment
-from crawld.model.why import Reason, Why, most_decisive_first
+from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
 
 TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 """Reasons that the trouble of the last attempt explains."""

@@ -106,7 +106,7 @@ def _of_workers(view: FleetView) -> Iterator[Trouble]:
     for worker in view.workers:
         if worker.state == "lost" and worker.name not in back and view.now - worker.seen_at < LOST_SECONDS:
             seen = format_age(worker.seen_at, view.now)
-            yield Trouble("worker_lost", f"worker {worker.name} was last seen {seen} and has not said goodbye")
+            yield Trouble("worker_lost", f"worker {worker.name} is lost: its last beat was {seen}")
         if worker.live and worker.lag > LAG_SECONDS:
             lag = format_duration(worker.lag)
             yield Trouble("lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow")

@@ -104,7 +104,7 @@ def test_status_names_a_worker_that_was_lost(fleet: Command, postgres_url: str) 
     assert [row["state"] for row in found["workers"]] == ["live", "lost"]
     shown = " ".join(fleet("fleet", "status").output.split())
     assert "4 of 8 shards are held by no worker, and their pages are not crawled" in shown
-    assert "worker w2 was last seen 60" in shown
+    assert "worker w2 is lost: its last beat was 60" in shown
 
 
 def test_drain_is_told_to_the_worker(fleet: Command, postgres_url: str) -> None:

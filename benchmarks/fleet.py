@@ -5,7 +5,8 @@
 Real `crawld fleet run` processes on a real PostgreSQL of the benchmark's own, each behind a wire that can be cut, crawl
 a real site on loopback that is a process of its own and notes every request. The parts: `drills`, random faults (kill,
 SIGSTOP, a wire cut or held up, PostgreSQL crashed), whose durations are drawn evenly on a log scale up to `--longest`;
-`takeover`, workers with many pages lost one after the other; `restart`, PostgreSQL crashed alone.
+`takeover`, workers with many pages lost one after the other; `restart`, PostgreSQL crashed alone; `writer`, how fast
+one worker's store commits (`benchmarks.writer`).
 
 A moment when the machine kept even the site waiting is accounted for as in `benchmarks.soak`: what a window surely held
 counts, and beside it what the log says as it is.
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import show, writer
 from benchmarks.dashboard import free_port
 from benchmarks.fleet_parts import Options, drills, restart, takeover
 from benchmarks.fleet_record import OPTIONS
@@ -34,8 +35,17 @@ ASKED = {
     "stale_commits": 0,
     "takeover_seconds_max": 15.0,
     "postgres_silence_seconds": 3.0,
+    "writer_crawls_per_second": 10_000,
 }
-"""What each figure is to stay below."""
+"""What each figure is to reach: the last at least, the others at most."""
+WRITER = (
+    "writer_crawls_per_second",
+    "writer_ratio",
+    "writer_loop_microseconds_per_crawl",
+    "writer_server_microseconds_per_crawl",
+    "writer_commit_p99_ms",
+    "writer_paced_commit_p99_ms",
+)
 
 
 @contextmanager
@@ -64,6 +74,10 @@ def run(options: Options, only: str | None, keep: Path | None = None) -> dict[st
                 fresh_database(server.url) as database,
             ):
                 figures |= asyncio.run(part(options, server, database, place))
+    if only in {None, "writer"}:
+        print("part: writer", file=sys.stderr)
+        found = writer.figures()
+        figures |= {name: found[name] for name in WRITER}
     return figures
 
 
@@ -78,7 +92,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=60.0, help="seconds of the longest fault")
     parser.add_argument("--gap", type=float, default=6.0, help="seconds between faults, on average")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=list(PARTS))
+    parser.add_argument("--only", choices=[*PARTS, "writer"])
     parser.add_argument("--keep", type=Path, help="keep the workers' logs below this folder")
     parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())

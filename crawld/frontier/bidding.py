@@ -39,7 +39,7 @@ class Span:
 class Wanted:
     """The pages that may be picked by some time, as far as their own waits say."""
 
-    due: Ints  # by host: pages that come before all valued ones
+    due: Ints  # by host: pages never crawled, which come before all valued ones
     hosts: NDArray[np.int32]  # of the valued pages that were looked at
     values: Floats
     weights: Floats
@@ -48,8 +48,8 @@ class Wanted:
 def all_wanted(pages: PageTable, valuation: Valuation | None, until: float) -> Wanted:
     """Look at every page; without a valuation all are worth the same."""
     rows = np.flatnonzero((pages.state[: pages.size] == WAITING) & (pages.not_before[: pages.size] <= until))
-    late = pages.due[rows] <= until
-    due, rows = np.bincount(pages.host[rows[late]], minlength=len(pages.crowd)), rows[~late]
+    never = np.isnan(pages.last[rows])
+    due, rows = np.bincount(pages.host[rows[never]], minlength=len(pages.crowd)), rows[~never]
     values = np.ones(len(rows)) if valuation is None else pages.values(valuation, rows, until)
     return Wanted(due, pages.host[rows], values, np.ones(len(rows)))
 
@@ -57,7 +57,7 @@ def all_wanted(pages: PageTable, valuation: Valuation | None, until: float) -> W
 def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: float) -> Wanted:
     """Read the models of a frontier's candidates, and evaluate some of its other pages.
 
-    `changed` are pages that are neither bounded nor candidates nor known to be due.
+    `changed` are pages that are neither bounded nor candidates nor known to be never crawled.
     """
     pages = bounds.pages
     rows, values, blurred = _modelled(bounds.candidates, until)
@@ -71,12 +71,12 @@ def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: 
         weights.append(np.full(len(taken), len(some) / max(1, len(taken))))
     row, weight = np.concatenate(looked_at), np.concatenate(weights)
     value = np.concatenate([values, pages.values(bounds.valuation, row[len(rows) :], until)])
-    waits, late = pages.not_before[row] > until, pages.due[row] <= until
-    come = row[late & ~waits]
-    due_by_host = np.bincount(pages.host[np.flatnonzero(due.mark)], minlength=len(pages.crowd))
-    due_by_host += np.rint(np.bincount(pages.host[come], weight[late & ~waits], len(pages.crowd))).astype(np.int64)
-    valued = ~(late | waits)
-    return Wanted(due_by_host, pages.host[row[valued]], value[valued], weight[valued])
+    waits, never = pages.not_before[row] > until, np.isnan(pages.last[row])
+    come, new = row[never & ~waits], np.flatnonzero(due.mark)
+    first = np.bincount(pages.host[new[np.isnan(pages.last[new])]], minlength=len(pages.crowd))
+    first += np.rint(np.bincount(pages.host[come], weight[never & ~waits], len(pages.crowd))).astype(np.int64)
+    valued = ~(never | waits)
+    return Wanted(first, pages.host[row[valued]], value[valued], weight[valued])
 
 
 def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]:

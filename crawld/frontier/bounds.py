@@ -9,8 +9,8 @@ A pass sets a horizon and a level. Pages whose bound does not serve are evaluate
 horizon become candidates, the others get a new bound.
 
 Invariants: from the end of a pass until its horizon every bounded page that may be picked is below the level; a row
-without a bound (free, held, due, a candidate, or not looked at yet) has expiry = inf and ceiling = -inf; no bound
-expires after its page is due.
+without a bound (free, held, never crawled, a candidate, or not looked at yet) has expiry = inf and ceiling = -inf; a
+page that is due after the horizon has a bound that expires by then.
 """
 
 import numpy as np
@@ -205,7 +205,7 @@ class Bounds:
             until = np.minimum(last + np.sqrt(ceiling / half) * (1 - 1e-12), FOREVER)
         # The time of a crawl is not as sharp as that since it.
         until = np.maximum(until - 1e-15 * np.abs(until), self.horizon)
-        self._bound(rows[early], np.minimum(until, due)[early], ceiling[early])
+        self._bound(rows[early], np.minimum(until, np.where(due > self.horizon, due, np.inf))[early], ceiling[early])
         return np.asarray(rows[~early])
 
     def _extend(self, rows: Ints) -> Ints:
@@ -232,7 +232,7 @@ class Bounds:
             target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
             high = self.pages.values(self.valuation, rows[at], target) * (1 + ROUNDING)
             below = (high < level) | (high <= 0)
-            until = np.minimum(np.broadcast_to(target, len(at)), due[at])
+            until = np.minimum(np.broadcast_to(target, len(at)), np.where(due[at] > horizon, due[at], np.inf))
             self._bound(rows[at[below]], until[below], high[below])
             pending[at[below]] = False
             if share is not None:

@@ -10,14 +10,16 @@ from crawld.frontier.politeness import HostGate
 from crawld.model.fleet import Bid
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
+TURN = 10  # a maximum interval that cannot be kept costs no more than one pick in so many (docs/method.md)
+
 
 class Chooser(ABC):
     """Chooses one page per slot; `pick` holds a page, `settle` or `release` gives it back.
 
     Pages are rows: small integers handed out by `add`, reused after `retire`. Times are UTC seconds. Every order has
     its ties broken by the lower row. Among the pages that may be asked now (not held, host ready, `not_before` and the
-    minimum interval passed), those never crawled come first, by importance; then those waiting longer than the
-    maximum interval, the longest overdue first; then the page of the highest crawl value, if that is above zero.
+    minimum interval passed), those never crawled come first, by importance; then, once in `TURN` picks, the longest
+    overdue of those waiting beyond the maximum interval; then the highest crawl value above zero; then any overdue one.
 
     The verbs here change the page table. Who keeps an order of pages overrides `_file` and `_withdraw`.
     """
@@ -129,6 +131,10 @@ class ValueChooser(Chooser):
     def __init__(self, valuation: Valuation, gate: HostGate | None = None, intervals: Intervals | None = None) -> None:
         super().__init__(gate, intervals)
         self._valuation: Valuation = valuation
+
+    def _comes_first(self, row: int, now: float) -> bool:
+        """Whether this page comes before the valued ones now."""
+        return bool(self.pages.due[row] <= (now if self.picks % TURN == 0 else -np.inf))
 
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""

@@ -1,9 +1,8 @@
-"""Pages that come before any valued one: never crawled, or waiting longer than the maximum interval.
+"""Pages that come before valued ones: never crawled, or, in their turn, waiting longer than the maximum interval.
 
 Their order does not change with time (longest overdue first, never crawled before all; then importance, then row), so
 each host has its pages sorted, and only the first pages of the hosts are compared at a slot. Pages taken in together
-form one sorted run, which takes in older runs that are no longer than itself. An entry is deleted lazily: it is good
-while the page is marked with the number of that very run.
+form one sorted run, which takes in older runs no longer than itself. An entry is good while its page has its number.
 """
 
 import numpy as np

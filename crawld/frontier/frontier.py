@@ -1,6 +1,6 @@
 """The exact best page for every slot, without looking at every page (docs/method.md, "Exact argmax").
 
-Every waiting page that is not due is in one of three states:
+Every waiting page that has been crawled is in one of three states:
 
 - it is *bounded* (bounds.py): its crawl value stays below the level for now;
 - it is a *candidate* (candidates.py): its value may reach the level before the horizon, and a model follows it;
@@ -9,7 +9,7 @@ Every waiting page that is not due is in one of three states:
 A pick reads the models of all candidates. The best of them is the best page of all if it is not below the level, so
 that no bounded page can beat it. Where models leave open which is the best, they are made anew, which gives exact
 values now and sharp models for the slots to come. If the best is below the level, the bounded pages of the hosts that
-are ready are evaluated, or the level is lowered. Due pages (due_first.py) come before all of these.
+are ready are evaluated, or the level is lowered. Due pages come before all of these in their turn (due_first.py).
 """
 
 from heapq import heappop, heappush
@@ -59,8 +59,8 @@ class Frontier(ValueChooser):
     # Where pages stand
 
     def notice(self, row: int, boost: float) -> None:
-        """Set the log-staleness that signals have added; the place of a due page does not depend on it."""
-        if self._due.holds(row):
+        """Set the log-staleness that signals have added; that of a page never crawled changes nothing."""
+        if self._due.holds(row) and np.isnan(self.pages.last[row]):
             self.pages.boost[row] = boost
         else:
             super().notice(row, boost)
@@ -72,9 +72,9 @@ class Frontier(ValueChooser):
             self._changed.update(dict.fromkeys(rows))
             return
         many = np.array(rows)
-        due = self.pages.due[many] <= self._now
-        self._due.insert(many[due])
-        self._bounds.postpone(many[~due])
+        never = self.pages.due[many] == -np.inf
+        self._due.insert(many[never])
+        self._bounds.postpone(many[~never])
 
     def _withdraw(self, row: int) -> None:
         """Take a page out of whatever state it is in."""
@@ -87,7 +87,7 @@ class Frontier(ValueChooser):
         pages, valued = self.pages, []
         for row in self._changed:
             due = float(pages.due[row])
-            if due > now:
+            if due > -np.inf:
                 valued.append(row)
             if due <= self._bounds.horizon:
                 heappush(self._calendar, (max(due, float(pages.not_before[row])), row))
@@ -111,9 +111,9 @@ class Frontier(ValueChooser):
             self._look_ahead(now)
         if self._changed:
             self._place(now)
-        row = self._first_due(now)
-        if row is None:
-            row = self._best(now)
+        due = self._first_due(now)
+        first = due is not None and self._comes_first(due, now)
+        row = due if first or (best := self._best(now)) is None else best
         if row is not None:
             self._withdraw(row)
             self.pages.hold(row, now)
@@ -195,19 +195,18 @@ class Frontier(ValueChooser):
             if pages.not_before[row] <= now and pages.due[row] <= now:
                 return row
             # Not before its time, or not due any more because the clock stepped back.
-            self._due.remove(row)
+            self._withdraw(row)
             self._changed[row] = None
             self._place(now)
         return None
 
     def _turn_calendar(self, now: float) -> None:
-        """Move pages that have become due before all valued ones."""
+        """Note which pages have become due."""
         pages, come = self.pages, []
         while self._calendar and self._calendar[0][0] <= now:
             row = heappop(self._calendar)[1]
             if pages.state[row] != WAITING or self._due.holds(row) or pages.due[row] > now:
                 continue
-            self._withdraw(row)
             if pages.not_before[row] <= now:
                 come.append(row)
             else:

@@ -13,9 +13,9 @@ class Scan(ValueChooser):
         """Hold and return the best page that may be asked now."""
         row, value = self.best(now)
         if row is not None:
-            self.pages.hold(row, now)
-            if self.pages.due[row] > now:
+            if value > 0 and not self._comes_first(row, now):
                 self.level = value
+            self.pages.hold(row, now)
             self.picks += 1
         return row
 
@@ -26,15 +26,11 @@ class Scan(ValueChooser):
         if self.gate is not None:
             eligible &= self.gate.ready_at[pages.host[:size]] <= now
         rows = np.flatnonzero(eligible)
-        late = rows[pages.due[rows] <= now]
-        if len(late):
-            due = pages.due[late]
-            late = late[due == due.min()]
-            if due.min() == -np.inf:  # never crawled
-                late = late[[pages.mu[late].argmax()]]
-            return int(late[0]), float(self.value_of(late[:1], now)[0])
-        if not len(rows):
-            return None, 0.0
-        values = pages.values(self._valuation, rows, now)
-        at = int(values.argmax())  # the first of equals: the lowest row
-        return (int(rows[at]), float(values[at])) if values[at] > 0 else (None, 0.0)
+        never = np.where(pages.due[rows] == -np.inf, pages.mu[rows], 0.0)
+        late = rows[np.lexsort((rows, -never, pages.due[rows]))[:1]]
+        if len(late) and self._comes_first(int(late[0]), now):
+            return int(late[0]), float(self.value_of(late, now)[0])
+        values = pages.values(self._valuation, rows, now)  # all have been crawled
+        if len(rows) and values.max() > 0:
+            return int(rows[values.argmax()]), float(values.max())  # the first of equals: the lowest row
+        return (int(late[0]), 0.0) if len(late) and pages.due[late[0]] <= now else (None, 0.0)

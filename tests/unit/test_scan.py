@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from crawld.frontier.chooser import Chooser
+from crawld.frontier.chooser import TURN, Chooser
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
+from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs, Floats, Taylor, Valuation
 
 
@@ -30,6 +31,13 @@ def believe(mu: list[float]) -> Beliefs:
     return Beliefs(np.array(mu, dtype=float), ones, np.inf * ones, ones, ones)
 
 
+def made(kind: type[Scan] | type[Frontier], mu: list[float], last: list[float]) -> Chooser:
+    """A chooser over pages of one host each, crawled at the given times."""
+    chooser = kind(Linear(), None, Intervals(longest=1000.0, shortest=0.0))
+    chooser.add(np.arange(len(mu)), believe(mu), np.array(last), np.zeros(len(mu)))
+    return chooser
+
+
 def scan(mu: list[float], last: list[float], gate: HostGate | None = None) -> Scan:
     """A scan over pages of one host each, crawled at the given times."""
     chooser = Scan(Linear(), gate, Intervals(longest=1000.0, shortest=0.0))
@@ -48,13 +56,55 @@ def test_the_highest_value_is_picked_and_ties_go_to_the_lower_row() -> None:
     assert chooser.level == 30.0
 
 
-def test_pages_never_crawled_come_first_by_importance_then_the_longest_overdue() -> None:
-    """No value outranks a page that was never crawled or is overdue."""
-    chooser = scan([1.0, 2.0, 9.0, 1.0, 1.0], [np.nan, np.nan, 1000.0, 10.0, 5.0])
-    assert [chooser.pick(1500.0) for _ in range(4)] == [1, 0, 4, 3]
+@pytest.mark.parametrize("kind", [Scan, Frontier])
+def test_pages_never_crawled_come_first_by_importance(kind: type[Scan] | type[Frontier]) -> None:
+    """No value outranks a page that was never crawled."""
+    chooser = made(kind, [1.0, 2.0, 9.0, 3.0], [np.nan, np.nan, 1000.0, 1000.0])
+    assert [chooser.pick(1500.0) for _ in range(2)] == [1, 0]
     assert chooser.level == 0.0
-    assert [chooser.pick(1500.0) for _ in range(2)] == [2, None]
-    assert chooser.level == 4500.0
+    assert [chooser.pick(1500.0) for _ in range(3)] == [2, 3, None]
+    assert chooser.level == pytest.approx(1500.0)
+
+
+@pytest.mark.parametrize("kind", [Scan, Frontier])
+def test_overdue_pages_have_every_tenth_pick(kind: type[Scan] | type[Frontier]) -> None:
+    """The longest overdue first; between their turns they are picked by value like any other page."""
+    valued, overdue = [2.0] * 30, [1e-3, 1e-3, 1e-3, 9.0]
+    chooser = made(kind, [*valued, *overdue], [1400.0] * 30 + [30.0, 10.0, 20.0, 40.0])
+    picked = [chooser.pick(1500.0) for _ in range(35)]
+    assert picked[0] == 31
+    assert picked[1] == 33  # overdue and worth most
+    assert [picked[turn] for turn in (10, 20)] == [32, 30]
+    assert sorted(row for row in picked if row is not None) == list(range(34))
+    assert picked[-1] is None
+
+
+@pytest.mark.parametrize("kind", [Scan, Frontier])
+def test_an_overdue_page_is_picked_where_nothing_is_worth_it(kind: type[Scan] | type[Frontier]) -> None:
+    """A slot that no valued page can use is not lost while an overdue one waits, whoever's turn it is."""
+    chooser = made(kind, [0.0, 0.0, 0.0], [0.0, 10.0, 1400.0])
+    assert [chooser.pick(1500.0) for _ in range(3)] == [0, 1, None]
+
+
+def test_an_interval_that_cannot_be_kept_costs_little_freshness() -> None:
+    """A budget too small for all pages within the maximum interval is spent by value, not in turn."""
+    rng, count = np.random.default_rng(5), 400
+    mu, alpha = rng.exponential(1.0, count), np.where(np.arange(count) % 2 == 0, 1e-6, 1e-2)
+    beliefs = Beliefs(mu, alpha, np.full(count, np.inf), np.ones(count), np.zeros(count))
+    reached = []
+    for longest in (np.inf, 2000.0):  # a round of all pages takes twice as long
+        chooser = Frontier(GreedyNcis(), None, Intervals(longest=longest, shortest=0.0))
+        chooser.add(np.zeros(count, dtype=np.int64), beliefs, -rng.random(count) * 4000, np.zeros(count))
+        fresh, last = 0.0, np.array(chooser.pages.last[:count])
+        for slot in range(1, 2000):
+            row = chooser.pick(10.0 * slot)
+            assert row is not None
+            chooser.settle(row, 10.0 * slot)
+            last[row] = 10.0 * slot
+            fresh += float(mu @ np.exp(-alpha * (10.0 * slot - last))) / (2000 * float(mu.sum()))
+        reached.append(fresh)
+    in_turn = float(np.mean(-np.expm1(-alpha * 4000) / (alpha * 4000)))
+    assert reached[1] > reached[0] - 0.1 * (reached[0] - in_turn)
 
 
 def test_a_page_without_value_is_not_picked() -> None:
@@ -122,6 +172,7 @@ def test_new_beliefs_and_importance_count_at_once() -> None:
     chooser.learn(np.array([1]), believe([2.0]), np.array([0.0]), np.array([-100.0]))
     assert chooser.pick(1.0) == 1
     chooser.release(1)
+    chooser.picks = TURN  # now overdue pages come first
     assert chooser.pick(1000.0) == 0
 
 

@@ -131,11 +131,11 @@ def _hosts(pages: int) -> Ints:
 
 
 def _population(rng: np.random.Generator, host_of: Ints) -> Population:
-    """Pages whose rates differ between hosts and within them; every other host announces changes, more or less well."""
+    """Pages that differ between hosts and within them; every other host announces changes, more or less well."""
     pages, hosts = len(host_of), int(host_of.max()) + 1
-    delta = np.exp(rng.normal(0.0, 1.2, pages) + rng.normal(0.0, 0.8, hosts)[host_of])
+    delta = np.exp(rng.normal(0.0, 1.0, pages) + rng.normal(0.0, 1.2, hosts)[host_of])
     precision, recall = rng.uniform(0.3, 1.0, hosts), rng.uniform(0.3, 0.9, hosts) * (np.arange(hosts) % 2 == 0)
-    mu = np.exp(rng.normal(0.0, 1.0, pages))
+    mu = np.exp(rng.normal(0.0, 0.7, pages) + rng.normal(0.0, 1.2, hosts)[host_of])
     columns = (mu / mu.mean(), delta / delta.mean(), precision[host_of], recall[host_of])
     rows = [from_quality(*page) for page in zip(*(column.tolist() for column in columns), strict=True)]
     return Population(*np.array(rows).T.copy())

@@ -302,8 +302,9 @@ async def test_a_fleet_is_made_once(postgres_url: str) -> None:
     assert await rows(postgres_url, "SELECT shards, bandwidth FROM fleet") == [(SHARDS, BANDWIDTH)]
     with pytest.raises(StoreError, match="has 12 shards, and their number is fixed"):
         await make_fleet(postgres_url, 13, BANDWIDTH)
-    with pytest.raises(StoreError, match="0 shards"):
-        await make_fleet(postgres_url, 0, BANDWIDTH)
+    for wrong in (0, 8193):
+        with pytest.raises(StoreError, match=f"{wrong} shards: a fleet has 1 to 8192"):
+            await make_fleet(postgres_url, wrong, BANDWIDTH)
     with pytest.raises(StoreError, match="a fleet needs PostgreSQL"):
         await make_fleet("sqlite:////tmp/x.db", 1, BANDWIDTH)
 

@@ -17,6 +17,8 @@ LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in severa
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
 # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
 WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
+CONNECT_SECONDS = 5.0
+"""After which a PostgreSQL that says nothing counts as out of reach."""
 DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
 DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
@@ -69,7 +71,7 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
 
 
 def _postgres(address: Address, *, pool_size: int, server_settings: dict[str, str] | None = None) -> AsyncEngine:
-    arguments = {"server_settings": server_settings or {}}
+    arguments = {"server_settings": server_settings or {}, "timeout": CONNECT_SECONDS}
     try:
         return create_async_engine(
             address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True, connect_args=arguments
@@ -154,6 +156,8 @@ def in_a_sentence(error: BaseException, shown: str) -> StoreError:
     for needle, sentence in known:
         if needle in said:
             return kind(sentence)
+    if isinstance(error, TimeoutError):
+        return StoreError(f"no PostgreSQL answers at {shown}: start it, or change `database`")
     if kind is DamagedError:
         return DamagedError(f"the database {shown} is damaged ({said}): restore it from a backup")
     return StoreError(f"the database {shown} cannot be used: {type(error).__name__}: {said}")

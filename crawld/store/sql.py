@@ -1,5 +1,6 @@
 """The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -51,8 +52,24 @@ def patiently(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[A
     return asked
 
 
+def promptly(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The same for what takes a moment: where it takes much longer, it is asked again over another connection."""
+
+    @wraps(method)
+    async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def attempt() -> T:
+            async with asyncio.timeout(store.longest_answer_seconds):
+                return await method(store, *args, **kwargs)
+
+        return await keep_trying(attempt, store.shown)
+
+    return asked
+
+
 class SqlStore(Recording):
     """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
+
+    longest_answer_seconds: float | None = None
 
     def __init__(
         self,
@@ -73,7 +90,7 @@ class SqlStore(Recording):
             clock=clock,
             scope=scope,
         )
-        self._memory_reader = VersionReader()
+        self._memory_reader = VersionReader(self.longest_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(lambda: self._connection, lambda: self._reading, self.changes, self.shown)
 
@@ -198,24 +215,24 @@ class SqlStore(Recording):
         found = await self._memory_reader.read(self._reading, page_id)
         return self._memories.read(page_id, found)
 
-    @patiently
+    @promptly
     async def copy(self, page_id: int) -> bytes | None:
         """The latest copy of a page, where one is kept."""
         async with self._reading.connect() as connection:
             return await latest_copy(connection, page_id)
 
-    @patiently
+    @promptly
     async def recent_blocks(self, host: str, limit: int) -> Sequence[tuple[int, tuple[int, ...]]]:
         """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
         async with self._reading.connect() as connection:
             return await read_recent_blocks(connection, host, limit)
 
-    @patiently
+    @promptly
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
         return await learning.latest_audits(self._reading, limit)
 
-    @patiently
+    @promptly
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
         if self._dirty is None:
@@ -226,12 +243,12 @@ class SqlStore(Recording):
         held = None if self._scope is None else self._scope.held.__contains__
         return await dirty.not_retired(self._reading, self._dirty, limit, held)
 
-    @patiently
+    @promptly
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
         return await learning.crawled_pages(self._reading, after, limit, self._ranges)
 
-    @patiently
+    @promptly
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
         """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
         return await learning.read_histories(self._reading, page_ids, most_per_page, most)
@@ -264,7 +281,7 @@ class SqlStore(Recording):
         async with self._connection.transaction() as connection:
             await demand.forget_weights(connection, self._scope)
 
-    @patiently
+    @promptly
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
         async with self._reading.connect() as connection:

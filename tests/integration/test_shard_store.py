@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 
@@ -293,10 +294,11 @@ async def test_shards_are_loaded_while_a_list_brings_new_hosts(stores: list[SqlS
 
 
 async def test_a_server_that_does_not_answer_is_let_go(
-    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A connection that was cut off without a word is broken off, and the record is committed over a new one."""
+    """A connection that was cut off without a word is broken off: writes and questions go over new ones."""
     monkeypatch.setattr(fleet_database, "LONGEST_TRANSACTION_SECONDS", 2.0)
+    monkeypatch.setattr(SqlShardStore, "longest_answer_seconds", 2.0)
     silent, over = asyncio.Event(), asyncio.Event()
     connections: list[Any] = []
     address = parse_address(fleet).url
@@ -321,14 +323,17 @@ async def test_a_server_that_does_not_answer_is_let_go(
         await store.start()
         store.hold(dict.fromkeys(range(SHARDS), 0))
         page = (await store.adopt(lines("a"), origin="list", now=NOW)).added[0]
+        assert await store.setting("none") is None
         silent.set()
         store.record(record(page.id, Verdict.NEW))
-        while store.healthy:
+        asking = [asyncio.create_task(ask) for ask in (store.recall(page.id), store.histories(np.array([page.id])))]
+        while store.healthy or caplog.text.count("does not answer") < len(asking):
             await asyncio.sleep(0.01)
         assert "closed" in (store.trouble or "")
         silent.clear()
         await store.flush()
         assert store.lost == 0
+        await asyncio.wait_for(asyncio.gather(*asking), 60.0)
         await store.close()
         over.set()
         await asyncio.wait(connections)

@@ -102,11 +102,11 @@ class Scope:
         return kept
 
     def drop(self, rows: int, shards: Iterable[int]) -> None:
-        """Count and tell of rows that were not written."""
-        if rows:
-            self.stale += rows
-            told = {"rows": rows, "shards": sorted(shards)}
-            log.warning("rows were dropped: another worker holds their shards", extra=told)
+        """Count rows that were not written, and tell of the first and of every hundredth."""
+        if rows and (self.stale == 0 or self.stale // 100 < (self.stale + rows) // 100):
+            told = {"rows": self.stale + rows, "shards": sorted(shards)}
+            log.warning("rows were dropped so far because another worker holds their shards", extra=told)
+        self.stale += rows
 
     def ranges(self) -> list[tuple[int, int]]:
         """The ids of the shards that are held, from the first on up to the one that follows the last."""

@@ -12,9 +12,12 @@ from crawld.store.recording import KeepBodies
 from crawld.store.records import hosts, learning, robots
 from crawld.store.records.sources import read_sources
 from crawld.store.retention import Retention
-from crawld.store.sql import SqlStore, patiently
+from crawld.store.sql import SqlStore, patiently, promptly
 from crawld.store.writing.batch import Item
 from crawld.store.writing.commit_queue import Queued
+
+LONGEST_ANSWER_SECONDS = 15.0
+"""After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""
 
 
 class SqlShardStore(SqlStore):
@@ -23,6 +26,8 @@ class SqlShardStore(SqlStore):
     A record is written under the epoch that its shard had when it was queued, so one that a lost lease outlived is
     written only where nobody else has held the shard since.
     """
+
+    longest_answer_seconds = LONGEST_ANSWER_SECONDS
 
     def __init__(
         self,
@@ -82,12 +87,12 @@ class SqlShardStore(SqlStore):
                 age_curves=await learning.read_age_curves(self._reading, of_these),
             )
 
-    @patiently
+    @promptly
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
         return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
 
-    @patiently
+    @promptly
     async def hosts_named(self, names: Sequence[str]) -> Sequence[HostState]:
         """What is remembered of these hosts."""
         async with self._reading.connect() as connection:

@@ -196,9 +196,13 @@ def _weight(memory: Memory) -> int:
 
 
 class VersionReader:
-    """Reads memories from the database: whatever is asked while one query runs is answered by the next."""
+    """Reads memories from the database: whatever is asked while one query runs is answered by the next.
 
-    def __init__(self) -> None:
+    A query that takes longer than `seconds` is given up with a TimeoutError, and the next one is sent.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
         self._asked: dict[int, asyncio.Future[Memory | None]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -221,7 +225,8 @@ class VersionReader:
             while self._asked:
                 asked, self._asked = self._asked, {}
                 try:
-                    found = await _read_memories(reading, list(asked))
+                    async with asyncio.timeout(self._seconds):
+                        found = await _read_memories(reading, list(asked))
                 except Exception as error:  # noqa: BLE001  whoever asked raises it
                     for answer in asked.values():
                         answer.set_exception(error)

@@ -11,12 +11,12 @@ import numpy as np
 from crawld.daemon.control import steer
 from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.pages.page_set import PageSet, collector_at_rest
 from crawld.daemon.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock
-from crawld.interfaces.fleet import ShardStore
+from crawld.interfaces.fleet import ShardStore, StoredShards
 from crawld.model.fleet import ID_BITS, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
 from crawld.scheduler import Scheduler
@@ -74,8 +74,12 @@ class ShardSet:
 
         Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
         """
-        shards = list(epochs)
-        stored = await self.store.load(shards)
+        with collector_at_rest():
+            stored = await self.store.load(list(epochs))
+            await self._take_in(stored, epochs)
+        return len(stored.pages.ids)
+
+    async def _take_in(self, stored: StoredShards, epochs: Mapping[int, int]) -> None:
         self.present.update(epochs)
         names = list(dict.fromkeys(stored.pages.hosts))
         await _in_slices(names, self.gate.host_of_pages)  # first, because of the others the gate keeps only so many
@@ -87,11 +91,10 @@ class ShardSet:
         self.robots.restore(stored.robots, own=True)  # before the first page is picked
         await self.page_set.take_back(stored.pages, now)
         self.sources.restore(stored.sources)
-        for poll in self.sources.watch_given(now, lambda host: self.shard(host) in shards):
+        for poll in self.sources.watch_given(now, lambda host: self.shard(host) in epochs):
             self.store.record_poll(poll)
-        self.loaded.update(shards)
-        self.learner.recall_later(shards)
-        return len(stored.pages.ids)
+        self.loaded.update(epochs)
+        self.learner.recall_later(list(epochs))
 
     def keeps(self, page_id: int) -> bool:
         """Whether a page belongs to a shard that is in memory."""

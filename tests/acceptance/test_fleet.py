@@ -3,6 +3,7 @@
 import json
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from itertools import groupby
@@ -51,6 +52,8 @@ async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, post
 
     assert _worst_excess(site) <= 0, "more requests than granted"
     assert not _asked_by_former_owners(site)
+    robots = Counter(seen.host for seen in site.visits("/robots.txt"))
+    assert set(robots.values()) == {1}, "whoever takes a host over knows its robots.txt"
     lost = len(crawls(site)) - await _recorded(postgres_url)
     moment = killed_at - LOST_SECONDS - site.lag
     assert 0 <= lost <= len([seen for seen in crawls(site) if who(seen) == "w1" and seen.monotonic > moment])

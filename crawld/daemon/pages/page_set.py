@@ -30,7 +30,7 @@ YOUNG_OBJECTS = 10_000
 
 
 @contextmanager
-def _collector_at_rest() -> Iterator[None]:
+def collector_at_rest() -> Iterator[None]:
     """Millions of objects that stay are being made: looking through them for garbage again and again costs seconds.
 
     Afterwards they are left out of later collections too, which would otherwise stop the loop for as long; and what is
@@ -77,7 +77,7 @@ class PageSet:
         Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
         age of their copies is unknown.
         """
-        with _collector_at_rest():
+        with collector_at_rest():
             return await self._restore(now)
 
     async def _restore(self, now: float) -> int:

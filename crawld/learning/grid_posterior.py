@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crawld.learning.estimator import Posterior, Prior
 from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.new_intervals import OWN_SHARES, NewIntervals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -112,18 +112,16 @@ class GridPosterior:
     def _alone(self, intervals: Observations, pages: Ints, prior: Masses, found: Masses, news: NewIntervals) -> None:
         """α as if there were no signals."""
         rows = _Rows.of(intervals, pages)
-        logs = self._blind(rows, np.zeros(len(rows.tau))) + np.log(prior.alpha[pages])
+        logs, before = self._blind(rows, np.zeros(len(rows.tau))), np.log(prior.alpha[pages])
         for place, row in news.layers(pages):
             if news.foretelling:
                 kept = np.exp(-news.age[row, None] * self.alpha)
-                by_host = np.einsum("pa,pa->p", prior.alpha[pages[place]], kept)
-                known = _shares(_from_logs(logs[place]))
-                by_page = np.einsum("pa,pa->p", known, kept)
-                news.foretell_without(row, by_host, by_page, self.gamma_of(known))
+                known = np.stack([_shares(_from_logs(share * logs[place] + before[place])) for share in OWN_SHARES])
+                news.foretell_without(row, np.einsum("spa,pa->sp", known, kept), self.gamma_of(known[-1]))
             drift = news.tau[row, None] * self.alpha
             worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
             logs[place] += news.weight[row, None] * worth
-        found.alpha[pages] = _shares(_from_logs(logs))
+        found.alpha[pages] = _shares(_from_logs(logs + before))
 
     def _join(
         self,
@@ -192,6 +190,11 @@ class GridPosterior:
         mean = masses @ self.alpha
         shape = shape_of_spread(np.log(mean) - masses @ np.log(self.alpha))
         return shape, shape / mean
+
+    def rates_by_share(self, prior: Floats, evidence: Floats, share: Floats) -> tuple[Floats, Floats]:
+        """Shape and rate of α where pages are judged by a share of their own evidence: the power of its likelihood."""
+        said = np.where(evidence.max(axis=1, keepdims=True) > 0, evidence, 1.0)
+        return self.gamma_of(_shares(prior * said ** share[:, None]))
 
     def _summary(self, found: Masses, trust: Floats, heard: Floats) -> Posterior:
         """Gammas in place of the masses: α's has the same mean and mean logarithm, κ's the same two moments."""

@@ -68,8 +68,8 @@ class HostPriors:
         heard: NDArray[np.bool_] | None = None,
         news: NewIntervals | None = None,
         usual: Floats | float = 1.0,
-    ) -> tuple[Posterior, Ints]:
-        """What is believed of pages, and the pages to fit again because their host's prior has moved far.
+    ) -> tuple[Posterior, Masses, Ints]:
+        """What is believed of pages, what their own intervals say, and pages to fit again as their prior moved far.
 
         `heard`, `news` and `usual` are those of `GridPosterior.fit`.
         """
@@ -88,7 +88,7 @@ class HostPriors:
             self._next_above = 1 + self._fits + self._fits // 4
             self._learn_above()
         due = np.flatnonzero(self._news > NEWS * self.sizes)
-        return posterior, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
+        return posterior, evidence, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
 
     def hear(self, others: Floats) -> None:
         """Take what the hosts of others say of the prior above, as `taught` of theirs, summed; it counts as ours do.

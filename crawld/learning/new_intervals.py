@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+OWN_SHARES = np.array([0.0, 0.1, 0.3, 1.0])  # powers of the likelihood of its own history that a page may be judged by
 SUREST = 1e-4  # no forecast is believed beyond this: one surprise must not decide
 
 
@@ -16,9 +17,9 @@ SUREST = 1e-4  # no forecast is believed beyond this: one surprise must not deci
 class NewIntervals:
     """Rows in the order of their pages, oldest first; `age` is their length by the host's clock.
 
-    `by_host`, `without` and `with_source` are ln of the chance that was given to what was then found: by what is known
-    of the host alone, of the page as if there were no signals, and of the page and one source. `shape` and `mean` of α
-    are what was believed of the page before, without signals.
+    `by_share` and `with_source` are ln of the chance that was given to what was then found: by each of `OWN_SHARES` of
+    the page's own history as if there were no signals, and by all of it and one source. `shape` and `mean` of α are
+    what was believed of the page before, without signals.
     """
 
     page: Ints  # place among the pages that are fitted
@@ -29,14 +30,14 @@ class NewIntervals:
     weight: Floats
     shape: Floats = field(init=False)
     mean: Floats = field(init=False)
-    by_host: Floats = field(init=False)
-    without: Floats = field(init=False)
+    by_share: Floats = field(init=False)  # (rows, shares)
     with_source: Floats = field(init=False)
     foretelling: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("shape", "mean", "by_host", "without"):
+        for name in ("shape", "mean"):
             object.__setattr__(self, name, np.zeros(len(self.page)))
+        object.__setattr__(self, "by_share", np.zeros((len(self.page), len(OWN_SHARES))))
         object.__setattr__(self, "with_source", np.full(self.signals.shape, np.nan))
 
     @classmethod
@@ -67,10 +68,10 @@ class NewIntervals:
         """Note the chance that these rows would end unchanged, by one source."""
         self.with_source[rows, source] = self._chance(rows, fresh)
 
-    def foretell_without(self, rows: Ints, by_host: Floats, by_page: Floats, gamma: tuple[Floats, Floats]) -> None:
-        """The same without signals, by what is known of the host and of the page: `gamma` is shape and rate of α."""
+    def foretell_without(self, rows: Ints, fresh: Floats, gamma: tuple[Floats, Floats]) -> None:
+        """The same without signals, by each of OWN_SHARES, (shares, rows); `gamma` is shape and rate of α by all."""
         self.shape[rows], self.mean[rows] = gamma[0], gamma[0] / gamma[1]
-        self.by_host[rows], self.without[rows] = self._chance(rows, by_host), self._chance(rows, by_page)
+        self.by_share[rows] = self._chance(rows, fresh).T
 
     def _chance(self, rows: Ints, fresh: Floats) -> Floats:
         fresh = fresh.clip(SUREST, 1.0 - SUREST)
@@ -79,4 +80,4 @@ class NewIntervals:
     @property
     def gain(self) -> Floats:
         """By row and source, how much better the source's forecast was than the one without signals."""
-        return np.nan_to_num(self.with_source - self.without[:, None])
+        return np.nan_to_num(self.with_source - self.by_share[:, -1:])

@@ -12,6 +12,7 @@ from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
 from crawld.learning.likelihood import Observations
 from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.own_history import LEAST_SHARE, MOST_SHARE, OwnHistoryShares
 from crawld.learning.prediction_scores import PredictionScores
 from crawld.learning.signal_gates import SignalGates
 from crawld.model.age_curve import AgeCurve
@@ -99,6 +100,7 @@ class OnlineLearner:
         self.host_priors = HostPriors(prior, sources)
         self.clocks = HostClocks()
         self.scores = PredictionScores()
+        self.own = OwnHistoryShares()
         self.gates = SignalGates(sources, LONE[:sources])
         self._half_life = half_life
         self._last = np.full(0, -np.inf)  # by row of the host priors: its last crawl that its host's clock was told of
@@ -112,7 +114,8 @@ class OnlineLearner:
         foretold = new[histories.offsets[1:][page[new]] - new <= most_foretold]
         old, news = self._split(histories, page, foretold, now)
         heard = self.gates.heard(number)
-        posterior, again = self.host_priors.fit(
+        prior = self.host_priors.prior(histories.hosts)
+        posterior, evidence, again = self.host_priors.fit(
             histories.page_ids, histories.hosts, old, heard, news, _usual(histories, page)
         )
         watched = np.nan_to_num(now - histories.first_success)
@@ -122,18 +125,16 @@ class OnlineLearner:
         if len(moved):
             again = np.union1d(again, self._page_ids(self.host_priors.rows_at(moved)))
         cautious = self.scores.cautious(number)
-        posterior = self._united(posterior, number)
+        posterior = self._judged(posterior, prior.alpha, evidence.alpha, number)
         return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
 
-    def _united(self, posterior: Posterior, number: Ints) -> Posterior:
-        """The same, but with their host's rate where pages have not shown to differ."""
-        alike = ~self.scores.apart(number)
-        if not alike.any():
-            return posterior
-        shape, rate = self.host_priors.common_rate(number)
-        return replace(
-            posterior, shape=np.where(alike, shape, posterior.shape), rate=np.where(alike, rate, posterior.rate)
-        )
+    def _judged(self, posterior: Posterior, prior: Floats, evidence: Floats, number: Ints) -> Posterior:
+        """The same with rates by as much of each page's own history as has proved to predict on its host."""
+        share, shape, rate = self.own.shares(number), posterior.shape.copy(), posterior.rate.copy()
+        alike, part = share < LEAST_SHARE, (share >= LEAST_SHARE) & (share < MOST_SHARE)
+        shape[alike], rate[alike] = self.host_priors.common_rate(number[alike])
+        shape[part], rate[part] = self.host_priors.grid.rates_by_share(prior[part], evidence[part], share[part])
+        return replace(posterior, shape=shape, rate=rate)
 
     def _split(self, histories: Histories, page: Ints, new: Ints, now: float) -> tuple[Observations, NewIntervals]:
         """What was seen before, and the intervals to be foretold."""
@@ -214,7 +215,7 @@ class OnlineLearner:
                 self.clocks.observe(host[rows], *told)
         if len(foretold):
             size, signals = self.host_priors.sizes[host[foretold]], histories.signals[foretold]
-            moved.append(self.scores.compare(host[foretold], size, news.without - news.by_host))
+            moved.append(self.own.judge(host[foretold], size, news.by_share))
             told_of = histories.at[foretold], news.tau, news.gain, signals, news.changed
             moved.append(self.gates.judge(host[foretold], *told_of))
         at_row = self.host_priors.rows.find(ids)

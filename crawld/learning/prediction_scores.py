@@ -13,7 +13,6 @@ Ints = NDArray[np.int64]
 
 MEMORY = 10.0  # crawls per page of the host after which a prediction counts 1/e
 HEAD_START = 3.0  # of the cap and of the clock, which do well on recorded histories
-OWN_RATES = 0.2  # how far ahead, for each page of the host, rates of their own must be to be gone by
 SUREST = 1e-6
 CAUTIOUS, CLOCKED = 1, 2  # bits of a way's number
 WAYS = 4
@@ -24,31 +23,6 @@ class PredictionScores:
 
     def __init__(self) -> None:
         self._score = np.zeros((0, WAYS))
-        self._own = np.zeros(0)  # by host: how much better pages' own rates foretell than one rate for all
-        self._apart = np.zeros(0, bool)
-
-    def apart(self, hosts: Ints) -> NDArray[np.bool_]:
-        """Whose pages have shown to differ: they go by rates of their own, others by their host's."""
-        found = np.zeros(len(hosts), bool)
-        there = hosts < len(self._apart)
-        found[there] = self._apart[hosts[there]]
-        return found
-
-    def compare(self, hosts: Ints, pages: Ints, ahead: Floats) -> Ints:
-        """Take in by how much pages' own rates were ahead at some crawls; the hosts whose pages part or unite."""
-        unique, place, counts = np.unique(hosts, return_inverse=True, return_counts=True)
-        new = int(unique.max(initial=-1)) + 1 - len(self._own)
-        if new > 0:
-            self._own, self._apart = np.append(self._own, np.zeros(new)), np.append(self._apart, np.zeros(new, bool))
-        size = np.ones(len(unique))
-        size[place] = pages
-        self._own[unique] *= np.exp(-counts / (MEMORY * size))
-        self._own[unique] += np.bincount(place, ahead)
-        before = self._apart[unique]
-        needed = np.where(before, 0.5 * OWN_RATES, OWN_RATES) * size
-        self._apart[unique] = self._own[unique] > needed
-        moved: Ints = unique[self._apart[unique] != before]
-        return moved
 
     def cautious(self, hosts: Ints) -> NDArray[np.bool_]:
         """Whose pages' values are taken over capped shapes: judged by the age that is gone by."""

@@ -75,7 +75,7 @@ def test_a_new_page_starts_from_what_its_host_taught() -> None:
     tau = rng.exponential(1.0, (400, 10))
     changed = rng.random((400, 10)) < -np.expm1(-alpha[:, None] * tau)
     intervals = Observations.gather(np.arange(401) * 10, tau.ravel(), np.zeros((4000, 1)), changed.ravel(), None)
-    _, moved = siblings.fit(np.arange(400), hosts, intervals)
+    *_, moved = siblings.fit(np.arange(400), hosts, intervals)
     assert len(moved) == 400
     learnt = siblings.prior(["fast", "slow", "unknown"])
     fast, slow, unknown = np.exp(learnt.alpha @ np.log(siblings.grid.alpha))

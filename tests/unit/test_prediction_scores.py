@@ -37,14 +37,3 @@ def test_a_host_whose_pages_rest_longer_than_their_rates_say_stays_under_caution
     scores, moved = judged(1000.0, 2.0, changed)
     assert scores.cautious(HOST[:1])[0]
     assert moved == []
-
-
-def test_pages_go_by_one_rate_until_their_own_are_ahead_by_enough_for_each_page() -> None:
-    """A lead of less than a fifth for each page says nothing; more parts them, and losing it unites them again."""
-    scores = PredictionScores()
-    assert not scores.apart(HOST[:1])[0]
-    assert scores.compare(HOST[:20], PAGES[:20], np.full(20, 0.15)).tolist() == []
-    assert scores.compare(HOST[:20], PAGES[:20], np.full(20, 0.15)).tolist() == [0]
-    assert scores.apart(np.array([0, 1])).tolist() == [True, False]
-    assert scores.compare(HOST[:20], PAGES[:20], np.full(20, -0.2)).tolist() == [0]
-    assert not scores.apart(HOST[:1])[0]

@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=6.0, help="seconds between faults, on average")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=[*PARTS, "writer"])
-    parser.add_argument("--keep", type=Path, help="keep the workers' logs below this folder")
+    parser.add_argument("--keep", type=Path, help="keep the logs of workers and site below this folder")
     parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())
     as_json, only, keep = (given.pop(name) for name in ("json", "only", "keep"))

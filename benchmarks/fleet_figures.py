@@ -101,13 +101,11 @@ def takeovers(faults: Sequence[Fault], owners: Owners, asked: Sequence[Asked], m
     for fault in faults:
         if fault.kind not in LOST_PROCESSES:
             continue
-        claims = _claims(fault, owners, _over(fault, faults, most))
-        if claims is None:
-            found.append(most)
-            continue
-        ends = [claim.at for claim in claims]
-        for owner in {claim.worker for claim in claims}:
-            theirs = {claim.shard: claim.at for claim in claims if claim.worker == owner}
+        over = _over(fault, faults, most)
+        claims = _claims(fault, owners, over)
+        ends = [over] if claims is None else [claim.at for claim in claims]
+        for owner in {claim.worker for claim in claims or ()}:
+            theirs = {claim.shard: claim.at for claim in claims or () if claim.worker == owner}
             first = (one.at for one in asked if one.worker == owner and one.at >= theirs.get(one.shard, float("inf")))
             ends.append(min(first, default=fault.began + most))
         if ends and not any(_disturbs(other, fault, max(ends)) for other in faults):
@@ -122,7 +120,7 @@ def _over(fault: Fault, faults: Iterable[Fault], most: float) -> float:
 
 
 def _claims(fault: Fault, owners: Owners, over: float) -> list[Owned] | None:
-    """Who claimed the shards that the fault cost a worker; None where a killed worker's shard was claimed by nobody.
+    """Who claimed the shards that the fault cost a worker; None where nobody claimed a shard of a killed one in time.
 
     A shard that was given back properly, or claimed again under its old epoch, was not lost.
     """

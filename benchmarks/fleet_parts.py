@@ -1,10 +1,11 @@
 """The parts of `python -m benchmarks.fleet`: each runs a fleet, does something to it and says what came of it."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,14 @@ async def running(options: Options, pages: int, server: Server, database: str, p
             run.statuses = await fleet.stop()
         history, run.recorded = await read(database)
         run.owners = Owners.of(history)
+        (place / "faults.json").write_text(json.dumps([asdict(fault) for fault in run.faults]))
+        (place / "owners.json").write_text(json.dumps([asdict(one) for one in history]))
     run.asked = [
         Asked(at, f"http://{url}", shard_of_host(url.partition("/")[0], fleet.shards), worker_of(agent))
         for at, url, agent in site.asked
         if "/poisson/" in url
     ]
+    (place / "asked.json").write_text(json.dumps([asdict(one) for one in run.asked]))
 
 
 async def drills(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:

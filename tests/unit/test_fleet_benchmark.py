@@ -84,6 +84,7 @@ def test_a_takeover_ends_with_the_first_request_of_the_new_owner() -> None:
     given_back = owners((0, 1, "w1"), (11, 1, None), (12, 2, "w2"))
     assert figures.takeovers([Fault("stop", "w1", 10.0, 10.5)], given_back, requests) == []
     assert figures.takeovers([kill], owners((0, 1, "w1")), requests, most=60.0) == [60.0]
+    assert figures.takeovers([kill, Fault("stop", "w2", 20.0, 21.0)], owners((0, 1, "w1")), requests) == []
 
 
 def test_silence_counts_beyond_the_downtime() -> None:

@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from sqlalchemy import text
 
 from crawld.cli import main
+from crawld.cli.remote import ask
+from crawld.errors import InputError
 from crawld.interfaces.fleet import Report
 from crawld.model.fleet import Bid
 from crawld.store.address import parse_address
@@ -258,3 +260,17 @@ def test_a_fleet_out_of_reach_is_told_as_such() -> None:
     refused = CliRunner().invoke(main, ["bandwidth", "--database", "postgresql://crawld@127.0.0.1:9/crawld"])
     assert refused.exit_code == 2
     assert "no PostgreSQL answers at" in refused.output
+
+
+def test_changes_are_followed_by_looking_at_the_database(fleet: Command, postgres_url: str) -> None:
+    """Whoever waits gets what came after its number, as from a daemon; `now` is the number of the latest."""
+    fleet("urls", "add", *URLS)
+    for number in (1, 2):
+        change = f"INSERT INTO changes (id, page_id, at, verdict) SELECT {number}, id, 5, 'new' FROM pages"
+        behind(postgres_url, f"{change} ORDER BY id LIMIT 1")
+    assert [json.loads(line)["id"] for line in fleet("changes", "--after", "0", "--json").output.splitlines()] == [1, 2]
+    found = ask(None, postgres_url, "GET", "/v1/changes?after=1&wait=60&limit=10")
+    assert ([one["id"] for one in found["changes"]], found["cursor"]) == ([2], 2)
+    assert ask(None, postgres_url, "GET", "/v1/changes?after=now")["cursor"] == 2
+    with pytest.raises(InputError, match="a fleet cannot be asked for GET /nothing"):
+        ask(None, postgres_url, "GET", "/nothing")

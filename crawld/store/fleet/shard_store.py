@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from crawld.interfaces import Clock, Ints, Record, StoredPages
+from crawld.interfaces import Clock, Ints, Poll, Record, StoredPages
 from crawld.interfaces.fleet import StoredShards
 from crawld.model.fleet import Lease, shard_of_id
 from crawld.model.host import HostState
@@ -92,12 +92,6 @@ class SqlShardStore(SqlStore):
         """As `crawled_pages`, of these shards alone."""
         return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
 
-    @promptly
-    async def hosts_named(self, names: Sequence[str]) -> Sequence[HostState]:
-        """What is remembered of these hosts."""
-        async with self._reading.connect() as connection:
-            return await hosts.read_hosts_named(connection, names)
-
     @patiently
     async def prune_own(self) -> int:
         """Delete a little of what pages of ours have too much of: every worker does; `prune` is one worker's duty."""
@@ -111,7 +105,8 @@ class SqlShardStore(SqlStore):
         epoch = self._held.last.get(shard)
         if epoch is not None:
             return self._writer.put(item, Lease(shard, epoch))
-        if not isinstance(item, HostState | RobotsState):  # of hosts of others we know what redirects taught us
+        # Of hosts of others we know what redirects taught us, and files there that a robots.txt of ours names.
+        if not isinstance(item, HostState | RobotsState | Poll):
             self._held.drop(1, [shard])
         return False
 

@@ -12,8 +12,11 @@ on_postgresql = connection.dialect.name == "postgresql"
 
 
 def belongs_here(thing: Any, _name: str | None, kind: str, _reflected: bool, _other: Any) -> bool:
-    """Whether a thing of the tables is meant for this database: some indexes are for one of the two alone."""
-    return kind != "index" or thing.info.get("only", connection.dialect.name) == connection.dialect.name
+    """Whether a thing of the tables is meant for this database: some indexes and keys are for one of the two alone."""
+    if kind not in {"index", "foreign_key_constraint"}:
+        return True
+    told = thing.info if kind == "index" else thing.elements[0].info
+    return bool(told.get("only", connection.dialect.name) == connection.dialect.name)
 
 
 context.configure(

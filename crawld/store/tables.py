@@ -27,7 +27,8 @@ from crawld.model.signal import SOURCES
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
 
 # An index on a column that every crawl writes would have PostgreSQL write to all indexes of the table at every crawl;
-# without one the new row stays in the heap page of the old one, where the fill factor leaves room for it.
+# without one the new row stays in the heap page of the old one, where the fill factor leaves room for it. Nor does it
+# look up the page of each crawl: the batch updates those pages, and is refused where one is missing.
 ON_SQLITE, ON_POSTGRESQL = {"only": "sqlite"}, {"only": "postgresql"}
 
 Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite gives its row ids to INTEGER alone
@@ -102,7 +103,7 @@ crawls = Table(
     "crawls",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("page_id", Id, ForeignKey("pages.id"), nullable=False),
+    Column("page_id", Id, ForeignKey("pages.id", info=ON_SQLITE), nullable=False),  # updated in the same batch
     Column("at", Double, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("status", Integer),
@@ -192,7 +193,7 @@ bodies = Table(
     "bodies",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("page_id", Id, ForeignKey("pages.id"), nullable=False),
+    Column("page_id", Id, ForeignKey("pages.id", info=ON_SQLITE), nullable=False),  # as those of crawls are
     Column("at", Double, nullable=False),
     Column("content_type", Text),
     _count("size"),

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Dialect, Executable, Table, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
@@ -38,8 +39,12 @@ class ForRows:
     def __init__(self, columns: Mapping[str, TypeEngine[Any]], build: Callable[[Given], Executable]) -> None:
         self.columns, self.build = dict(columns), build
 
-    async def run(self, connection: AsyncConnection, rows: Rows) -> Sequence[Any]:
-        """Run it; what it returns on PostgreSQL, where it returns anything."""
+    async def run(self, connection: AsyncConnection, rows: Rows, *, each: bool = False) -> Sequence[Any]:
+        """Run it; what it returns on PostgreSQL, where it returns anything.
+
+        With `each`, IntegrityError where PostgreSQL finds no row of the database for one of ours: SQLite looks that up
+        as a foreign key.
+        """
         if not rows:
             return ()
         dialect = connection.dialect
@@ -48,6 +53,9 @@ class ForRows:
         if at_once:
             arrays = (*map(list, zip(*rows, strict=True)), *constants)
             result = await connection.exec_driver_sql(sql, pick(arrays) if pick else arrays)
+            if each and result.rowcount != len(rows):
+                missing = f"{len(rows) - result.rowcount} of {len(rows)} rows are not there"
+                raise IntegrityError(sql, None, LookupError(missing))
             return result.all() if result.returns_rows else ()
         given = [(*row, *constants) for row in rows] if constants else rows
         given = list(map(pick, given)) if pick else list(given)

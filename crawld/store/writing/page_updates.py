@@ -114,6 +114,6 @@ async def update_pages(connection: AsyncConnection, batch: Batch) -> None:
         else:
             counts = (*signals.every, *signals.since_first, *signals.floor, *signals.shift)
             met.append((*_crawl_fields(page_id, change), *counts))
-    await UPDATE_QUIET.run(connection, quiet)
-    await UPDATE.run(connection, met)
+    await UPDATE_QUIET.run(connection, quiet, each=True)
+    await UPDATE.run(connection, met, each=True)
     await COUNT_SIGNALS.run(connection, signalled)

@@ -1,9 +1,15 @@
 """`crawld fleet run` says what keeps it from starting, and takes over what is told while it runs."""
 
+import asyncio
 import json
+import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.fleet import crawls, made, until, worker, worker_settings
+import aiohttp
+import asyncpg
+
+from tests.fleet import crawls, made, until, who, worker, worker_settings
 from tests.process import command
 from tests.site import Site
 
@@ -44,3 +50,35 @@ async def test_a_running_worker_is_steered_from_outside(tmp_path: Path, postgres
             stats = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
             assert stats["pages"] == 2
             assert await running.end() == 0
+
+
+async def test_a_ping_reaches_whoever_holds_the_page(tmp_path: Path, postgres_url: str) -> None:
+    """One worker is told of all pages; signals of the other's are there too, and the fleet knows of them."""
+    names, pages = ("w1", "w2"), 24
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    async with Site(hosts=pages) as site, AsyncExitStack() as stack:
+        urls = [site.url(f"/ok/{i}", host=i + 1) for i in range(pages)]
+        await made(postgres_url, 8, 40, tmp_path)
+        api = {"listen": listen, "token_file": str(tmp_path / "token")}
+        first = worker_settings(tmp_path / "w1", urls, postgres_url, "w1", api=api)
+        files = {"w1": first, "w2": worker_settings(tmp_path / "w2", urls, postgres_url, "w2")}
+        run = {name: await stack.enter_async_context(worker(name, files[name])) for name in names}
+        await until(lambda: {who(seen) for seen in crawls(site)} == set(names), run, "both crawl")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == pages, run, "every page is crawled")
+        headers = {"Authorization": f"Bearer {(tmp_path / 'token').read_text().strip()}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.post(f"http://{listen}/signals", json=urls) as answer:
+                told = await answer.json()
+            assert 0 < told["unknown"] < pages
+            async with session.get(f"http://{listen}/v1/status") as answer:
+                assert (await answer.json())["pages"] == pages  # the whole fleet's, whoever answers
+        database = await asyncpg.connect(postgres_url)
+        stack.push_async_callback(database.close)
+        query = "SELECT count(DISTINCT page_id) FROM signals WHERE source = 'ping'"
+        found: list[int] = []
+        while not found or found[-1] < pages:
+            assert len(found) < 600, found[-1]
+            found.append(await database.fetchval(query))
+            await asyncio.sleep(0.1)
+        assert [await one.end() for one in run.values()] == [0, 0]

@@ -105,9 +105,9 @@ class Curves:
         high = np.minimum(after, np.maximum(self._width - 1, 0))
         low = np.maximum(after - 1, 0)
         left, right = self._level[self._rows, low], self._level[self._rows, high]
-        with np.errstate(invalid="ignore"):
-            width = np.where(right > left, right - left, 1.0)
-        part = np.where(right > left, np.clip((level - left) / width, 0.0, 1.0), 0.0)
+        known = (right > left) & (left > -np.inf)  # a page worth nothing at first has a level that none lies close to
+        width = np.where(known, right - np.where(known, left, 0.0), 1.0)
+        part = np.where(known, np.clip((level - np.where(known, left, 0.0)) / width, 0.0, 1.0), right > left)
 
         def smooth(column: Floats, slope: Floats) -> Floats:
             """The cubic with the values and slopes at both ends."""

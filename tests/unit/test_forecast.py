@@ -66,11 +66,11 @@ def test_the_share_of_pages_is_what_they_get() -> None:
 
 
 def test_a_part_of_the_pages_stands_for_all() -> None:
-    """A fifth of them, drawn at random, forecasts what all reach, at the rates of all."""
+    """A quarter of them, drawn at random, forecasts what all reach, at the rates of all."""
     pages = ncis_pages(4000)
-    some = np.arange(0, 4000, 5)
+    some = np.arange(0, 4000, 4)
     whole = Forecast(believed(pages), np.zeros(1), GreedyNcis(), FREE)
-    part = PartForecast(Forecast(believed(pages.select(some)), np.zeros(1), GreedyNcis(), FREE), 0.2)
+    part = PartForecast(Forecast(believed(pages.select(some)), np.zeros(1), GreedyNcis(), FREE), 0.25)
     assert part.pages == whole.pages
     for rate in (100.0, 400.0, 1600.0):
         ours, all_of_them = part.at(rate), whole.at(rate)

@@ -66,6 +66,7 @@ class Worker:
     _stopping: bool = False
     _left: bool = False
     _unreachable: bool = False
+    _share: float = 0.0  # of the fleet's requests a second, as policies were told
     _granted: float = 0.0  # requests a second, as was logged last,
     _told_at: float = 0.0  # at this time
 
@@ -150,9 +151,17 @@ class Worker:
         if verbs == self._verbs:
             self._reconcile(beat.held)
             self.duties = beat.duties
+        self._tell_share(beat.bandwidth)
         self._follow(beat, time)
         self.on_mail(beat.mail)
         self._beaten.set()
+
+    def _tell_share(self, bandwidth: float) -> None:
+        """Tell a policy that allots rates how much there is to allot: our part of the fleet's, by shards."""
+        share = bandwidth * len(self.held) / self.ledger.shards
+        if share != self._share:
+            self._share = share
+            self.shard_set.scheduler.change_bandwidth(share, self.clock.now())
 
     def _follow(self, beat: Beat, time: DatabaseTime) -> None:
         """Send by the grants of this beat from now on."""
@@ -168,6 +177,8 @@ class Worker:
         """Log when grants begin and end, and now and then in between."""
         now = self.clock.monotonic()
         if rate > 0 and (self._granted == 0 or now > self._told_at + TELL_SECONDS):
+            if self._granted == 0:
+                self.crawler.status.last_slot_at = now  # none could come before
             self._granted, self._told_at = rate, now
             log.info("granted requests", extra={"rate": format_rate(rate)})
         elif rate == 0 < self._granted:

@@ -89,6 +89,17 @@ class PageRows:
     def __len__(self) -> int:
         return len(self._index)
 
+    def __getitem__(self, page_id: int) -> int:
+        return self._index[page_id]
+
+    def get(self, page_id: int) -> int | None:
+        """The row of a page, or None if it has none."""
+        return self._index.get(page_id)
+
+    def ids(self) -> Ints:
+        """The ids of all pages."""
+        return np.compress(self.page_id != NONE, self.page_id)
+
     def find(self, page_ids: Ints) -> Ints:
         """The rows of pages, -1 for those that have none."""
         return self._index.find(page_ids)
@@ -120,11 +131,14 @@ class PageRows:
 
 def grown(column: NDArray[Number], size: int, empty: float) -> NDArray[Number]:
     """The column, made longer where it is shorter than that, with room for more."""
-    more = size - len(column)
+    have, more = len(column), size - len(column)
     if more <= 0:
         return column
-    more = max(more, len(column) // 4)
-    return np.concatenate([column, np.full((more, *column.shape[1:]), empty, dtype=column.dtype)])
+    longer = np.zeros((have + max(more, have // 4), *column.shape[1:]), dtype=column.dtype)
+    longer[:have] = column
+    if empty != 0:  # zeros that nobody has written take no memory
+        longer[have:] = empty
+    return longer
 
 
 def _by_block(page_ids: Ints) -> Iterable[tuple[int, Ints]]:

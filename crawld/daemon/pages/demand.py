@@ -61,18 +61,18 @@ class Demand:
                 await self._clock.sleep_until(self._clock.monotonic() + self._interval)
                 await self.follow()
         finally:
-            asked = [page for page in self._pages if identity(page.url) in self._counts]
-            await self._follow(asked)
+            await self._follow([page.id for page in self._pages if identity(page.url) in self._counts])
 
     async def follow(self) -> None:
         """One round over all pages."""
-        await self._follow(list(self._pages))
+        await self._follow(self._pages.ids())
 
-    async def _follow(self, pages: Sequence[Page]) -> None:
+    async def _follow(self, page_ids: Sequence[int]) -> None:
         counts, self._counts = self._counts, Counter()
         try:
-            for start in range(0, len(pages), AT_ONCE):
-                some = [page for page in pages[start : start + AT_ONCE] if page.id in self._scheduler]
+            for start in range(0, len(page_ids), AT_ONCE):
+                ids = [page_id for page_id in page_ids[start : start + AT_ONCE] if page_id in self._scheduler]
+                some = [page for page_id in ids if (page := self._pages.get(page_id)) is not None]
                 if some:
                     news = self._weigh(some, counts, self._clock.now())
                     if len(news.page_ids):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from crawld.daemon.pages.free_memory import give_back
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Floats, Store, StoredPages
@@ -60,7 +61,7 @@ class PageSet:
 
     def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:
         self._index = index
-        self._unindexed: list[Page] = []
+        self._unindexed: list[int] = []  # ids of pages
         self._store = store
         self._pages = pages
         self._scheduler = scheduler
@@ -78,7 +79,9 @@ class PageSet:
         age of their copies is unknown.
         """
         with collector_at_rest():
-            return await self._restore(now)
+            count = await self._restore(now)
+        give_back()
+        return count
 
     async def _restore(self, now: float) -> int:
         stored = await self._store.restore()
@@ -89,16 +92,19 @@ class PageSet:
         self._put_back(stored, now)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.age_by(self._gate.host_of_pages(host), curve)
-        self._unindexed = list(self._pages)
+        self._unindexed = self._pages.ids()
         _check_clock(stored, now)
         return len(stored.ids)
 
     def _put_back(self, stored: StoredPages, now: float) -> None:
         """Take pages in as the store knows them."""
         hosts = {name: self._gate.host_of_pages(name) for name in set(stored.hosts)}
-        for i, page_id in enumerate(stored.ids.tolist()):
-            page = Page(page_id, stored.urls[i], stored.hosts[i], float(stored.importance[i]))
-            self._pages.put(page, stored.states[i], int(stored.failures[i]))
+        for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
+            some = slice(start, start + TAKEN_AT_ONCE)
+            weights = stored.importance[some].tolist()
+            columns = zip(stored.ids[some].tolist(), stored.urls[some], stored.hosts[some], weights, strict=True)
+            pages = [Page(*fields) for fields in columns]
+            self._pages.put_all(pages, stored.states[some], stored.failures[some].tolist())
         indices = np.array([hosts[name] for name in stored.hosts], dtype=np.int64)
         self._gate.remember_answers(np.unique(indices[~np.isnan(stored.last_success)]))
         with np.errstate(invalid="ignore"):
@@ -170,9 +176,10 @@ class PageSet:
         """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
         while self._unindexed:
             some = self._unindexed[-INDEXED_AT_ONCE:]
-            self._index.put([page for page in some if page.id in self._scheduler])
+            self._index.put([page for page_id in some if (page := self._pages.get(page_id)) is not None])
             del self._unindexed[-INDEXED_AT_ONCE:]
             await asyncio.sleep(INDEX_PAUSE)
+        give_back()
 
     async def adopt(
         self,

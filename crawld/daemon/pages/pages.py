@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from crawld.daemon.pages.packed_pages import PackedPages
 from crawld.model.page import Page, PageState
 from crawld.model.url import identity
 
@@ -25,21 +26,27 @@ class Pages:
     def __init__(self, sites: Iterable[str] = ()) -> None:
         self._sites = sorted(map(identity, sites), key=len, reverse=True)  # the closest first
         self._in_site: Counter[str] = Counter()
-        self._pages: dict[int, Page] = {}
+        self._pages = PackedPages()
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
         self._answered: Counter[str] = Counter()  # of those on a host
-        self._states: dict[int, PageState] = {}
         self._failures: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
 
     def __getitem__(self, page_id: int) -> Page:
-        return self._pages[page_id]
+        page = self._pages.get(page_id)
+        if page is None:
+            raise KeyError(page_id)
+        return page
 
     def __iter__(self) -> Iterator[Page]:
-        return iter(self._pages.values())
+        return iter(self._pages)
+
+    def ids(self) -> list[int]:
+        """The ids of all pages."""
+        return self._pages.ids()
 
     def get(self, page_id: int) -> Page | None:
         """The page, or None if it was retired."""
@@ -78,35 +85,37 @@ class Pages:
 
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
-        if page.id not in self._pages:
-            self._on_host[page.host] += 1
-            self._count_state(page.host, None, state)
-            self._count_site(page.url, 1)
-        self._pages[page.id] = page
-        self._states.setdefault(page.id, state)
-        if failures:
-            self._failures[page.id] = failures
+        self.put_all([page], [state], [failures])
+
+    def put_all(self, pages: Sequence[Page], states: Sequence[PageState], failures: Sequence[int]) -> None:
+        """Take many pages in, or over their new importance."""
+        for page, state in zip(pages, states, strict=True):
+            if page.id not in self._pages:
+                self._on_host[page.host] += 1
+                self._count_state(page.host, None, state)
+                self._count_site(page.url, 1)
+        self._pages.put(pages, states)
+        self._failures |= {page.id: count for page, count in zip(pages, failures, strict=True) if count}
 
     def drop(self, page_ids: Iterable[int]) -> None:
         """Forget pages that were retired."""
-        for page_id in page_ids:
-            page = self._pages.pop(page_id, None)
-            state = self._states.pop(page_id, None)
-            if page is not None:
-                self._on_host[page.host] -= 1
-                if not self._on_host[page.host]:
-                    del self._on_host[page.host]
-                self._count_state(page.host, state, None)
-                self._count_site(page.url, -1)
-            self._failures.pop(page_id, None)
+        here = [page for page_id in dict.fromkeys(page_ids) if (page := self._pages.get(page_id)) is not None]
+        for page in here:
+            self._on_host[page.host] -= 1
+            if not self._on_host[page.host]:
+                del self._on_host[page.host]
+            self._count_state(page.host, self._pages.state(page.id), None)
+            self._count_site(page.url, -1)
+            self._failures.pop(page.id, None)
+        self._pages.remove([page.id for page in here])
 
     def change_state(self, page_id: int, state: PageState) -> bool:
         """Note where a page stands; whether that is news. Of a page that was retired meanwhile nothing is noted."""
-        before, page = self._states.get(page_id), self._pages.get(page_id)
+        before, page = self._pages.state(page_id), self._pages.get(page_id)
         if page is None or before is state:
             return False
         self._count_state(page.host, before, state)
-        self._states[page_id] = state
+        self._pages.change_state(page_id, state)
         return True
 
     def _count_site(self, url: str, change: int) -> None:
@@ -124,7 +133,7 @@ class Pages:
 
     def state(self, page_id: int) -> PageState:
         """Where a page stands."""
-        return self._states.get(page_id, PageState.RETIRED)
+        return self._pages.state(page_id) or PageState.RETIRED
 
     def failures(self, page_id: int) -> int:
         """How often the page itself failed in a row."""

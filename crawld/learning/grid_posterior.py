@@ -116,8 +116,10 @@ class GridPosterior:
         for place, row in news.layers(pages):
             if news.foretelling:
                 kept = np.exp(-news.age[row, None] * self.alpha)
-                known = np.stack([_shares(_from_logs(share * logs[place] + before[place])) for share in OWN_SHARES])
-                news.foretell_without(row, np.einsum("spa,pa->sp", known, kept), self.gamma_of(known[-1]))
+                parts = [_shares(_from_logs(share * logs[place] + before[place])) for share in OWN_SHARES[1:]]
+                known = [prior.alpha[pages[place]], *parts]
+                fresh = np.array([np.einsum("pa,pa->p", masses, kept) for masses in known])
+                news.foretell_without(row, fresh, self.gamma_of(known[-1]))
             drift = news.tau[row, None] * self.alpha
             worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
             logs[place] += news.weight[row, None] * worth

@@ -15,7 +15,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Floats, Store, StoredPages
 from crawld.learning.freshness import SKEW
-from crawld.model.page import Page, Wanted
+from crawld.model.page import Page, PageState, Wanted
 from crawld.model.units import format_duration
 from crawld.scheduler import Arrivals, Scheduler
 
@@ -214,9 +214,8 @@ class PageSet:
 
     def _change(self, reweighted: Sequence[Page], respelt: Sequence[Page] = ()) -> None:
         """Take over another importance or spelling of pages that are here."""
-        for page in (*reweighted, *respelt):
-            if page.id in self._scheduler:
-                self._pages.put(page)
+        known = [page for page in (*reweighted, *respelt) if page.id in self._scheduler]
+        self._pages.put_all(known, [PageState.WAITING] * len(known), [0] * len(known))
         here = [page for page in reweighted if page.id in self._scheduler]
         self._scheduler.reweight([page.id for page in here], np.array([page.importance for page in here]))
 
@@ -243,8 +242,7 @@ class PageSet:
 
     def _take_in(self, pages: Sequence[Page]) -> None:
         new = [page for page in pages if page.id not in self._scheduler]
-        for page in new:
-            self._pages.put(page)
+        self._pages.put_all(new, [PageState.WAITING] * len(new), [0] * len(new))
         self._index.put(new)
         self._scheduler.add(
             Arrivals(

@@ -1,7 +1,7 @@
 """What a page takes of the daemon's memory: `python -m benchmarks.memory [--pages N] [--json]`.
 
 A database with that many crawled pages is written, and a process of its own takes them back with the daemon's parts,
-one after another: pages, scheduler and gate; the index by which signals find them; picks; the learner. Figures are the
+one after another: pages, scheduler and gate; picks and the index for signals; the learner. Figures are the
 growth of its resident memory in bytes a page, without what an empty daemon takes. `bytes_per_page` is the sum, `peak`
 the highest it ever was, which a start needs for a moment. There are 50 pages to a host.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import show
+from crawld.daemon.free_memory import give_back
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
@@ -77,15 +78,15 @@ async def measure(path: Path) -> dict[str, float]:
     count = await page_set.restore(NOW)
     seconds = time.perf_counter() - began
     marks.append(("pages_and_scheduler", resident()))
-    await page_set.index()
-    marks.append(("signals_index", resident()))
     for slot in range(PICKS):
         page_id = scheduler.pick(NOW + slot)
         if page_id is not None:
             scheduler.settle(page_id, NOW + slot)
-    marks.append(("picks", resident()))
+    await page_set.index()
+    marks.append(("picks_and_signals_index", resident()))
     for histories in crawled(pages):
         learner.teach(histories, NOW)
+    give_back()  # as the daemon's learner does once it has recalled all pages
     marks.append(("learner", resident()))
     await store.close()
     figures = {name: (after - before) / count for (_, before), (name, after) in pairwise(marks)}

@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 
+from crawld.daemon.free_memory import give_back
 from crawld.interfaces import Clock, Ints, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import YEAR, Prior
@@ -78,6 +79,7 @@ class Learner:
             await self._store.save_signal_trust(update.trust)
             update.apply_clocks_to(self._sink)
             self._again |= dict.fromkeys(update.again.tolist())
+        await asyncio.to_thread(give_back)
 
     async def learn(self) -> int:
         """Fit one batch: pages with new crawls first, then those whose prior moved; how many there were."""

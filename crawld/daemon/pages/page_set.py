@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from crawld.daemon.pages.free_memory import give_back
+from crawld.daemon.free_memory import give_back
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Floats, Store, StoredPages

@@ -49,8 +49,8 @@ class Learnt:
         )
         age = self.learner.age(self._hosts[alive].tolist(), last * DAY, now * DAY)
         value = GreedyNcis().value(age, self._boost(alive, self._since(alive, last, now)), beliefs)
-        # Copies of one age are ties but for rounding: as in the daemon the lower row comes first.
-        return alive[np.argsort(-value.astype(np.float32), kind="stable")[:count]]
+        # Values are equal but for rounding: the older copy comes first, then, as in the daemon, the lower row.
+        return alive[np.lexsort((last, -value.astype(np.float32)))[:count]]
 
     def learn(self, now: float, pages: Ints, tau: Floats, _signals: Ints, changed: NDArray[np.bool_]) -> None:
         """Fit the pages crawled, and those whose prior that moved; note what had been predicted."""

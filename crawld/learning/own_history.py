@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MEMORY = 10.0  # crawls per page of the host after which a prediction counts 1/e
-LEAD, LEAD_A_PAGE = 5.0, 0.1  # of the common rate at first, in ln: for each page of the host, and at most
+LEAD, LEAD_A_PAGE = 15.0, 0.3  # of the common rate at first, in ln: at most, and for each page of the host
 ALIKE = 2.0  # hosts whose votes that lead outweighs
 LEAST_SHARE, MOST_SHARE = 0.02, 0.98  # below, a host's pages go by one rate; from there on by all of their histories
 NEWS = 0.05  # pages are told of a share that has moved by so much
@@ -33,7 +33,9 @@ class OwnHistoryShares:
 
     def shares(self, hosts: Ints) -> Floats:
         """By how much of their own history pages of these hosts are judged; new hosts as others have shown."""
-        found = np.full(len(hosts), self._expected(np.zeros((1, len(OWN_SHARES))), np.full(1, np.inf))[1][0])
+        found = np.full(
+            len(hosts), self._expected(np.zeros((1, len(OWN_SHARES))), np.full(1, np.inf), self._votes)[1][0]
+        )
         there = np.flatnonzero(hosts < len(self._told))
         told = self._told[hosts[there]]
         found[there] = np.where(np.isnan(told), found[there], told)
@@ -52,7 +54,9 @@ class OwnHistoryShares:
         size[place] = pages
         self._score[unique] *= np.exp(-counts / (MEMORY * size))[:, None]
         np.add.at(self._score, hosts, scores - scores[:, :1])
-        mass, share = self._expected(self._score[unique], size)
+        mass, share = self._expected(
+            self._score[unique], size, self._votes - self._vote[unique]
+        )  # no host hears itself
         vote = mass * (_lead(size) / LEAD)[:, None]  # a host of few pages has shown little
         self._votes += (vote - self._vote[unique]).sum(axis=0)
         self._vote[unique] = vote
@@ -60,10 +64,10 @@ class OwnHistoryShares:
         self._told[unique] = np.where(moved, share, self.shares(unique))
         return np.asarray(unique[moved])
 
-    def _expected(self, score: Floats, size: Floats) -> tuple[Floats, Floats]:
-        """How likely each share is the best, by host, and the mean of the shares."""
+    def _expected(self, score: Floats, size: Floats, votes: Floats) -> tuple[Floats, Floats]:
+        """How likely each share is the best, by host, given the votes of others, and the mean of the shares."""
         first = np.exp(-_lead(size)[:, None] * (OWN_SHARES > 0))
-        first = ALIKE * first / first.sum(axis=1, keepdims=True) + self._votes
+        first = ALIKE * first / first.sum(axis=1, keepdims=True) + np.maximum(votes, 0.0)
         mass = np.exp(score - score.max(axis=1, keepdims=True)) * first
         mass /= mass.sum(axis=1, keepdims=True)
         return mass, mass @ OWN_SHARES

@@ -53,3 +53,14 @@ def test_a_new_host_starts_from_what_others_have_shown() -> None:
     assert share(shares, 99) > 0.8
     assert judge(shares, 99, -20.0) == [99]
     assert share(shares, 99) < LEAST_SHARE
+
+
+def test_a_host_does_not_prove_itself_by_its_own_vote() -> None:
+    """However often it is asked, a lead that is too small stays too small."""
+    shares = OwnHistoryShares()
+    for _ in range(200):
+        judge(shares, 0, 0.0)
+    judge(shares, 0, 8.0)
+    for _ in range(50):
+        judge(shares, 0, 0.0)
+    assert share(shares, 0) < LEAST_SHARE

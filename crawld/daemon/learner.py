@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from crawld.daemon.free_memory import give_back
-from crawld.interfaces import Clock, Ints, Store
+from crawld.interfaces import Clock, Floats, Ints, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.estimator import YEAR, Prior
 from crawld.learning.online_learner import RECALLED, OnlineLearner
@@ -47,6 +47,15 @@ class Learner:
         await self.recall()
         while True:
             await self.learn_on()
+
+    @property
+    def taught(self) -> Floats:
+        """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
+        return self._online_learner.host_priors.taught.copy()
+
+    def hear(self, others: Floats) -> None:
+        """Take over what the hosts of all other workers say: the sum of what each has `taught`."""
+        self._online_learner.host_priors.hear(others)
 
     def forget(self, page_ids: Sequence[int]) -> None:
         """Drop what is kept of pages that are ours no longer, before the next batch."""

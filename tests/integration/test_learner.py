@@ -254,3 +254,23 @@ async def test_pages_that_leave_are_forgotten_before_the_next_batch(tmp_path: Pa
         assert learner._online_learner.host_priors.sizes.tolist() == [2]
     finally:
         await store.close()
+
+
+async def test_a_learner_starts_from_what_others_have_taught(tmp_path: Path) -> None:
+    """A worker's first pages are believed to be like the pages of other workers, until they show otherwise."""
+    changing = {page: [True] * 10 for page in range(1, 9)}
+    store = await crawled(tmp_path, changing)
+    clock, alone, joined = HandClock(NOW + 20 * DAY), RecordingSink(), RecordingSink()
+    other = Learner(store, alone, clock)
+    await other.recall()
+    (tmp_path / "new").mkdir()
+    mine = await crawled(tmp_path / "new", {1: [False]})
+    for sink, hearing in ((alone, False), (joined, True)):
+        learner = Learner(mine, sink, clock)
+        if hearing:
+            learner.hear(other.taught)
+        learner._again[1] = None
+        await learner.learn()
+    assert joined.believed[1].alpha > alone.believed[1].alpha
+    await store.close()
+    await mine.close()

@@ -93,7 +93,7 @@ def losses_by_kill(without: Sequence[Asked], faults: Sequence[Fault]) -> list[Lo
 
 
 def takeovers(faults: Sequence[Fault], owners: Owners, asked: Sequence[Asked], most: float = 120.0) -> list[float]:
-    """From each fault that cost a worker its shards until all are held again and each new owner asks for pages of them.
+    """From each fault that cost a worker its shards until all have new owners and one of those asks for a page of them.
 
     A fault during which another one begins on somebody else, or PostgreSQL is away, says nothing about takeovers.
     """
@@ -103,13 +103,16 @@ def takeovers(faults: Sequence[Fault], owners: Owners, asked: Sequence[Asked], m
             continue
         over = _over(fault, faults, most)
         claims = _claims(fault, owners, over)
-        ends = [over] if claims is None else [claim.at for claim in claims]
-        for owner in {claim.worker for claim in claims or ()}:
-            theirs = {claim.shard: claim.at for claim in claims or () if claim.worker == owner}
-            first = (one.at for one in asked if one.worker == owner and one.at >= theirs.get(one.shard, float("inf")))
-            ends.append(min(first, default=fault.began + most))
-        if ends and not any(_disturbs(other, fault, max(ends)) for other in faults):
-            found.append(max(ends) - fault.began)
+        if claims is None:
+            end = over
+        elif claims:
+            news = {(claim.shard, claim.worker): claim.at for claim in claims}
+            first = (one.at for one in asked if one.at >= news.get((one.shard, one.worker), float("inf")))
+            end = max(*news.values(), min(first, default=fault.began + most))
+        else:
+            continue
+        if not any(_disturbs(other, fault, end) for other in faults):
+            found.append(end - fault.began)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import fleet_figures as figures
 from benchmarks.fleet_drills import Drills
 from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
-from benchmarks.fleet_record import bytes_each, note_owners, read, until_settled
+from benchmarks.fleet_record import bytes_each, prepare, read, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
@@ -22,7 +22,7 @@ HOSTS = 150
 SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
 LOST_SECONDS = 0.3  # of the rate: what a kill may cost
 CRASHES = 4
-STOP_SECONDS = 30.0  # of a worker that is stopped or cut off in the part `takeover`
+STOP_SECONDS = 20.0  # of a worker that is stopped or cut off in the part `takeover`
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,9 @@ async def running(options: Options, pages: int, server: Server, database: str, p
     async with site_process(HOSTS) as site:
         names = [f"w{number + 1}" for number in range(options.workers)]
         urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages)]
+        print(f"importing {pages} pages", file=sys.stderr)
         fleet = await Fleet.build(place, database, urls, options.rate, names)
-        await note_owners(database)
+        await prepare(database)
         run = Run(fleet, Drills(fleet, server, options.seed, options.longest), site)
         try:
             for worker in fleet.workers:

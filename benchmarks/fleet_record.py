@@ -7,6 +7,7 @@ A trigger of the benchmark's own notes every change of a shard's owner in the tr
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -31,6 +32,11 @@ CRAWLS = """
 SELECT crawls.at, pages.url, extract(epoch FROM pg_xact_commit_timestamp(crawls.xmin))::float
 FROM crawls JOIN pages ON pages.id = crawls.page_id
 """
+CRAWLED = """
+UPDATE pages SET state = 'live', first_success = at, last_success = at, last_attempt = at
+FROM (SELECT id, extract(epoch FROM clock_timestamp()) - 86400 * random() AS at FROM pages) AS drawn
+WHERE drawn.id = pages.id
+"""
 PAGES = "SELECT count(*) FROM pages WHERE state != 'retired'"
 HELD = """
 SELECT fleet_workers.name, count(*) FROM fleet_shards JOIN fleet_workers ON fleet_workers.id = fleet_shards.worker
@@ -44,10 +50,15 @@ GROWING = ("crawls", "changes", "signals", "bodies", "versions", "deliveries")
 """Tables that grow with what is done, not with how many pages there are."""
 
 
-async def note_owners(database: str) -> None:
-    """Have the database note every change of a shard's owner from now on."""
+async def prepare(database: str) -> None:
+    """Let every page have been crawled some time of the day before, and note every change of a shard's owner.
+
+    Pages that were never crawled come before all others: a large fleet would be busy for hours with the first of them.
+    """
     connection = await asyncpg.connect(database)
     try:
+        await connection.execute(CRAWLED)
+        await connection.execute("VACUUM ANALYZE pages")
         await connection.execute(NOTE_OWNERS)
     finally:
         await connection.close()
@@ -86,7 +97,7 @@ async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
     )
 
 
-async def bytes_each(database: str) -> dict[str, int]:
+async def bytes_each(database: str) -> dict[str, Any]:
     """How much disk the database needs for a page and for a crawl, indexes included."""
     connection = await asyncpg.connect(database)
     try:
@@ -95,4 +106,8 @@ async def bytes_each(database: str) -> dict[str, int]:
     finally:
         await connection.close()
     steady = sum(size for name, size in sizes.items() if not name.startswith(GROWING))
-    return {"bytes_per_page": steady // max(1, pages), "bytes_per_crawl": sizes["crawls"] // max(1, crawls)}
+    return {
+        "bytes_per_page": steady // max(1, pages),
+        "bytes_per_crawl": sizes["crawls"] // max(1, crawls),
+        "megabytes": {name: size >> 20 for name, size in sizes.items() if size >> 20},
+    }

@@ -94,15 +94,17 @@ class Fleet:
 
     @classmethod
     async def build(cls, place: Path, database: str, urls: Sequence[str], rate: float, names: Sequence[str]) -> "Fleet":
-        """Make the database a fleet and write each worker's settings."""
-        shards = 64
+        """Make the database a fleet with these pages and write each worker's settings."""
+        shards, of_it = 64, ("--database", database)
         (place / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
         port = int(database.rpartition(":")[2].partition("/")[0])
-        made = await command(
-            *("fleet", "init", "--database", database, "--shards", str(shards), "--bandwidth", f"{rate:g}/s"), cwd=place
-        )
-        if made.status:
-            raise SystemExit(f"crawld fleet init: {made.err}")
+        for words in (
+            ("fleet", "init", *of_it, "--shards", str(shards), "--bandwidth", f"{rate:g}/s"),
+            ("urls", "import", *of_it, str(place / "urls.txt")),
+        ):
+            done = await command(*words, cwd=place)
+            if done.status:
+                raise SystemExit(f"crawld {' '.join(words)}: {done.err}")
         workers = []
         for name in names:
             wire = Wire(port)
@@ -110,7 +112,6 @@ class Fleet:
             folder = place / name
             folder.mkdir()
             given = {
-                "urls": str(place / "urls.txt"),
                 "database": database.replace(f":{port}/", f":{wire.port}/"),
                 "user_agent": AGENT.format(name),
                 "allow_private": ["127.0.0.0/8"],

@@ -19,6 +19,7 @@ from crawld.model.fleet import shard_of_host
 from tests.postgres import Server
 
 HOSTS = 150
+IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs
 SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
 LOST_SECONDS = 0.3  # of the rate: what a kill may cost
 CRASHES = 4
@@ -62,10 +63,11 @@ async def running(options: Options, pages: int, server: Server, database: str, p
     """A settled fleet while the block runs; then its workers end and its logs are read."""
     async with site_process(HOSTS) as site:
         names = [f"w{number + 1}" for number in range(options.workers)]
-        urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages)]
-        print(f"importing {pages} pages", file=sys.stderr)
+        copies = (pages - 1) // IMPORTED
+        urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages // (copies + 1))]
+        pages = len(urls) * (copies + 1)
         fleet = await Fleet.build(place, database, urls, options.rate, names)
-        await prepare(database)
+        await prepare(database, copies)
         run = Run(fleet, Drills(fleet, server, options.seed, options.longest), site)
         try:
             for worker in fleet.workers:
@@ -121,7 +123,7 @@ async def takeover(options: Options, server: Server, database: str, place: Path)
         memory = max(worker.memory_mb for worker in run.fleet.workers)
         for number, kind in enumerate(LOST_PROCESSES):
             await run.drills.one(kind, run.fleet.workers[number % options.workers], STOP_SECONDS)
-            await until_settled(database, names, run.fleet.shards, pages)
+            await until_settled(database, names, run.fleet.shards, 0)
             await asyncio.sleep(SETTLE)
         sizes = await bytes_each(database)
     taken = figures.takeovers(run.faults, run.owners, run.asked)

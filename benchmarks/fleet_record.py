@@ -32,6 +32,18 @@ CRAWLS = """
 SELECT crawls.at, pages.url, extract(epoch FROM pg_xact_commit_timestamp(crawls.xmin))::float
 FROM crawls JOIN pages ON pages.id = crawls.page_id
 """
+COPIES = """
+WITH numbered AS (
+    SELECT id >> 40 AS shard, row_number() OVER (PARTITION BY id >> 40) - 1 AS place, * FROM pages
+), made AS (
+    INSERT INTO pages (id, url, host_id, importance, state, origin, added_at)
+    SELECT (shard << 40) + fleet_ids.pages + place * $1 + copy, replace(url, '?', '-' || copy || '?'), host_id,
+        importance, state, origin, added_at
+    FROM numbered JOIN fleet_ids USING (shard), generate_series(1, $1::bigint) AS copy RETURNING id
+)
+UPDATE fleet_ids SET pages = pages + n FROM (SELECT id >> 40 AS shard, count(*) AS n FROM made GROUP BY 1) AS counted
+WHERE counted.shard = fleet_ids.shard
+"""
 CRAWLED = """
 UPDATE pages SET state = 'live', first_success = at, last_success = at, last_attempt = at
 FROM (SELECT id, extract(epoch FROM clock_timestamp()) - 86400 * random() AS at FROM pages) AS drawn
@@ -50,13 +62,15 @@ GROWING = ("crawls", "changes", "signals", "bodies", "versions", "deliveries")
 """Tables that grow with what is done, not with how many pages there are."""
 
 
-async def prepare(database: str) -> None:
+async def prepare(database: str, copies: int) -> None:
     """Let every page have been crawled some time of the day before, and note every change of a shard's owner.
 
-    Pages that were never crawled come before all others: a large fleet would be busy for hours with the first of them.
+    Each page gets so many copies under other URLs, which is quicker than to import them all. Pages that were never
+    crawled come before all others: a large fleet would be busy for hours with the first of them.
     """
     connection = await asyncpg.connect(database)
     try:
+        await connection.execute(COPIES, copies)
         await connection.execute(CRAWLED)
         await connection.execute("VACUUM ANALYZE pages")
         await connection.execute(NOTE_OWNERS)

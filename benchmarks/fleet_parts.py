@@ -110,8 +110,8 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         "lost_records_per_kill_max": max((loss.records for loss in losses), default=0),
         "lost_records_allowed": round(LOST_SECONDS * options.rate, 1),
         "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses if loss.alone), default=0.0), 3),
-        "takeover_seconds_max": round(max(taken, default=0.0), 1),
-        "takeovers": len(taken),
+        "drill_takeover_seconds_max": round(max(taken, default=0.0), 1),
+        "drill_takeovers": len(taken),
     }
 
 
@@ -132,8 +132,8 @@ async def takeover(options: Options, server: Server, database: str, place: Path)
         "takeover_pages_each": options.pages_each,
         "takeover_worker_memory_mb": round(memory),
         **{f"takeover_database_{name}": size for name, size in sizes.items()},
-        "takeover_large_seconds": [round(seconds, 1) for seconds in taken],
-        "takeover_large_seconds_max": round(max(taken, default=0.0), 1),
+        "takeover_seconds": [round(seconds, 1) for seconds in taken],
+        "takeover_seconds_max": round(max(taken, default=0.0), 1),
     }
 
 

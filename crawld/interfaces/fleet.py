@@ -91,6 +91,9 @@ class Ledger(Protocol):
     async def take_duty(self, worker: str, name: str) -> bool:
         """Do something for the whole fleet, as long as the lease lasts; False where another live worker does it."""
 
+    async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
+        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+
     async def release(self, worker: str, shards: Sequence[int]) -> None:
         """Give shards back; everything about them has been committed."""
 

@@ -26,6 +26,7 @@ from crawld.fleet.pacing.grant_pacer import GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_learner import ShardLearner
 from crawld.fleet.shard_set import ShardSet
+from crawld.fleet.shared_priors import SharedPriors
 from crawld.fleet.worker import Worker
 from crawld.interfaces import Control, Reload
 from crawld.learning.estimator import first_guess
@@ -134,6 +135,7 @@ class FleetAssembly(Assembly):
     def _services(self) -> list[Service]:
         services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]
         services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
+        services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
         services.append(ControlServer(self._api_parts(), self._socket()).run)
         history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
         work = {LIST_DUTY: self._keep_list, HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}

@@ -16,6 +16,7 @@ TABLES = (
     "fleet_grants",
     "fleet_mail",
     "fleet_duties",
+    "fleet_taught",
     "fleet_ids",
     "fleet_counters",
 )
@@ -76,6 +77,12 @@ def _membership() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("worker", sa.Text(), nullable=False),
         _key("fleet_duties", "name"),
+    )
+    op.create_table(
+        "fleet_taught",
+        sa.Column("worker", sa.Text(), nullable=False),
+        sa.Column("taught", sa.ARRAY(sa.Double()), nullable=False),
+        _key("fleet_taught", "worker"),
     )
 
 

@@ -261,6 +261,19 @@ async def test_one_worker_has_a_duty(ledger: LedgerMaker, postgres_url: str) -> 
     assert await one.take_duty(await one.join("w"), "list")
 
 
+async def test_each_worker_hears_what_the_others_teach(ledger: LedgerMaker, postgres_url: str) -> None:
+    """The latest of each live one, of the same length; nobody hears itself."""
+    one, two, three = ledger(), ledger(), ledger()
+    worker, other, old = [await each.join(name) for each, name in ((one, "w"), (two, "other"), (three, "old"))]
+    assert await one.teach(worker, [1.0, 2.0]) == []
+    assert await three.teach(old, [1.0, 2.0, 3.0]) == []
+    assert await two.teach(other, [0.5, 0.25]) == [[1.0, 2.0]]
+    assert await one.teach(worker, [3.0, 4.0]) == [[0.5, 0.25]]
+    assert await two.teach(other, [0.5, 0.25]) == [[3.0, 4.0]]
+    await let_expire(postgres_url, worker)
+    assert await two.teach(other, [0.5, 0.25]) == []
+
+
 async def test_a_worker_that_drains_claims_nothing(ledger: LedgerMaker, postgres_url: str) -> None:
     """It is told so, is not counted, and stays so where it loses its lease meanwhile, but not after it has left."""
     one, two = ledger(), ledger()

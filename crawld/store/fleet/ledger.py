@@ -123,6 +123,10 @@ class SqlLedger:
         await self._verbs.rows(statements.END_LOST)
         return bool(await self._verbs.rows(statements.TAKE_DUTY, worker, name))
 
+    async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
+        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+        return [row["taught"] for row in await self._verbs.rows(statements.TEACH, worker, list(taught))]
+
     async def release(self, worker: str, shards: Sequence[int]) -> None:
         """Give shards back; everything about them has been committed."""
         await self._verbs.rows(statements.RELEASE, worker, list(shards))

@@ -123,6 +123,18 @@ ON CONFLICT (name) DO UPDATE SET worker = excluded.worker
 RETURNING worker
 """
 
+TEACH = f"""
+WITH own AS (
+    INSERT INTO fleet_taught (worker, taught) SELECT $1::text, $2::float8[] WHERE EXISTS (
+        SELECT FROM fleet_workers WHERE id = $1 AND ended_at IS NULL)
+    ON CONFLICT (worker) DO UPDATE SET taught = excluded.taught
+), forgotten AS (
+    DELETE FROM fleet_taught WHERE worker NOT IN (SELECT id FROM fleet_workers WHERE ended_at IS NULL)
+)
+SELECT t.taught FROM fleet_taught t JOIN fleet_workers w ON w.id = t.worker
+WHERE w.ended_at IS NULL AND w.expires > {NOW} AND w.id <> $1 AND cardinality(t.taught) = cardinality($2)
+"""  # of another version's learner nothing can be heard
+
 RELEASE = "UPDATE fleet_shards SET worker = NULL WHERE worker = $1 AND id = ANY($2::integer[])"
 
 LEAVE = f"""

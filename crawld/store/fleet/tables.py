@@ -90,6 +90,13 @@ duties = Table(  # what one worker does for all
     Column("worker", Text, nullable=False),
 )
 
+taught = Table(  # what the hosts of each worker say of hosts in general: crawld.learning.host_priors
+    "fleet_taught",
+    metadata,
+    Column("worker", Text, primary_key=True),
+    Column("taught", ARRAY(Double), nullable=False),
+)
+
 ids = Table(  # the last number given out in each shard
     "fleet_ids",
     metadata,

@@ -12,6 +12,7 @@ from typing import Any
 from crawld.api.token import make_token
 from tests.acceptance import changes_consumer
 from tests.integration.test_daemon import until
+from tests.integration.test_dashboard import listening
 from tests.integration.test_public_api import free_port
 from tests.process import daemon, settings
 from tests.site import Site
@@ -55,6 +56,7 @@ async def test_a_consumer_killed_fifty_times_sees_every_change_once(tmp_path: Pa
         file = settings(tmp_path, urls, bandwidth="60/s", min_interval=0.05, api=api, signals={"sitemaps": "off"})
         async with daemon("--config", str(file), cwd=tmp_path) as running:
             await running.until_logged("ready")
+            await until(lambda: listening(port), 60.0)  # which follows soon, on a busy machine less soon
             changing = asyncio.create_task(keep_changing(site, rng))
             words = (sys.executable, changes_consumer.__file__, f"http://127.0.0.1:{port}", token, str(seen))
             for _ in range(KILLS):

@@ -12,7 +12,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-ROUND = 100  # slots are decided in batches of a hundredth of the pages: news must travel fast
+ROUND = 100
+"""Slots are decided in batches of a hundredth of a host's pages; the daemon learns after a second, which is less."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +159,13 @@ def replay(site: Site, policy: Policy, slots: int, importance: Floats, start: fl
     last = site.birth.copy()
     fresh = np.zeros(site.pages)
     end = float(site.death.max())
+    hosts = 1 if site.hosts is None else len(np.unique(site.hosts))
     every = end / slots
     taken = 0
     while taken < slots:
         now = (taken + 0.5) * every
         alive = np.flatnonzero((site.birth < now) & (site.death > now))
-        count = min(max(1, len(alive) // ROUND), slots - taken)
+        count = min(max(1, len(alive) // (ROUND * hosts)), slots - taken)
         now = (taken + 0.5 * count) * every
         taken += count
         if not len(alive):

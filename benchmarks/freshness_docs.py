@@ -140,7 +140,7 @@ _EXPLAINED = (
     "others are missed. A cell is one history, or all worlds of a drawn kind, at one budget; it is lost where the lead "
     "is below −.002. Single cells of histories are rough: on one (site_strobo at .3) another order of the pages alone "
     "moved crawld's freshness by .02. crawld runs without a maximum interval here: with the default of 30 days, "
-    "pages that wait longer come first, and a budget too small for that is spent in turn."
+    "pages that wait longer have up to a tenth of the requests before all others."
 )
 
 

@@ -1,5 +1,6 @@
 """Signals that reach a worker which does not hold their pages: they are left for whoever does."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from crawld.interfaces.fleet import SIGNALS, Ledger, Mail
 from crawld.model.signal import Source
 from crawld.model.url import host_of_target
 
+log = logging.getLogger("crawld.fleet")
+
 AT_ONCE = 500
 """Signals in one message."""
 
@@ -19,7 +22,6 @@ class Outbox:
 
     def __init__(self, ledger: Ledger, shard_set: ShardSet, clock: Clock) -> None:
         self._ledger, self._shard_set, self._clock = ledger, shard_set, clock
-        self.lost = 0  # signals that could not be passed on: a hint is not worth waiting for
 
     async def pass_on(self, pinged: Sequence[tuple[str, float | None]]) -> None:
         """Tell of URLs that a ping named, with the times it claims."""
@@ -35,5 +37,6 @@ class Outbox:
         ]
         try:
             await self._ledger.send(mail)
-        except StoreError:
-            self.lost += sum(map(len, by_shard.values()))
+        except StoreError as error:  # a hint is not worth waiting for
+            lost = sum(map(len, by_shard.values()))
+            log.warning("signals for pages of other workers were lost", extra={"signals": lost, "reason": str(error)})

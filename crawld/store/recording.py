@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from crawld.clock import SystemClock
 from crawld.errors import DamagedError, StoreError
@@ -27,23 +27,24 @@ from crawld.store.writing.writer import Writer
 KeepBodies = Literal["latest", "changes", "none"]
 
 
+class Options(TypedDict, total=False):
+    """How a store keeps what it is told."""
+
+    keep_bodies: KeepBodies
+    retention: Retention | None
+    commit_interval: float
+    clock: Clock | None
+
+
 class Recording:
     """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        keep_bodies: KeepBodies = "changes",
-        retention: Retention | None = None,
-        commit_interval: float = 0.2,
-        clock: Clock | None = None,
-        scope: Scope | None = None,
-    ) -> None:
-        self._database, self._keep_bodies, self._scope = database, keep_bodies, scope
-        self._clock = clock or SystemClock()
-        self._pruning = Pruning(retention or Retention(), alone=scope is None)
-        self._writer = Writer(self._commit, commit_interval, self._clock)
+    def __init__(self, database: Database, scope: Scope | None, **options: Unpack[Options]) -> None:
+        self._database, self._scope = database, scope
+        self._keep_bodies = options.get("keep_bodies", "changes")
+        self._clock = options.get("clock") or SystemClock()
+        self._pruning = Pruning(options.get("retention") or Retention(), alone=scope is None)
+        self._writer = Writer(self._commit, options.get("commit_interval", 0.2), self._clock)
         self._memories = RecentVersions()
         self._dirty = None if database.by_row else DirtyPages()
         self.changes = ChangeSignal()

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from crawld.interfaces import Adoption, Clock, Histories, Ints, SourceFile, StoredDemand, StoredPages
+from crawld.interfaces import Adoption, Histories, Ints, SourceFile, StoredDemand, StoredPages
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
@@ -21,7 +21,7 @@ from crawld.store.fleet.fleet_database import FleetDatabase
 from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
 from crawld.store.id_ranges import Ranges
-from crawld.store.recording import KeepBodies, Recording
+from crawld.store.recording import Options, Recording
 from crawld.store.records import demand, dirty, hosts, learning, robots, settings
 from crawld.store.records.dirty import DirtyPages
 from crawld.store.records.frames import latest_copy, read_recent_blocks
@@ -29,7 +29,7 @@ from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
 from crawld.store.records.versions import VersionReader
-from crawld.store.retention import Retention, give_back_space
+from crawld.store.retention import give_back_space
 from crawld.store.retry import keep_trying
 from crawld.store.writing.connection import WriteConnection
 
@@ -71,25 +71,9 @@ class SqlStore(Recording):
 
     longest_answer_seconds: float | None = None
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        keep_bodies: KeepBodies = "changes",
-        retention: Retention | None = None,
-        commit_interval: float = 0.2,
-        clock: Clock | None = None,
-        scope: Scope | None = None,
-    ) -> None:
+    def __init__(self, url: str, *, scope: Scope | None = None, **options: Unpack[Options]) -> None:
         """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
-        super().__init__(
-            Database(url) if scope is None else FleetDatabase(url, scope),
-            keep_bodies=keep_bodies,
-            retention=retention,
-            commit_interval=commit_interval,
-            clock=clock,
-            scope=scope,
-        )
+        super().__init__(Database(url) if scope is None else FleetDatabase(url, scope), scope, **options)
         self._memory_reader = VersionReader(self.longest_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(lambda: self._connection, lambda: self._reading, self.changes, self.shown)

@@ -1,17 +1,17 @@
 """The store of a worker, or of a command that steers a fleet: implements `interfaces.fleet.ShardStore`."""
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
-from crawld.interfaces import Clock, Ints, Poll, Record, StoredPages
+from crawld.interfaces import Ints, Poll, Record, StoredPages
 from crawld.interfaces.fleet import StoredShards
 from crawld.model.fleet import Lease, shard_of_id
 from crawld.model.host import HostState
 from crawld.model.robots import RobotsState
 from crawld.store.fleet.scope import Scope, ShardsLostError, ranges
-from crawld.store.recording import KeepBodies
+from crawld.store.recording import Options
 from crawld.store.records import hosts, learning, robots
 from crawld.store.records.sources import read_sources
-from crawld.store.retention import Retention
 from crawld.store.sql import SqlStore, patiently, promptly
 from crawld.store.writing.batch import Item
 from crawld.store.writing.commit_queue import Queued
@@ -29,24 +29,9 @@ class SqlShardStore(SqlStore):
 
     longest_answer_seconds = LONGEST_ANSWER_SECONDS
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        keep_bodies: KeepBodies = "changes",
-        retention: Retention | None = None,
-        commit_interval: float = 0.2,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, url: str, **options: Unpack[Options]) -> None:
         self._held = Scope()
-        super().__init__(
-            url,
-            keep_bodies=keep_bodies,
-            retention=retention,
-            commit_interval=commit_interval,
-            clock=clock,
-            scope=self._held,
-        )
+        super().__init__(url, scope=self._held, **options)
 
     @property
     def shards(self) -> int:

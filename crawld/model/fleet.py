@@ -5,6 +5,8 @@ from hashlib import blake2b
 
 ID_BITS = 40
 """Ids of pages and hosts begin with the shard: id = shard << ID_BITS | number. On one machine all are in shard 0."""
+MOST_SHARDS = 1 << (53 - ID_BITS)
+"""Ids stay exact for readers of JSON that take every number for a float; it is enough for hundreds of workers."""
 LEVELS_PER_OCTAVE = 8
 """Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
 

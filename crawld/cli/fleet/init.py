@@ -9,6 +9,7 @@ import click
 from crawld.cli.options import RATE
 from crawld.cli.remote import AS_JSON, CONFIG
 from crawld.config import load
+from crawld.model.fleet import MOST_SHARDS
 from crawld.model.units import format_rate
 from crawld.store.fleet.making import make_fleet
 
@@ -18,7 +19,13 @@ SHARDS = 256
 @click.command()
 @CONFIG
 @click.option("--database", metavar="URL", envvar="CRAWLD_DATABASE", help="An empty PostgreSQL database.")
-@click.option("--shards", default=SHARDS, show_default=True, type=click.IntRange(1), help="Parts that move; fixed.")
+@click.option(
+    "--shards",
+    default=SHARDS,
+    show_default=True,
+    type=click.IntRange(1, MOST_SHARDS),
+    help="Parts that hosts are spread over; cannot be changed later.",
+)
 @click.option("--bandwidth", type=RATE, help="Requests of the whole fleet, as 100/s; default: the settings'.")
 @AS_JSON
 def command(

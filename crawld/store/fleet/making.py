@@ -7,7 +7,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import StoreError
-from crawld.model.fleet import ID_BITS
+from crawld.model.fleet import MOST_SHARDS
 from crawld.store import tables as of_pages
 from crawld.store.address import parse_address
 from crawld.store.engine import in_a_sentence, writing_engine
@@ -16,8 +16,6 @@ from crawld.store.fleet.ids import CHANGES
 from crawld.store.lock import lock_postgres
 from crawld.store.schema import migrate
 
-MOST_SHARDS = 1 << (53 - ID_BITS)
-"""Ids stay exact for readers of JSON that take every number for a float; it is enough for hundreds of workers."""
 _NOW: ColumnClause[float] = literal_column("extract(epoch FROM clock_timestamp())::float8")
 
 

@@ -46,8 +46,6 @@ class Server:
 
     def create(self) -> None:
         """Make the files of an empty server."""
-        if os.geteuid() == 0:
-            shutil.chown(self.place, "postgres")
         files = ("--auth=trust", "--username=postgres", "-D", self.place / "data")
         as_postgres(self.binaries / "initdb", "--no-sync", *files)
 
@@ -65,10 +63,31 @@ class Server:
 
 
 @contextmanager
+def server_folder() -> Iterator[Path]:
+    """An empty folder of the server's user, deleted at the end.
+
+    Where we are root that is `postgres`, who cannot enter a temporary directory that is closed to other users.
+    """
+    for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/run")):
+        place = Path(tempfile.mkdtemp(prefix="crawld-pg-", dir=parent))
+        try:
+            if os.geteuid() == 0:
+                shutil.chown(place, "postgres")
+                try:
+                    as_postgres("test", "-w", place)
+                except subprocess.CalledProcessError:
+                    continue
+            yield place
+            return
+        finally:
+            shutil.rmtree(place)
+    raise FileNotFoundError("no temporary directory that the user postgres may enter")
+
+
+@contextmanager
 def started_server(binaries: Path, *options: str, port: int | None = None) -> Iterator[Server]:
     """A server, stopped and deleted at the end."""
-    place = Path(tempfile.mkdtemp(prefix="crawld-pg-"))
-    try:
+    with server_folder() as place:
         server = Server(binaries, place, options, port)
         server.create()
         server.start()
@@ -76,8 +95,6 @@ def started_server(binaries: Path, *options: str, port: int | None = None) -> It
             yield server
         finally:
             server.crash()
-    finally:
-        shutil.rmtree(place)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_commands_and_settings_are_crawlds(manifests: dict[str, Any], tmp_path: 
 
 def test_the_image_is_built_from_this_tree() -> None:
     """The extras that the image installs are the package's, and it starts what the manifests give words to."""
-    lines = (ROOT / "docs/fleet/Dockerfile").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     run = next(line for line in lines if line.startswith("RUN"))
     extras = next(word for word in shlex.split(run) if word.startswith("/src["))[5:-1].split(",")
     known = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -48,7 +48,6 @@ class Contestant:
 
     name: str
     learnt: bool = False
-    most_shape: float = np.inf
     delays: bool = True
     intervals: Intervals = Intervals(longest=np.inf, shortest=0.0)  # noqa: RUF009 - frozen
 
@@ -59,8 +58,7 @@ CONTESTANTS = (
     Contestant("known"),
     Contestant("known, intervals", intervals=BOUNDED),
     Contestant("learnt", learnt=True),
-    Contestant("learnt, shape capped at 1", learnt=True, most_shape=1.0),
-    Contestant("learnt, capped, intervals", learnt=True, most_shape=1.0, intervals=BOUNDED),
+    Contestant("learnt, intervals", learnt=True, intervals=BOUNDED),
 )
 
 
@@ -145,7 +143,7 @@ class Site:
 
     population: Population
     hosts: "np.typing.NDArray[np.int64]"
-    learnt: tuple[Floats, Floats, Floats, Floats]  # mean and shape of α, κ and γ by source
+    learnt: tuple[Floats, ...]  # mean and shape of α, κ and γ by source, and the deaf part
     bandwidth: float
 
     @classmethod
@@ -158,8 +156,9 @@ class Site:
             1:
         ].tolist():  # each is foretold by what was learnt before
             update = learner.teach(observe(world, key, hosts, until), until)
-        posterior = update.posterior
-        return cls(population, hosts, (posterior.alpha, posterior.shape, posterior.trust, update.gamma), pages / 10.0)
+        mixed = np.column_stack([update.heard, update.deaf_alpha, update.deaf_shape])
+        learnt = update.shape / update.rate, update.shape, update.kappa, update.gamma, mixed
+        return cls(population, hosts, learnt, pages / 10.0)
 
     def scheduler(self, contestant: Contestant, rate: float) -> tuple[Scheduler, HostGate]:
         """A scheduler that believes what the contestant knows, with a copy of every page."""
@@ -167,16 +166,15 @@ class Site:
         for host, delay in enumerate(DELAYS):
             gate.set_delay(gate.host_of_pages(f"host{host}"), delay * HOSTS / self.bandwidth * contestant.delays)
         chooser = build(DEFAULT, bandwidth=rate, gate=gate, intervals=contestant.intervals)
-        scheduler = Scheduler(chooser, most_shape=contestant.most_shape)
+        scheduler = Scheduler(chooser)
         truth, pages = self.population, self.population.pages
-        known = (truth.alpha, np.full(pages, np.inf), _first_source(truth.kappa), _first_source(truth.gamma))
-        alpha, shape, kappa, gamma = self.learnt if contestant.learnt else known
+        whole = np.tile((1.0, 0.0, np.inf), (pages, 1))
+        known = (truth.alpha, np.full(pages, np.inf), _first_source(truth.kappa), _first_source(truth.gamma), whole)
+        alpha, shape, kappa, gamma, mixed = self.learnt if contestant.learnt else known
         spread = min(contestant.intervals.longest, 3.0 * pages / rate)  # copies of one moment would all be due at once
         last = -spread * np.random.default_rng(pages).permutation(pages) / pages
-        copies = Arrivals(
-            np.arange(pages), self.hosts, truth.mu, last, alpha=alpha, shape=shape, kappa=kappa, gamma=gamma
-        )
-        scheduler.add(copies)
+        ids, beliefs = np.arange(pages), (alpha, shape, kappa, gamma, mixed)
+        scheduler.add(Arrivals(ids, self.hosts, truth.mu, last, None, *beliefs))
         return scheduler, gate
 
 
@@ -215,7 +213,7 @@ def seconds_for(pages: int) -> dict[str, float]:
     kappa = np.where(signalled, rng.choice([0.02, 0.1, 0.3, 1.0, 2.5], pages), 0.0)
     hosts = np.minimum(rng.pareto(0.8, pages) * 20, 999).astype(np.int64)
     no = np.zeros(pages, dtype=np.bool_)
-    believed = Believed(hosts, mu, Beliefs(mu, alpha, np.minimum(shape, 1.0), kappa, gamma), shape, no, no)
+    believed = Believed(hosts, mu, Beliefs(mu, alpha, shape, kappa, gamma), no, no)
     began = time.process_time()
     forecast = Forecast(believed, np.ones(1000), GreedyNcis(), Intervals(), 0.95)
     made = time.process_time()

@@ -1,9 +1,10 @@
 """crawld beside every peer's rule and every policy: how fresh each keeps its copies, all within the same budget.
 
-`python -m benchmarks.freshness [--json] [--plot FILE] [--full]` lets everyone crawl the same worlds, learning from
-their own crawls alone: worlds drawn as in S-NCIS, worlds that live as real sites do, and recorded histories of real
-sites, each by itself and several together. Budgets are .1, .3, 1 and 3 crawls per change. For each row it says whether
-crawld is above on average, and where it is below by more than .002. What it is at goes to stderr.
+`python -m benchmarks.freshness [--json] [--plot FILE] [--full] [--data FOLDER] [--keep FILE]` lets everyone crawl the
+same worlds, learning from their own crawls alone: worlds drawn as in Busa-Fekete et al. 2025, worlds that live as real
+sites do, some with honest sitemaps, and recorded histories of real sites, each by itself and several together. Budgets
+are .1, .3, 1 and 3 crawls per change. For each row it says whether crawld is above on average, and where it is below by
+more than .002. With --keep an interrupted run goes on where it was. What it is at goes to stderr.
 """
 
 import argparse
@@ -21,11 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.freshness_docs import picture
-from benchmarks.freshness_runs import BUDGETS, CRAWLD, ROUND_ROBIN, Job, measure
+from benchmarks.freshness_runs import BUDGETS, CRAWLD, Job, Measures, measure
 from benchmarks.freshness_summary import Result, Row, summarise
 from benchmarks.freshness_worlds import HISTORY, SHARED, WEIGHTS, Size, specs
+from crawld.errors import InputError
 from crawld.policies.policies import POLICIES
+from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
 from crawld.sim.peers import PEERS
+from crawld.sim.recorded import history_files
 
 PEERS_PART, POLICIES_PART = "peers", "policies"
 SHORT = {
@@ -42,48 +46,66 @@ POLICY_ROUND = 0.05
 """The share of pages crawled between two rounds of learning where policies are compared with each other."""
 
 
-def jobs(part: str, *, full: bool) -> Iterator[Job]:
+def jobs(part: str, *, full: bool, folder: Path | None = SHARED) -> Iterator[Job]:
     """Everything to be run for one part."""
     size = (FULL if full else SHORT)[part]
     if part == PEERS_PART:
-        for spec in specs(size):
+        for spec in specs(size, folder):
             for budget in BUDGETS:
-                for contestant in (CRAWLD, ROUND_ROBIN, *PEERS):
+                for contestant in (CRAWLD, ROUND_ROBIN, *LEARNERS, *PEERS):
                     yield Job(spec, budget, contestant, WEIGHTS[spec.kind])
         return
-    for spec in specs(size):
+    for spec in specs(size, folder):
         for budget in BUDGETS if full else BUDGETS[1:3]:
             for policy in POLICIES:
                 yield Job(spec, budget, policy, WEIGHTS[spec.kind][-1:], POLICY_ROUND)
 
 
-def run(parts: Sequence[str], *, full: bool, processes: int) -> list[Result]:
-    """Run every job, the longest first, and tell of the progress."""
-    work = [(part, job) for part in parts for job in jobs(part, full=full)]
+def run(
+    parts: Sequence[str], *, full: bool, processes: int, folder: Path | None = SHARED, kept: Path | None = None
+) -> list[Result]:
+    """Run every job, the longest first, and tell of the progress; results are kept in a file to go on from."""
+    in_order = [(part, job) for part in parts for job in jobs(part, full=full, folder=folder)]
+    before = _kept(kept)
+    work = [one for one in in_order if _name(*one) not in before]
     work.sort(key=lambda one: one[1].cost, reverse=True)
     began, told, done = time.monotonic(), 0.0, 0.0
     total = sum(job.cost for _, job in work)
-    found: dict[tuple[str, Job], list[Result]] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(measure, job): (part, job) for part, job in work}
         for number, future in enumerate(as_completed(running), start=1):
             part, job = running[future]
-            spec = job.spec
-            found[part, job] = [
-                Result(part, spec.kind, spec.name, job.budget, job.contestant, weights, measures)
-                for weights, measures in future.result().items()
-            ]
+            before[_name(part, job)] = future.result()
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps([_name(part, job), future.result()]) + "\n")
             done += job.cost
             spent = time.monotonic() - began
             if spent >= told + TOLD_EVERY or number == len(work):
                 told = spent
                 share = f"about {done / total:.0%} of the work, {spent:.0f} s"
                 print(f"  {number} of {len(work)} runs, {share}", file=sys.stderr, flush=True)
-    in_order = [(part, job) for part in parts for job in jobs(part, full=full)]
-    return [result for key in in_order for result in found[key]]
+    return [
+        Result(part, job.spec.kind, job.spec.name, job.budget, job.contestant, weights, measures)
+        for part, job in in_order
+        for weights, measures in before[_name(part, job)].items()
+    ]
 
 
-def settings(parts: Sequence[str], *, full: bool) -> dict[str, Any]:
+def _name(part: str, job: Job) -> str:
+    """A job's name in the file of results: everything that it depends on but the code."""
+    return f"{part}: {job}"
+
+
+def _kept(file: Path | None) -> dict[str, dict[str, Measures]]:
+    """What an earlier run has found; its last line may have been cut off."""
+    if file is None or not file.exists():
+        return {}
+    whole = [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return dict(json.loads(line) for line in whole)
+
+
+def settings(parts: Sequence[str], *, full: bool, folder: Path | None) -> dict[str, Any]:
     """What was run, and on what, in words."""
     sizes = FULL if full else SHORT
     command = "python -m benchmarks.freshness" + (" --full" if full else "")
@@ -93,7 +115,7 @@ def settings(parts: Sequence[str], *, full: bool) -> dict[str, Any]:
         "budgets": list(BUDGETS),
         "seeds": {part: list(range(sizes[part].worlds)) for part in parts},
         "sizes": {part: asdict(sizes[part]) for part in parts},
-        "histories": sorted(path.stem for path in SHARED.glob("*.npz")),
+        "histories": [path.stem for path in history_files(folder)] if folder else [],
     }
 
 
@@ -140,13 +162,19 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the picture as SVG")
     parser.add_argument("--full", action="store_true", help="larger and more worlds; an hour of one core or more")
     parser.add_argument("--part", choices=(PEERS_PART, POLICIES_PART), help="one of the two comparisons alone")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where the histories (.npz) are")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep results here, and go on from those it has")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     parts = [options.part] if options.part else [PEERS_PART, POLICIES_PART]
-    if not SHARED.is_dir():
+    folder = options.data or (SHARED if SHARED.is_dir() else None)
+    if folder is None:
         print("no reference data beside the checkout: recorded histories are left out", file=sys.stderr)
-    rows = summarise(run(parts, full=options.full, processes=options.processes))
-    figures = {"settings": settings(parts, full=options.full), "rows": [asdict(row) for row in rows]}
+    try:
+        rows = summarise(run(parts, full=options.full, processes=options.processes, folder=folder, kept=options.keep))
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    figures = {"settings": settings(parts, full=options.full, folder=folder), "rows": [asdict(row) for row in rows]}
     if options.plot:
         kind = HISTORY if any(row.kind == HISTORY for row in rows) else rows[0].kind
         options.plot.write_text(picture([row for row in finite(figures["rows"]) if row["kind"] == kind]))

@@ -1,27 +1,30 @@
 """docs/results.md, its picture and the table of README.md, written from what `benchmarks.freshness --json` printed.
 
-`python -m benchmarks.freshness_docs FILE...` takes one run, or one for each part.
+`python -m benchmarks.freshness_docs FILE...` takes one run, or one for each part; with --small it prints README's small
+table alone and writes nothing.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.freshness_runs import CRAWLD, ROUND_ROBIN
-from benchmarks.freshness_worlds import DRAWN, EQUAL, HISTORY, MIX, NCIS, WEBLIKE, ZIPF
+from benchmarks.freshness_runs import CRAWLD
+from benchmarks.freshness_worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 from crawld.charts import Point, draw_lines
 from crawld.policies.policies import POLICIES
+from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
 from crawld.sim.peers import PEERS
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshness.svg", ROOT / "README.md"
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- its end -->"
 COLUMNS = {
-    (NCIS, DRAWN): "S-NCIS worlds",
+    (NCIS, DRAWN): "the paper's worlds",
     (WEBLIKE, EQUAL): "weblike",
     (WEBLIKE, ZIPF): "weblike, Zipf",
+    (HONEST, EQUAL): "weblike, honest sitemaps",
     (HISTORY, EQUAL): "real sites",
     (HISTORY, ZIPF): "real sites, Zipf",
     (MIX, EQUAL): "several sites",
@@ -33,7 +36,34 @@ SHOWN = (
 )  # fmt: skip
 """In README's table and the picture: the others follow one of these rules with other constants."""
 
+SMALL_COLUMNS = {
+    (HISTORY, EQUAL): "real sites",
+    (HONEST, EQUAL): "sites with honest sitemaps",
+    (HISTORY, ZIPF): "pages of unequal importance",
+}
+SMALL_ROWS = {
+    CRAWLD: "**crawld**",
+    ROUND_ROBIN: "round robin",
+    "nutch-adaptive": "Apache Nutch, adaptive",
+    "stormcrawler-adaptive": "Apache StormCrawler, adaptive",
+}
+SMALL_BEGIN, SMALL_END = "<!-- the small table of docs/results.md -->", "<!-- end of the small table -->"
+
 Row = Mapping[str, Any]
+
+
+def small_table(rows: Sequence[Row]) -> str:
+    """The share of time in which copies were current, in plain words: crawld, round robin and two other crawlers."""
+    by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
+    kinds = [kind for kind in SMALL_COLUMNS if (CRAWLD, kind) in by_place]
+    lines = [
+        "| copies current, share of time | " + " | ".join(SMALL_COLUMNS[kind] for kind in kinds) + " |",
+        "|---|" + "---|" * len(kinds),
+    ]
+    for name, title in SMALL_ROWS.items():
+        figures = [f"{by_place[name, kind]['freshness']:.0%}" for kind in kinds]
+        lines.append(f"| {title} | " + " | ".join(f"**{one}**" if name == CRAWLD else one for one in figures) + " |")
+    return "\n".join(lines)
 
 
 def picture(rows: Sequence[Row]) -> str:
@@ -103,17 +133,18 @@ def document(runs: Sequence[Mapping[str, Any]]) -> str:
     """docs/results.md."""
     rows = [row for run in runs for row in run["rows"]]
     against = [row for row in rows if row["part"] == "peers"]
+    rules = "; ".join(f"*{name}*: {one.rule}" for every in (LEARNERS, PEERS) for name, one in every.items())
     parts = [
         "# Results",
         _INTRODUCTION,
         *(_made_by(run["settings"]) for run in runs),
+        SMALL_BEGIN + "\n" + small_table(against) + "\n" + SMALL_END,
         "## crawld beside its peers",
         _EXPLAINED,
         BEGIN + "\n" + head_table(against) + "\n" + END,
         "![Freshness over the budget on recorded histories](freshness.svg)",
         _where_it_loses(against),
-        "The rules: " + "; ".join(f"*{name}*: {peer.rule}" for name, peer in PEERS.items()) + ". Common Crawl's "
-        "generator and YaCy's autocrawl publish no constants, and are left out.",
+        f"The rules: {rules}. Common Crawl's generator and YaCy's autocrawl publish no constants, and are left out.",
     ]
     for (kind, weights), title in COLUMNS.items():
         for part, name in (("peers", "peers"), ("policies", "policies")):
@@ -148,7 +179,7 @@ def _made_by(settings: Mapping[str, Any]) -> str:
     seeds = "; ".join(f"{part}: {seeds[0]} to {seeds[-1]}" for part, seeds in settings["seeds"].items())
     sizes = "; ".join(
         f"{part}: at most {size['history_pages']} pages and about {size['most_slots']} crawls of a history (of longer "
-        f"ones part of the pages and the last days), {size['ncis_pages']} pages of an S-NCIS world, "
+        f"ones part of the pages and the last days), {size['ncis_pages']} pages of a paper's world, "
         f"{size['weblike_pages']} of a weblike one"
         for part, size in settings["sizes"].items()
     )
@@ -176,14 +207,25 @@ def _place(row: Row) -> str:
 
 
 def main() -> None:
-    """Write everything."""
-    runs = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
+    """Write everything, or print the small table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what benchmarks.freshness --json printed")
+    parser.add_argument("--small", action="store_true", help="print README's small table alone")
+    options = parser.parse_args()
+    runs = [json.loads(file.read_text()) for file in options.files]
     against = [row for run in runs for row in run["rows"] if row["part"] == "peers"]
+    if options.small:
+        print(small_table(against))
+        return
     RESULTS.write_text(document(runs))
     recorded = [row for row in against if row["kind"] == HISTORY]
     PICTURE.write_text(picture(recorded or against))
-    before, rest = README.read_text().split(BEGIN)
-    README.write_text(before + BEGIN + "\n" + head_table(against) + "\n" + END + rest.split(END)[1])
+    readme = README.read_text()
+    for begin, end, table in ((BEGIN, END, head_table(against)), (SMALL_BEGIN, SMALL_END, small_table(against))):
+        if begin in readme:
+            before, rest = readme.split(begin)
+            readme = before + begin + "\n" + table + "\n" + end + rest.split(end)[1]
+    README.write_text(readme)
 
 
 if __name__ == "__main__":

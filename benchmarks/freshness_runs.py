@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 
 from benchmarks.freshness_worlds import Spec
 from crawld.policies.policies import DEFAULT, POLICIES
-from crawld.sim.engine import Crawler, Run, simulate
-from crawld.sim.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.sim.peers import PEERS, peer_crawler
-from crawld.sim.world import World
+from crawld.sim.contestants import ROUND_ROBIN, contestant
+from crawld.sim.engine import Run, simulate
+from crawld.sim.online_crawler import OnlineLearning
+from crawld.sim.peers import PEERS
 
 BUDGETS = (0.1, 0.3, 1.0, 3.0)
 """Crawls per change."""
-CRAWLD, ROUND_ROBIN = DEFAULT, "uniform"
-BLIND = OnlineLearning(most_updates=0)
-"""Round robin has nothing to learn."""
+CRAWLD = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +48,11 @@ def measure(job: Job) -> dict[str, Measures]:
         seen = job.spec.weighted(world, weights)
         blind = job.contestant in PEERS or job.contestant == ROUND_ROBIN
         if run is None or not blind:
-            run = simulate(seen, _crawler(job, seen, rate), rate)
+            run = simulate(
+                seen, contestant(job.contestant, seen, rate, OnlineLearning(round_share=job.round_share)), rate
+            )
         judged[weights] = _worth(replace(run, world=seen), job.spec.judged_from)
     return judged
-
-
-def _crawler(job: Job, world: World, rate: float) -> Crawler:
-    if job.contestant in PEERS:
-        return peer_crawler(job.contestant, world, copies=True)
-    learning = BLIND if job.contestant == ROUND_ROBIN else OnlineLearning(round_share=job.round_share)
-    return OnlineCrawler(job.contestant, world, rate, learning)
 
 
 def _worth(run: Run, start: float) -> Measures:

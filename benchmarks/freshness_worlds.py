@@ -1,4 +1,4 @@
-"""The worlds of `benchmarks.freshness`: drawn as in S-NCIS, drawn to live as real sites do, and recorded ones."""
+"""The worlds of `benchmarks.freshness`: drawn as in Busa-Fekete et al. 2025, drawn as real sites live, and recorded."""
 
 import math
 from collections.abc import Iterator
@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from crawld.sim.experiments.ncis import NOISY
-from crawld.sim.population import Floats, Population, run_key
-from crawld.sim.recorded import last_days, recorded_world, together
+from crawld.sim.population import Floats, Population, run_key, zipf
+from crawld.sim.recorded import history_files, last_days, recorded_world, together
+from crawld.sim.sitemaps import Sitemap
 from crawld.sim.weblike import weblike
 from crawld.sim.world import World, draw_world
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-NCIS, WEBLIKE, HISTORY, MIX = "S-NCIS", "weblike", "history", "mix"
+NCIS, WEBLIKE, HONEST, HISTORY, MIX = "Busa-Fekete et al. 2025", "weblike", "honest", "history", "mix"
 YEAR = 365.0
 DRAWN, EQUAL, ZIPF = "as drawn", "equal", "Zipf"
-WEIGHTS = {NCIS: (DRAWN,), WEBLIKE: (EQUAL, ZIPF), HISTORY: (EQUAL, ZIPF), MIX: (EQUAL, ZIPF)}
+WEIGHTS = {NCIS: (DRAWN,), WEBLIKE: (EQUAL, ZIPF), HONEST: (EQUAL,), HISTORY: (EQUAL, ZIPF), MIX: (EQUAL, ZIPF)}
 """How pages weigh in each kind of world."""
 
 
@@ -47,6 +48,7 @@ class Spec:
     pages: int
     days: float = 0.0
     most_slots: int = 0
+    folder: Path = SHARED  # of the histories
 
     def make(self, budget: float) -> World:
         """The world at that budget, every page of a history equally important."""
@@ -55,7 +57,7 @@ class Spec:
     @property
     def judged_from(self) -> float:
         """From when on freshness counts: in drawn worlds the first third is for learning, in histories none is."""
-        return self.days / 3.0 if self.kind in {NCIS, WEBLIKE} else 0.0
+        return self.days / 3.0 if self.kind in {NCIS, WEBLIKE, HONEST} else 0.0
 
     def weighted(self, world: World, weights: str) -> World:
         """The same world with pages that weigh so."""
@@ -74,15 +76,18 @@ def _make(spec: Spec, budget: float) -> World:
         return draw_world(Population.draw(NOISY.draw, spec.pages, key), spec.days, key)
     if spec.kind == WEBLIKE:
         return weblike(run_key(spec.number, 1), hosts=8, pages=spec.pages, days=spec.days)
+    if spec.kind == HONEST:
+        key = run_key(spec.number, 1)
+        return weblike(key, hosts=8, pages=spec.pages, days=spec.days, sitemap=Sitemap.HONEST)
     if spec.kind == HISTORY:
         return _history(spec, budget)
-    hosts = [recorded_world(path, spec.pages, spec.number) for path in _files()]
+    hosts = [recorded_world(path, spec.pages, spec.number) for path in history_files(spec.folder)]
     return together([host for host in hosts if host.horizon >= YEAR], YEAR)
 
 
 def _history(spec: Spec, budget: float) -> World:
     """Where it would take too many slots, part of the pages for part of the time: the square root of what is left."""
-    path = SHARED / f"{spec.name}.npz"
+    path = spec.folder / f"{spec.name}.npz"
     world = recorded_world(path, spec.pages)
     share = math.sqrt(min(1.0, spec.most_slots / (budget * len(world.changes))))
     if share == 1.0:
@@ -91,23 +96,17 @@ def _history(spec: Spec, budget: float) -> World:
     return last_days(fewer, share * fewer.horizon)
 
 
-def zipf(pages: int, seed: int = 1) -> Floats:
-    """Importance falling as one over a rank drawn at random, of mean 1."""
-    weights = 1.0 / (1.0 + np.random.default_rng(seed).permutation(pages))
-    return np.asarray(weights / weights.mean())
-
-
-def _files() -> list[Path]:
-    return sorted(SHARED.glob("*.npz"))
-
-
-def specs(size: Size) -> Iterator[Spec]:
-    """Every world of that size; recorded ones only where the reference data are."""
+def specs(size: Size, folder: Path | None = SHARED) -> Iterator[Spec]:
+    """Every world of that size; recorded ones out of the folder, if there is one."""
     for number in range(size.worlds):
         yield Spec(NCIS, f"{NCIS} {number}", number, size.ncis_pages, size.ncis_days)
-        yield Spec(WEBLIKE, f"{WEBLIKE} {number}", number, size.weblike_pages, size.weblike_days)
-    for path in _files():
-        yield Spec(HISTORY, path.stem, 0, size.history_pages, most_slots=size.most_slots)
-    if _files():
+        for kind in (WEBLIKE, HONEST):
+            yield Spec(kind, f"{kind} {number}", number, size.weblike_pages, size.weblike_days)
+    if folder is None:
+        return
+    files = history_files(folder)
+    for path in files:
+        yield Spec(HISTORY, path.stem, 0, size.history_pages, most_slots=size.most_slots, folder=folder)
+    if any(recorded_world(path, 1).horizon >= YEAR for path in files):
         for number in range(size.mixes):
-            yield Spec(MIX, f"{MIX} {number}", number, size.mix_pages, YEAR)
+            yield Spec(MIX, f"{MIX} {number}", number, size.mix_pages, YEAR, folder=folder)

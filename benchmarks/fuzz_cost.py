@@ -27,7 +27,7 @@ _PEAK = re.compile(rb"VmHWM:\s+(\d+) kB")
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 OF_PARSER: Mapping[str, Mapping[str, Bomb]] = {
-    **{name: BOMBS for name in PARSERS if name.startswith(("page", "feeds"))},
+    **{name: BOMBS for name in PARSERS if name.startswith(("page", "feeds", "head of", "refresh of"))},
     "sitemap": LISTS | BOMBS,
     "feed": LISTS | BOMBS,
     "robots": RULES,

@@ -15,7 +15,7 @@ from crawld.content.lists.feed import links_of_header, read_feed
 from crawld.content.lists.sitemap import read_sitemap
 from crawld.content.page.cost import is_cheap
 from crawld.content.page.digest import read_body
-from crawld.content.page.feed_links import feed_links
+from crawld.content.page.head import read_head, read_refresh
 from crawld.content.page.rules import DigestRule
 from crawld.content.robots.match import RuleMatcher
 from crawld.content.robots.parser import read_robots
@@ -151,7 +151,8 @@ PARSERS: dict[str, Parser] = {
     "page read in place": Parser(_in_place, on_loop=True),
     "page compared": Parser(lambda body: _visits(body)[0]),
     "page judged": Parser(lambda body: _visits(body)[1], on_loop=True),
-    "feeds of a page": Parser(lambda body: feed_links(body, URL) and None),
+    "head of a page": Parser(lambda body: read_head(body, URL) and None),
+    "refresh of a page": Parser(lambda body: read_refresh(body, URL) and None, on_loop=True),
     "sitemap": Parser(lambda body: read_sitemap(body, URL, NOW) and None),
     "feed": Parser(lambda body: read_feed(body, URL, NOW) and None),
     "robots": Parser(_robots, largest=512_000),

@@ -7,9 +7,10 @@ them once; every run starts from a copy of its database, crawls calmly for a few
 pages over its control socket, while a watcher in a process of its own looks on. `calm` is a run without hostile pages.
 
 Settings are the defaults but for `bandwidth`, `min_interval` (5 s, so that changing pages come up again within a run),
-`allow_private`, `api.listen` and the log level. The good pages alone use all the bandwidth of the calm run. In an
-attack the bandwidth is raised by what its pages may fairly have: one request each `min_interval`, a quarter of the calm
-rate at most. So whatever the good pages lose is lost to more requests than that, to stalls, or to places taken up.
+`allow_private`, `api.listen`, `api.public_url` (IndexNow is open) and the log level. The good pages alone use all the
+bandwidth of the calm run. In an attack the bandwidth is raised by what its pages may fairly have: one request each
+`min_interval`, a quarter of the calm rate at most. So whatever the good pages lose is lost to more requests than that,
+to stalls, or to places taken up.
 
 - good_share: requests for good pages by the good site's log, a second, as a share of those in the seconds before the
   attack: what else the machine does at that time slows both

@@ -53,14 +53,14 @@ class Bench:
             bandwidth=f"{rate}/s",
             politeness={},  # the defaults
             min_interval=MIN_INTERVAL,
-            api={"listen": f"127.0.0.1:{door}"},
+            api={"listen": f"127.0.0.1:{door}", "public_url": f"http://127.0.0.1:{door}"},  # its doors are open
             log={"level": "warning"},
         )
 
     async def learn_good_pages(self) -> None:
         """Let a daemon see every good page, and that no good host has a sitemap, at the pace that politeness allows."""
         self.folder.mkdir(exist_ok=True)
-        file = self._settings(self.folder, LEARNING * self.rate, _free_port())
+        file = self._settings(self.folder, LEARNING * self.rate, free_port())
         unseen = {*self._good_urls, *(urljoin(url, "/sitemap.xml") for url in self._good_urls)}
         async with daemon("--config", str(file), cwd=self.folder) as running:
             async with asyncio.timeout(20 * self.pages_per_rate):
@@ -76,7 +76,7 @@ class Bench:
         place = self.folder / f"run{self.runs}"
         place.mkdir()
         shutil.copy(self.folder / "x.db", place / "x.db")
-        door = Door(_free_port(), place / "x.db.token")
+        door = Door(free_port(), place / "x.db.token")
         async with AsyncExitStack() as stack:
             hostile = await stack.enter_async_context(site_process("hostile", self._victim, *attacks))
             webs = {name: web_of(name, _two(hostile), self._victim) for name in attacks}
@@ -111,7 +111,7 @@ class Bench:
         measured["calm_per_second"] = round(len(calm) / CALM, 2)
         measured["hostile_per_second"] = round(len(hostile_asked) / (ended - began), 1)
         measured["slots"] = slots
-        measured["poisoned_signals"] = _poisoned(place / "x.db")
+        measured["poisoned_signals"] = poisoned(place / "x.db")
         measured["internal_errors"] = sum("internal error" in line.lower() for line in running.log)
         measured["ended"] = (
             f"status {status}" if alive and status is not None else "killed" if alive else f"died {status}"
@@ -125,10 +125,10 @@ class Bench:
     async def _give(self, control: Path, urls: Sequence[str]) -> None:
         """Raise the bandwidth by what the pages may fairly have, and add them."""
         allowance = min(len(urls) / MIN_INTERVAL, MOST_ALLOWANCE * self.rate)
-        await _control(control, "PUT", "/bandwidth", {"rate": f"{self.rate + allowance}/s"})
+        await ask_control(control, "PUT", "/bandwidth", {"rate": f"{self.rate + allowance}/s"})
         while urls:
             count = min(max(1, BYTES_AT_ONCE // max(map(len, urls))), URLS_AT_ONCE)
-            await _control(control, "POST", "/urls", {"urls": urls[:count]})
+            await ask_control(control, "POST", "/urls", {"urls": urls[:count]})
             urls = urls[count:]
 
 
@@ -165,12 +165,13 @@ def _two(site: SiteProcess) -> tuple[int, int]:
     return port, silent
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as opened:
         return int(opened.getsockname()[1])
 
 
-def _poisoned(database: Path) -> int:
+def poisoned(database: Path) -> int:
     """Signals recorded for good pages, of which there are none."""
     with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
         query = "SELECT count(*) FROM signals JOIN pages ON pages.id = page_id WHERE url LIKE ? AND NOT stale"
@@ -188,13 +189,13 @@ async def _until_open(control: Path, running: Running) -> None:
 async def _slots(control: Path) -> dict[str, Any]:
     """What became of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
     try:
-        told = json.loads(await asyncio.wait_for(_control(control, "GET", "/status", {}), 5.0))
+        told = json.loads(await asyncio.wait_for(ask_control(control, "GET", "/status", {}), 5.0))
     except TimeoutError:
         return {}
     return {**told["slots"], "in_flight": told["in_flight"], "waiting": told["waiting"]}
 
 
-async def _control(control: Path, method: str, path: str, given: dict[str, Any]) -> bytes:
+async def ask_control(control: Path, method: str, path: str, given: dict[str, Any]) -> bytes:
     """Ask the control socket; the body of the answer."""
     body = json.dumps(given).encode()
     reader, writer = await asyncio.open_unix_connection(control)

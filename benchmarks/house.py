@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 OTHERS = {"politeness.py", "evidence.py", "waits.py", "weighted_draw.py", "bidding.py"}
 """Files of the frontier that serve the host gate, audits and bids in a fleet."""
 SMELL = 400  # lines of one file
-MOST = {"argmax_and_value_lines": 2_400, "files_in_the_largest_folder": 20, "files_of_the_walk": 15}
+MOST = {"argmax_and_value_lines": 2_500, "files_in_the_largest_folder": 20, "files_of_the_walk": 15}
 """What each figure must not exceed (`tests/unit/test_house.py`)."""
 
 

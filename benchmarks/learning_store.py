@@ -26,7 +26,7 @@ DAY = 86400.0
 class NullSink:
     """Takes over nothing: only the learner is measured."""
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+    def learn(self, estimates: Sequence[Estimate]) -> None:
         """Forget them."""
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:

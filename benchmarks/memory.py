@@ -70,7 +70,7 @@ async def measure(path: Path) -> dict[str, float]:
     store = SqlStore(f"sqlite:///{path}")
     await store.start()
     gate, index, pages = HostGate(), PageIndex(), Pages()
-    scheduler = Scheduler(build(DEFAULT, bandwidth=100.0, gate=gate), most_shape=1.0)
+    scheduler = Scheduler(build(DEFAULT, bandwidth=100.0, gate=gate))
     page_set = PageSet(store, pages, scheduler, gate, index)
     learner = OnlineLearner(Prior(), len(SOURCES))
     marks = [("start", resident())]

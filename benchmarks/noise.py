@@ -3,7 +3,8 @@
 `python -m benchmarks.noise [--json] [--seeds N]` visits a page of each kind 80 times, an hour apart, through the code
 that the daemon runs at a visit: reading, judging, remembering, and a second look seconds later where it asks for one.
 Only the network is left out. Visits 21 to 80 count; every fifth of them finds an edit, of five kinds in turn. The kinds
-under `real` are no noise: at every visit they differ as real pages do, and must go on counting.
+of `noise_sites` follow: sites of several pages, noise that ends, titles, code, and what is no HTML. The kinds under
+`real` are no noise: at every visit they differ as real pages do, and must go on counting.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.noise_sites import SITES, measure_site
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
@@ -26,8 +28,9 @@ VISITS, EARLY = 80, 20
 EDIT_EVERY = 5
 HOUR = 3_600.0
 BEGAN = 1_750_000_000.0
-MOST_FALSE, LEAST_SEEN = 0.05, 0.95
+MOST_FALSE, LEAST_SEEN = 0.02, 0.95
 RULE = DigestRule()
+UNBOUND = frozenset({"noise that ends, edits that stay 1 visits"})  # at every visit another: noise and edits look alike
 VOCABULARY = (
     "river", "stone", "light", "garden", "market", "winter", "paper", "engine", "harbour", "music", "number",
     "silver", "morning", "valley", "bridge", "letter", "window", "forest", "island", "summer", "coffee", "planet",
@@ -122,6 +125,7 @@ NOISE: dict[str, Callable[[Page, Fetch], list[str]]] = {
     "date out of step": beside(
         lambda fetch: datetime.fromtimestamp(9e8 + 86_400 * fetch.visit, UTC).strftime("%A, %B %d, %Y")
     ),
+    "day 12": beside(lambda fetch: f"Day {12 + int(fetch.at - BEGAN) // 86_400}"),
     "countdown": beside(lambda fetch: f"Ends in {200 - fetch.visit} days {fetch.at % 60:.0f} seconds"),
     "visible token": beside(lambda fetch: f"Form {fetch.draw.getrandbits(64):016x}"),
     "related links": listed(lambda fetch: fetch.draw.sample(LINKS, 10)),
@@ -247,8 +251,10 @@ def measure_real(kind: str, seeds: int) -> dict[str, object]:
 def reached(figures: dict[str, list[dict[str, object]]]) -> bool:
     """Whether every figure is what it should be."""
     noise = all(
-        float(str(row["false_share"])) <= MOST_FALSE and float(str(row["edits_seen_share"])) >= LEAST_SEEN
+        float(str(row["false_share"])) <= MOST_FALSE
+        and float(str(row["edits_seen_share"])) >= (1.0 if "inside main" in str(row["kind"]) else LEAST_SEEN)
         for row in figures["noise"]
+        if row["kind"] not in UNBOUND
     )
     return noise and all(float(str(row["changes_seen_share"])) >= LEAST_SEEN for row in figures["real"])
 
@@ -270,7 +276,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     figures = {
-        "noise": [measure_noise(kind, options.seeds) for kind in NOISE],
+        "noise": [
+            *(measure_noise(kind, options.seeds) for kind in NOISE),
+            *(measure_site(kind, options.seeds) for kind in SITES),
+        ],
         "real": [measure_real(kind, options.seeds) for kind in REAL],
     }
     if options.json:

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from benchmarks.replay import Floats, Ints, Site
 from benchmarks.replay_signals import CrowdCounts
+from crawld.learning.beliefs import merged_beliefs
 from crawld.learning.estimator import Prior
-from crawld.learning.host_priors import cautious
+from crawld.learning.freshness import mean_freshness
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.crowd import CROWDS
 from crawld.sim.histories import MemoryHistories
@@ -14,6 +15,7 @@ from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs
 
 DAY = 86400.0
+COLUMNS = ("shape", "rate", "heard", "deaf_alpha", "deaf_shape")  # of an update
 
 
 class Learnt:
@@ -30,32 +32,27 @@ class Learnt:
         self._last = site.birth.copy()
         self._histories = MemoryHistories(self._hosts.tolist(), self._sources)
         self._histories.begin(np.arange(site.pages), site.birth * DAY)
-        self._shape, self._rate, self._most_shape = np.full((3, site.pages), np.nan)
+        self._believed = np.full((len(COLUMNS), site.pages), np.nan)
         self._kappa, self._gamma = np.zeros((2, site.pages, self._sources))
         self.predicted: list[Floats] = []
         self.found_fresh: list[NDArray[np.bool_]] = []
 
     def choose(self, now: float, alive: Ints, last: Floats, _signals: Ints, count: int) -> Ints:
         """The pages most worth crawling."""
-        new = alive[np.isnan(self._shape[alive])]
+        new = alive[np.isnan(self._believed[0, alive])]
         if len(new):
             self._fit(new, now * DAY)
         if count >= len(alive):
             return alive
-        shape, rate = cautious(self._shape[alive], self._rate[alive], self._most_shape[alive])
-        kappa = self._kappa[alive]
-        beliefs = Beliefs(
-            self._importance[alive], shape / rate, shape, kappa.sum(axis=1), self._gamma[alive].sum(axis=1)
-        )
         age = self.learner.age(self._hosts[alive].tolist(), last * DAY, now * DAY)
-        value = GreedyNcis().value(age, self._boost(alive, self._since(alive, last, now)), beliefs)
+        value = GreedyNcis().value(age, self._boost(alive, self._since(alive, last, now)), self._beliefs(alive))
         # Values are equal but for rounding: the older copy comes first, then, as in the daemon, the lower row.
         return alive[np.lexsort((last, -value.astype(np.float32)))[:count]]
 
     def learn(self, now: float, pages: Ints, tau: Floats, _signals: Ints, changed: NDArray[np.bool_]) -> None:
         """Fit the pages crawled, and those whose prior that moved; note what had been predicted."""
         signals = self._since(pages, self._last[pages], now)
-        fresh = np.exp(-self._shape[pages] * np.log1p(tau * DAY / self._rate[pages]) - self._boost(pages, signals))
+        fresh = mean_freshness(tau * DAY, self._boost(pages, signals), self._beliefs(pages))
         self.predicted.append(fresh)
         self.found_fresh.append(~changed)
         self._histories.heard_many(pages, signals)
@@ -71,12 +68,16 @@ class Learnt:
     def _boost(self, pages: Ints, signals: Ints) -> Floats:
         return np.asarray((self._kappa[pages] * signals).sum(axis=1))
 
+    def _beliefs(self, pages: Ints) -> Beliefs:
+        shape, rate, *mixed = self._believed[:, pages]
+        beliefs = merged_beliefs(self._importance[pages], shape / rate, shape, self._kappa[pages], self._gamma[pages])
+        return Beliefs(*beliefs[:5], *mixed)
+
     def _fit(self, pages: Ints, now: float) -> None:
         for _ in range(3):  # pages whose host's prior moved are fitted again, as the daemon does in its next rounds
             update = self.learner.teach(self._histories.of(pages), now)
-            self._shape[pages], self._rate[pages] = update.posterior.shape, update.posterior.rate
-            self._kappa[pages], self._gamma[pages] = update.posterior.trust, update.gamma
-            self._most_shape[pages] = update.most_shape
+            self._believed[:, pages] = [getattr(update, name) for name in COLUMNS]
+            self._kappa[pages], self._gamma[pages] = update.kappa, update.gamma
             pages = update.again
             if not len(pages):
                 break

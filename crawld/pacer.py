@@ -40,6 +40,9 @@ class Slots(Protocol):
     def skipped(self) -> int:
         """Whole slots lost so far because the driver came late."""
 
+    def begin(self, now: float) -> None:
+        """Let the first slot come now: a driver that was not there yet has lost none."""
+
     def next_at(self) -> float:
         """When the next slot begins; inf while none is known to come."""
 
@@ -74,6 +77,11 @@ class Pacer:
     def skipped(self) -> int:
         """Whole slots lost so far because the driver came late."""
         return int(self._lost)
+
+    def begin(self, now: float) -> None:
+        """Let the first slot come now: a driver that was not there yet has lost none."""
+        if math.isinf(self._used_at):
+            self._anchor = max(self._anchor, now)
 
     def next_at(self) -> float:
         """When the next slot begins; inf at rate 0."""

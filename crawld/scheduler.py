@@ -17,8 +17,8 @@ from crawld.frontier.bidding import Span
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
-from crawld.learning.beliefs import boost_by_signals, cautious, merged_beliefs
-from crawld.learning.freshness import SKEW, Ages, survival, survival_of_one
+from crawld.learning.beliefs import boost_by_signals, merged_beliefs
+from crawld.learning.freshness import SKEW, Ages, mean_freshness, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
 from crawld.model.fleet import Bid
@@ -48,6 +48,7 @@ class Arrivals:
     shape: Floats | None = None  # its shape; inf: α is known
     kappa: Floats | None = None  # (pages, sources)
     gamma: Floats | None = None  # (pages, sources)
+    mixed: Floats | None = None  # (pages, 3): the last columns of `Beliefs`
     not_before: Floats | None = None
     gone: Bools | None = None  # whether that crawl found the page gone
     copied: Floats | None = None  # that time as it was recorded, even if our clock has been set back behind it
@@ -69,21 +70,12 @@ class Standing:
 class Scheduler:
     """Pages by id over a chooser's rows. `assumed` is (α, shape) of a page nothing is known of yet.
 
-    Values are taken over posteriors of a shape of at most `most_shape`, or what `learn` said since: at 1 no page is
-    ever given up, and rates that drift are found out (docs/method.md, Estimation). Predicted freshness goes by the
-    posterior as it is.
+    Values and predicted freshness go by the same beliefs.
     """
 
-    def __init__(
-        self,
-        chooser: Chooser,
-        *,
-        assumed: tuple[float, float] = (1.0 / 604800.0, 1.0),
-        most_shape: float = np.inf,
-    ) -> None:
+    def __init__(self, chooser: Chooser, *, assumed: tuple[float, float] = (1.0 / 604800.0, 1.0)) -> None:
         self.chooser = chooser
         self.assumed = assumed
-        self._most_shape = most_shape
         self._pages = chooser.pages  # all that is kept of pages, by row
         self._row_of = RowIndex()
         self._ahead: dict[int, float] = {}  # row -> the last crawl as values take it, where recorded in the future
@@ -91,6 +83,9 @@ class Scheduler:
         self._draw = WeightedDraw(self._audit_weights)
         self._held: dict[int, tuple[int, ...]] = {}  # row -> signals counted when it was picked
         self._leaving: dict[int, int] = {}  # pages retired while held, with their rows
+        self._alias_of: dict[int, int] = {}  # pages that are other addresses, each with the page it stands for
+        self._aliases: dict[int, set[int]] = {}  # the same by that page
+        self._own: dict[int, float] = {}  # the importance of all of these by themselves
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -113,17 +108,21 @@ class Scheduler:
         count = np.zeros((size, _S), dtype=np.int64) if new.signals is None else new.signals
         kappa = np.zeros((size, _S)) if new.kappa is None else np.nan_to_num(new.kappa, nan=0.0, posinf=np.inf)
         gamma = np.zeros((size, _S)) if new.gamma is None else np.nan_to_num(new.gamma, nan=0.0)
-        beliefs = merged_beliefs(new.importance, alpha, cautious(shape, self._most_shape), kappa, gamma)
+        beliefs = merged_beliefs(new.importance, alpha, shape, kappa, gamma)
+        if new.mixed is not None:
+            beliefs = Beliefs(*beliefs[:5], *np.where(np.isnan(new.mixed), (1.0, 0.0, np.inf), new.mixed).T)
         rows = self.chooser.add(new.hosts, beliefs, new.last, boost_by_signals(count, kappa), new.not_before)
         pages, copied = self._pages, new.last if new.copied is None else new.copied
         pages.page_id[rows], pages.copied[rows], pages.importance[rows] = new.ids, copied, new.importance
         pages.gone[rows] = False if new.gone is None else new.gone
-        pages.learnt_shape[rows], pages.most_shape[rows] = shape, self._most_shape
         pages.count[rows], pages.kappas[rows], pages.gammas[rows] = count, kappa, gamma
         ahead = np.flatnonzero(copied > new.last)
         self._ahead.update(zip(rows[ahead].tolist(), new.last[ahead].tolist(), strict=True))
         self._row_of.put(new.ids, rows)
         self._draw.change(rows)
+        if self._alias_of and (known := [i for i in new.ids.tolist() if i in self._own or i in self._aliases]):
+            self._own.update(dict.fromkeys(known, 0.0))
+            self.reweight(known, pages.importance[self._row_of.rows(known)])
 
     def retire(self, page_ids: Sequence[int]) -> None:
         """Take pages out; one that is being fetched leaves for good when it is given back."""
@@ -137,8 +136,63 @@ class Scheduler:
         self.chooser.retire(rows)
         self._draw.change(rows)
 
+    def merge(self, alias: int, of: int) -> None:
+        """Let a page stand for another one, which weighs what the heavier weighs; it keeps its value to be checked by.
+
+        An alias weighs nothing: neither freshness nor audits count it.
+        """
+        for page_id in (alias, of):
+            if page_id in self._row_of:
+                self._own.setdefault(page_id, float(self._pages.importance[self._row_of[page_id]]))
+        self._alias_of[alias] = of
+        self._aliases.setdefault(of, set()).add(alias)
+        self._weigh((alias, of))
+
+    def split(self, alias: int) -> None:
+        """Let a page that stood for another one be a page of its own again."""
+        of = self._alias_of.pop(alias)
+        self._aliases[of].discard(alias)
+        self._weigh((alias, of))
+        for page_id in (alias, of):
+            if not self._aliases.get(page_id):
+                self._aliases.pop(page_id, None)
+                if page_id not in self._alias_of:
+                    self._own.pop(page_id, None)
+
+    def alias_of(self, page_id: int) -> int | None:
+        """The page that this one stands for."""
+        return self._alias_of.get(page_id)
+
+    def aliases_of(self, page_id: int) -> Sequence[int]:
+        """The pages that stand for this one."""
+        return sorted(self._aliases.get(page_id, ()))
+
+    @property
+    def documents(self) -> int:
+        """How many pages there are, other addresses of them left out."""
+        return len(self._row_of) - sum(page_id in self._row_of for page_id in self._alias_of)
+
+    def _weigh(self, page_ids: Sequence[int]) -> None:
+        """Bring the weight of aliases and of the pages they stand for to what they weigh by themselves."""
+        for page_id in page_ids:
+            if page_id not in self._row_of or page_id not in self._own:
+                continue
+            own, alias = self._own[page_id], page_id in self._alias_of
+            cost = self.cost_of(page_id)
+            weight = max(own, *(self._own.get(one, 0.0) for one in self._aliases.get(page_id, ())), 0.0)
+            rows = self._row_of.rows([page_id])
+            self._pages.importance[rows] = 0.0 if alias else weight
+            self._draw.change(rows)
+            self.chooser.reweight(rows, np.array([own if alias else weight / (cost or 1.0)]))
+
     def reweight(self, page_ids: Sequence[int], importance: Floats) -> None:
         """Give pages a new importance."""
+        if self._own and (known := [at for at, page_id in enumerate(page_ids) if page_id in self._own]):
+            ids = [page_ids[at] for at in known]
+            self._own.update(zip(ids, importance[known].tolist(), strict=True))
+            self._weigh([*ids, *{self._alias_of[page_id] for page_id in ids if page_id in self._alias_of}])
+            others = np.setdiff1d(np.arange(len(page_ids)), known)
+            page_ids, importance = [page_ids[at] for at in others.tolist()], importance[others]
         rows = self._row_of.rows(page_ids)
         cost = np.array([self.cost_of(page_id) for page_id in page_ids])
         self._pages.importance[rows] = importance
@@ -147,7 +201,7 @@ class Scheduler:
 
     def charge(self, page_id: int, requests: int) -> None:
         """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
-        if page_id not in self._row_of or (before := self.cost_of(page_id)) == requests:
+        if page_id not in self._row_of or page_id in self._alias_of or (before := self.cost_of(page_id)) == requests:
             return
         cost = before + COST_MEMORY * (requests - before)
         rows = self._row_of.rows([page_id])
@@ -220,26 +274,35 @@ class Scheduler:
         if row not in self._held:
             self.chooser.notice(row, self._boost_of(row))
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats | None = None) -> None:
-        """Take over new estimates of pages that are still here, and how far their shapes are to be believed."""
-        here = [at for at, e in enumerate(estimates) if e.page_id in self._row_of]
-        known = [estimates[at] for at in here]
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates of pages that are still here."""
+        known = [estimate for estimate in estimates if estimate.page_id in self._row_of]
         if known:
-            if most_shape is not None:
-                self._pages.most_shape[self._row_of.rows(e.page_id for e in known)] = most_shape[here]
             self.teach(
                 [e.page_id for e in known],
                 alpha=np.array([e.alpha for e in known]),
                 shape=np.array([e.shape for e in known]),
                 kappa=np.array([e.kappa for e in known]),
                 gamma=np.array([e.gamma for e in known]),
+                mixed=np.array([(e.heard, e.deaf_alpha, e.deaf_shape) for e in known]),
             )
 
-    def teach(self, page_ids: Sequence[int], *, alpha: Floats, shape: Floats, kappa: Floats, gamma: Floats) -> None:
-        """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources)."""
+    def teach(
+        self,
+        page_ids: Sequence[int],
+        *,
+        alpha: Floats,
+        shape: Floats,
+        kappa: Floats,
+        gamma: Floats,
+        mixed: Floats | None = None,
+    ) -> None:
+        """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources), `mixed` (pages, 3)."""
         rows, pages = self._row_of.rows(page_ids), self._pages
-        pages.learnt_shape[rows], pages.kappas[rows], pages.gammas[rows] = shape, kappa, gamma
-        beliefs = merged_beliefs(pages.mu[rows], alpha, cautious(shape, pages.most_shape[rows]), kappa, gamma)
+        pages.kappas[rows], pages.gammas[rows] = kappa, gamma
+        beliefs = merged_beliefs(pages.mu[rows], alpha, shape, kappa, gamma)
+        if mixed is not None:
+            beliefs = Beliefs(*beliefs[:5], *mixed.T)
         self.chooser.learn(rows, beliefs, boost_by_signals(pages.count[rows], kappa))
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
@@ -277,11 +340,16 @@ class Scheduler:
             last=self.last_success(page_id),
             signals=self._held.get(row, tuple(self._pages.count[row].tolist())),
             alpha=float(self._pages.alpha[row]),
-            shape=float(self._pages.learnt_shape[row]),
+            shape=float(self._pages.shape[row]),
             kappa=tuple(self._pages.kappas[row].tolist()),
             gamma=tuple(self._pages.gammas[row].tolist()),
             importance=float(self._pages.importance[row]),
         )
+
+    def gone(self, page_id: int) -> bool:
+        """Whether the last successful crawl found the page gone."""
+        row = self._row_of.get(page_id)
+        return row is not None and bool(self._pages.gone[row])
 
     def freshness_of(self, page_id: int, now: float) -> float:
         """The probability that our copy of the page is what the page is now (`crawld.learning.freshness`)."""
@@ -289,11 +357,11 @@ class Scheduler:
         copied = float(self._pages.copied[row])
         if not copied <= now + SKEW:
             return 0.0
-        doubt = math.exp(-self._boost_of(row))
-        if self._pages.gone[row]:
-            return doubt
-        age = self._ages.of_one(int(self._pages.host[row]), copied, now)
-        return doubt * survival_of_one(age, float(self._pages.alpha[row]), float(self._pages.learnt_shape[row]))
+        _, alpha, shape, _, _, heard, deaf_alpha, deaf_shape, *_ = self._pages.table[row].tolist()
+        age = 0.0 if self._pages.gone[row] else self._ages.of_one(int(self._pages.host[row]), copied, now)
+        fresh = heard * math.exp(-self._boost_of(row)) * survival_of_one(age, alpha, shape)
+        deaf = (1.0 - heard) * survival_of_one(age, deaf_alpha, deaf_shape) if heard < 1 else 0.0
+        return float(fresh + deaf)
 
     def dated(self, page_id: int, now: float) -> bool:
         """Whether we know how old the copy is; not where there is none, or one from after the clock was set back."""
@@ -308,6 +376,14 @@ class Scheduler:
         """When the page was last crawled with success, nan if never or not here."""
         row = self._row_of.get(page_id)
         return NEVER if row is None else self._ahead.get(row, float(self._pages.copied[row]))
+
+    def change_rate_of(self, page_id: int) -> float:
+        """The rate at which the page is believed to change: α + Σγ(1 − e^−κ) as far as signals are heard."""
+        row, pages = self._row_of[page_id], self._pages
+        announced = -(pages.gammas[row] * np.expm1(-pages.kappas[row])).sum()
+        heard = float(pages.heard[row])
+        deaf = (1.0 - heard) * float(pages.deaf_alpha[row]) if heard < 1 else 0.0
+        return heard * float(pages.alpha[row] + announced) + deaf
 
     def held(self, page_id: int) -> bool:
         """Whether the page is out being crawled."""
@@ -326,8 +402,11 @@ class Scheduler:
         return [int(page_id) for page_id in self._pages.page_id[some_waiting(self._pages, now, most)]]
 
     def importance_of(self, page_ids: Sequence[int]) -> Floats:
-        """What pages weigh now."""
-        return np.asarray(self._pages.importance[self._row_of.rows(page_ids)])
+        """What pages weigh now, each by itself."""
+        weights = np.asarray(self._pages.importance[self._row_of.rows(page_ids)])
+        for at, page_id in enumerate(page_ids) if self._own else ():
+            weights[at] = self._own.get(page_id, weights[at])
+        return weights
 
     def expected_at(self, page_id: int, now: float) -> float:
         """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
@@ -363,8 +442,7 @@ class Scheduler:
         return Believed(
             hosts=pages.host,
             importance=pages.importance,
-            beliefs=Beliefs(pages.mu, pages.alpha, pages.shape, pages.kappa, pages.gamma),
-            shape=pages.learnt_shape,
+            beliefs=Beliefs(*(getattr(pages, name) for name in Beliefs._fields)),
             gone=pages.gone,
             closed=waiting,
             rows=pages.present(),
@@ -400,6 +478,7 @@ class Scheduler:
         known = np.flatnonzero(pages.copied[rows] <= now + SKEW)
         rows = rows[known]
         age = self._ages.of(pages.host[rows].astype(np.int64), pages.copied[rows], now)
-        alive = np.where(pages.gone[rows], 1.0, survival(age, pages.alpha[rows], pages.learnt_shape[rows]))
-        fresh[known] = alive * np.exp(-boost_by_signals(pages.count[rows], pages.kappas[rows]))
+        age[pages.gone[rows]] = 0.0
+        boost = boost_by_signals(pages.count[rows], pages.kappas[rows])
+        fresh[known] = mean_freshness(age, boost, pages.beliefs(rows))
         return fresh

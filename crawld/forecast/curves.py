@@ -28,7 +28,7 @@ from crawld.forecast.crossings import (
 from crawld.forecast.sample import DRIFTING, JUMPING, Sample, signal_kinds
 from crawld.frontier.page_table import Intervals
 from crawld.learning.freshness import survival
-from crawld.value.valuation import Floats, Valuation
+from crawld.value.valuation import Beliefs, Floats, Valuation
 
 Rows = NDArray[np.intp]
 
@@ -131,8 +131,7 @@ class _Drawn:
 
     def __init__(self, sample: Sample, rows: Rows, valuation: Valuation, intervals: Intervals, count: int) -> None:
         self._beliefs = beliefs = sample.part(rows)
-        self._shape = sample.shape[rows]
-        self._true_alpha = np.where(sample.gone[rows], 0.0, beliefs.alpha)
+        self._gone = sample.gone[rows]
         kinds = signal_kinds(beliefs)
         self._jumps = np.where(kinds == JUMPING, beliefs.gamma, 0.0)
         with np.errstate(invalid="ignore"):
@@ -194,10 +193,9 @@ class _Drawn:
         time = np.expm1(grown) / scale
         weight = _WEIGHTS * span * np.exp(grown) / scale
         weight *= chance(rate[:, :, None] * time, n)
-        fresh = survival(time, self._true_alpha[:, None, None], self._shape[:, None, None])
-        fresh *= np.exp(-self._announced[:, None, None] * time)
         doubt = np.exp(-n * self._beliefs.kappa) if n else np.ones(len(until))
-        return weight.sum(axis=2), (weight * fresh).sum(axis=2) * doubt[:, None]
+        fresh = _fresh(self._beliefs, self._gone, time, self._announced, doubt)
+        return weight.sum(axis=2), (weight * fresh).sum(axis=2)
 
 
 def _slopes(at: Floats, values: Floats) -> Floats:
@@ -212,16 +210,26 @@ def _slopes(at: Floats, values: Floats) -> Floats:
 
 def round_robin(sample: Sample, interval: Floats) -> Floats:
     """How fresh each page is kept that is crawled at even intervals, whatever it is worth."""
-    alpha = np.where(sample.gone, 0.0, sample.beliefs.alpha)[:, None]
     with np.errstate(invalid="ignore"):
         announced = np.where(sample.beliefs.gamma > 0, -sample.beliefs.gamma * np.expm1(-sample.beliefs.kappa), 0.0)
-    scale = alpha + announced[:, None] + TINY
+    scale = np.where(sample.gone, 0.0, sample.beliefs.alpha)[:, None] + announced[:, None] + TINY
     most = np.where(np.isfinite(interval), interval, 1.0)[:, None]
     span = np.log1p(scale * most)
     time = np.expm1(span * _NODES) / scale
-    fresh = survival(time, alpha, sample.shape[:, None]) * np.exp(-announced[:, None] * time)
+    fresh = _fresh(sample.beliefs, sample.gone, time[:, None], announced, np.ones(len(announced)))[:, 0]
     mean: Floats = (_WEIGHTS * span * np.exp(span * _NODES) / scale * fresh).sum(axis=1) / most[:, 0]
     return np.where(np.isfinite(interval), np.minimum(mean, 1.0), _unchanging(sample))
+
+
+def _fresh(beliefs: Beliefs, gone: NDArray[np.bool_], time: Floats, announced: Floats, doubt: Floats) -> Floats:
+    """How likely copies are fresh by times (pages, …, …); `announced` is the rate of changes by signals that drift."""
+    alpha, announced, doubt = (c[:, None, None] for c in (np.where(gone, 0.0, beliefs.alpha), announced, doubt))
+    fresh = survival(time, alpha, beliefs.shape[:, None, None]) * np.exp(-announced * time) * doubt
+    if beliefs.heard is not None and beliefs.deaf_alpha is not None and beliefs.deaf_shape is not None:
+        heard, shape = beliefs.heard[:, None, None], beliefs.deaf_shape[:, None, None]
+        deaf = survival(time, np.where(gone, 0.0, beliefs.deaf_alpha)[:, None, None], shape)
+        fresh = heard * fresh + (1 - heard) * deaf
+    return fresh
 
 
 def _unchanging(sample: Sample) -> Floats:

@@ -31,8 +31,7 @@ class Believed:
 
     hosts: NDArray[np.integer]
     importance: Floats
-    beliefs: Beliefs  # as crawl values take them: μ is importance per request, shapes are capped
-    shape: Floats  # of the posterior of α as learnt, which freshness goes by
+    beliefs: Beliefs  # as crawl values take them: μ is importance per request
     gone: Bools  # known to be gone: the copy stays true until a signal says otherwise
     closed: Bools  # never fetched and told to wait: taken to stay out of reach
     rows: Ints | None = None
@@ -46,7 +45,6 @@ class Believed:
             self.hosts[rows],
             self.importance[rows],
             self.beliefs.select(rows),
-            self.shape[rows],
             self.gone[rows],
             self.closed[rows],
         )
@@ -58,7 +56,6 @@ class Sample:
 
     beliefs: Beliefs
     importance: Floats
-    shape: Floats
     gone: Bools
     cost: Floats  # requests per visit
     weight: Floats
@@ -100,7 +97,6 @@ def draw_sample(believed: Believed, capacity: Floats, shortest: float) -> Sample
     return Sample(
         beliefs=believed.beliefs.select(rows),
         importance=importance,
-        shape=believed.shape[rows],
         gone=believed.gone[rows],
         cost=cost,
         weight=weight,

@@ -93,11 +93,14 @@ class Bounds:
         """Bound pages that surely stay below the level up to the horizon, and make the others candidates."""
         horizon, level, left = self.horizon, self.level, []
         for row in rows:
-            mu, alpha, shape, kappa, gamma, last, boost, not_before, _ = self.pages.table[row].tolist()
+            mu, *page, heard, alpha, shape, last, boost, not_before, _ = self.pages.table[row].tolist()
             if not_before > horizon:
                 self.expiry[row], self.ceiling[row] = min(not_before, FOREVER), 0.0
                 continue
-            high = self.valuation.ceiling(max(horizon - last, 0.0), boost, (mu, alpha, shape, kappa, gamma))
+            age = max(horizon - last, 0.0)
+            high = self.valuation.ceiling(age, boost, (heard * mu, *page))
+            if heard < 1:
+                high += self.valuation.ceiling(age, 0.0, ((1 - heard) * mu, alpha, shape, 0.0, 0.0))
             if high < level:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
@@ -196,9 +199,11 @@ class Bounds:
 
     def _bound_early(self, rows: Ints) -> Ints:
         """Bound pages that no signal has touched since a crawl too short ago to matter; returns the others."""
-        mu, alpha, _, kappa, gamma, last, boost, _, due = self.pages.take(rows)
+        mu, alpha, _, kappa, gamma, heard, deaf_alpha, _, last, boost, _, due = self.pages.take(rows)
         with np.errstate(all="ignore"):
-            half = 0.5 * mu * self.valuation.early_rate(alpha, kappa, gamma) * (1 + ROUNDING)
+            rate = heard * self.valuation.early_rate(alpha, kappa, gamma)
+            rate += (1 - heard) * self.valuation.early_rate(deaf_alpha, np.zeros_like(mu), np.zeros_like(mu))
+            half = 0.5 * mu * rate * (1 + ROUNDING)
             high = half * np.maximum(self.horizon - last, 0.0) ** 2
             early = (high < EARLY * self.level) & (boost == 0)
             ceiling = np.maximum(2 * high, (SPREAD[0] + SPREAD[1] * (GOLDEN * rows % 1)) * self.level)
@@ -219,7 +224,7 @@ class Bounds:
         risen = [rows[rise]]
         rows, until, ceiling = rows[~rise], until[~rise], ceiling[~rise]
 
-        _, alpha, _, _, _, last, boost, _, due = self.pages.take(rows)
+        alpha, last, boost, _, due = self.pages.take(rows)[[1, 8, 9, 10, 11]]
         x = alpha * (until - last) + boost
         with np.errstate(all="ignore"):
             # A guess, early where it can be: a value grows at most like the square of x (docs/method.md, "Limits").

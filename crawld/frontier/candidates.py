@@ -22,10 +22,10 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
     """Models of pages from now on, one a column, and when each may be picked."""
     page = pages.take(rows)
     pages.evaluations += len(rows)
-    last, boost, not_before = page[5:8]
+    *beliefs, last, boost, not_before, _ = page
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
-    value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*page[:5]))
+    value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*beliefs))
     made = np.empty((7, len(rows)))
     made[_AT], made[_VALUE], made[_SLOPE], made[_BEND], made[_TWIST] = at, value, slope, 0.5 * curvature, third / 6
     made[_ERROR], made[_NOT_BEFORE] = ROUNDING * value, not_before

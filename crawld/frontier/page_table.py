@@ -30,8 +30,11 @@ class Intervals:
     shortest: float = 60.0
 
 
-VALUED = ("mu", "alpha", "shape", "kappa", "gamma", "last", "boost", "not_before", "due")
-"""The columns that choosers go by."""
+VALUED = (
+    "mu", "alpha", "shape", "kappa", "gamma", "heard", "deaf_alpha", "deaf_shape", "last", "boost", "not_before", "due",
+)  # fmt: skip
+"""The columns that choosers go by; first those of `Beliefs`."""
+BELIEVED = len(Beliefs._fields)
 
 
 class PageTable:
@@ -45,6 +48,9 @@ class PageTable:
     shape: Floats  # as values take it; so are κ and γ, which stand for all sources
     kappa: Floats
     gamma: Floats
+    heard: Floats
+    deaf_alpha: Floats
+    deaf_shape: Floats
     last: Floats  # when the value takes the copy to be from
     boost: Floats
     not_before: Floats
@@ -60,8 +66,6 @@ class PageTable:
         self.copied: Floats = np.zeros(0)  # when the copy was made, as recorded: that may lie in the future
         self.gone: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes
-        self.learnt_shape: Floats = np.zeros(0)
-        self.most_shape: NDArray[np.float32] = np.zeros(0, dtype=np.float32)  # the largest that values are taken over
         self.count: NDArray[np.int32] = np.zeros((0, len(SOURCES)), dtype=np.int32)  # signals since the last crawl
         self.kappas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
         self.gammas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
@@ -105,11 +109,13 @@ class PageTable:
 
     def believe(self, rows: Ints, beliefs: Beliefs) -> None:
         """Write beliefs over the old ones."""
-        self.table[rows, :5] = np.transpose(beliefs)
+        self.table[rows, :5] = np.transpose(beliefs[:5])
+        for column, given, whole in zip((5, 6, 7), beliefs[5:], (1.0, 0.0, np.inf), strict=True):
+            self.table[rows, column] = whole if given is None else given
 
     def beliefs(self, rows: Ints) -> Beliefs:
         """What is believed of these pages."""
-        return Beliefs(*self.take(rows)[:5])
+        return Beliefs(*self.take(rows)[:BELIEVED])
 
     def remove(self, rows: Ints) -> None:
         """Forget pages, those held once they are given back."""
@@ -181,7 +187,8 @@ class PageTable:
             return np.zeros(0)
         page = self.take(rows)
         self.evaluations += len(rows)
-        return valuation.value(np.maximum(at - page[5], 0.0), page[6], Beliefs(*page[:5]))
+        *beliefs, last, boost, _, _ = page
+        return valuation.value(np.maximum(at - last, 0.0), boost, Beliefs(*beliefs))
 
     def _allocate(self, count: int) -> Ints:
         reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
@@ -203,4 +210,5 @@ class PageTable:
     def _view(self, table: Floats) -> None:
         self.table = table
         self.mu, self.alpha, self.shape, self.kappa, self.gamma = table[:, :5].T
-        self.last, self.boost, self.not_before, self.due = table[:, 5:].T
+        self.heard, self.deaf_alpha, self.deaf_shape = table[:, 5:BELIEVED].T
+        self.last, self.boost, self.not_before, self.due = table[:, BELIEVED:].T

@@ -10,10 +10,10 @@ from crawld.errors import InputError
 from crawld.model.units import format_duration
 from crawld.sim.experiments.ncis import NOISY
 from crawld.sim.population import Floats, Population, run_key
-from crawld.sim.recorded import recorded_world, together
+from crawld.sim.recorded import of_pages, recorded_world, together
 from crawld.sim.sitemaps import Sitemap
 from crawld.sim.weblike import draw_styles, draw_weblike
-from crawld.sim.world import Ints, World, draw_world
+from crawld.sim.world import World, draw_world
 
 INSTANT = 1e-6
 """Days by which rounding may move the beginning and the end of recorded time."""
@@ -72,7 +72,7 @@ def weblike_scenario(size: Size, sitemap: Sitemap | None = None) -> Scenario:
 def recorded_scenario(files: Sequence[Path], size: Size) -> Scenario:
     """Recorded histories, each a host: their last days, of the pages that lived through them, at most `size.pages`."""
     each = max(1, size.pages // len(files))
-    worlds = [_opened(file, each) for file in files]
+    worlds = [recorded_world(file, each) for file in files]
     daily = sum(len(world.changes) / world.horizon for world in worlds)
     if not daily:
         raise InputError("no page of these histories ever changed: there is nothing to crawl")
@@ -89,42 +89,12 @@ def recorded_scenario(files: Sequence[Path], size: Size) -> Scenario:
     return Scenario(in_seconds(world, unit), names, tuple(bool(count) for count in signals))
 
 
-def _opened(file: Path, pages: int) -> World:
-    try:
-        return recorded_world(file, pages)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file} is no recorded history: {error}") from error
-
-
 def _lasting(world: World) -> World:
     """The world without pages that are born or die in it: a crawler with a fixed list cannot know of them."""
     kept = np.flatnonzero((world.born <= INSTANT) & (world.died >= world.horizon - INSTANT))
     if not len(kept):
         raise InputError("no page of these histories lived through the time that is replayed")
-    return _of_pages(replace(world, births=None, deaths=None), kept)
-
-
-def _of_pages(world: World, pages: Ints) -> World:
-    """The world of these pages alone."""
-    place = np.full(world.population.pages, -1)
-    place[pages] = np.arange(len(pages))
-    told = place[world.signal_pages] >= 0
-    changes = [world.changes_by_page[page] for page in pages.tolist()]
-    p = world.population
-    return replace(
-        world,
-        population=Population(p.mu[pages], p.delta[pages], p.lam[pages], p.nu[pages]),
-        changes=np.concatenate(changes),
-        change_offsets=np.cumsum([0] + [len(one) for one in changes]),
-        signal_times=world.signal_times[told],
-        signal_pages=place[world.signal_pages[told]],
-        signal_claims=None if world.signal_claims is None else world.signal_claims[told],
-        signal_spans=None if world.signal_spans is None else world.signal_spans[told],
-        hosts=world.host_of[pages],
-        births=None if world.births is None else world.births[pages],
-        deaths=None if world.deaths is None else world.deaths[pages],
-        listed=None if world.listed is None else world.listed[pages],
-    )
+    return of_pages(replace(world, births=None, deaths=None), kept)
 
 
 def in_seconds(world: World, unit: float) -> World:

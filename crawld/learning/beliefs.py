@@ -8,11 +8,6 @@ from crawld.value.valuation import Beliefs, Floats
 LARGEST_KAPPA = 50.0  # beyond it a signal is certain to 1e-21
 
 
-def cautious(shape: Floats, most: NDArray[np.floating] | float) -> Floats:
-    """Shapes as values take them; what is known for certain stays certain."""
-    return np.asarray(np.where(np.isinf(shape), shape, np.minimum(shape, most)))
-
-
 def boost_by_signals(count: NDArray[np.integer], kappa: NDArray[np.floating]) -> Floats:
     """Σκn over the sources, with inf where a signal that never lies was seen (and 0·inf = 0)."""
     boost: Floats = (np.where(count > 0, kappa, 0.0).astype(np.float64) * count).sum(axis=-1)

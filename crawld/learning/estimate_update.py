@@ -22,10 +22,10 @@ SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached t
 
 
 class EstimateSink(Protocol):
-    """Whoever picks by estimates."""
+    """Picks by estimates."""
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
-        """Take over new estimates; values are to be taken over shapes of at most `most_shape`."""
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates."""
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Value copies made at `last`, where still the latest, as if made at `since`."""
@@ -39,7 +39,6 @@ class EstimateUpdate:
     """New estimates of some pages, shifts, curves and heard signals of their hosts, and the pages to fit again."""
 
     estimates: list[Estimate]
-    most_shape: Floats
     shift: Shift
     curves: dict[str, AgeCurve | None]
     trust: list[SignalTrust]
@@ -53,11 +52,11 @@ class EstimateUpdate:
         update = learner.teach(histories, now, most_foretold)
         shift, curves = learner.shift(histories.hosts, now), learner.curves(histories.hosts, now)
         trust = learner.trust(histories.hosts)
-        return cls(_estimates(histories, update, now), update.most_shape, shift, curves, trust, update.again)
+        return cls(_estimates(histories, update, now), shift, curves, trust, update.again)
 
     def apply_to(self, sink: EstimateSink) -> None:
         """Hand everything to whoever picks."""
-        sink.learn(self.estimates, self.most_shape)
+        sink.learn(self.estimates)
         self.apply_clocks_to(sink)
 
     def apply_clocks_to(self, sink: EstimateSink) -> None:
@@ -68,7 +67,6 @@ class EstimateUpdate:
 
 def _estimates(histories: Histories, update: Update, now: float) -> list[Estimate]:
     """The columns as estimates; each is as of the latest crawl it knows, so that a later one makes it dirty."""
-    posterior = update.posterior
     starts, ends = histories.offsets[:-1], histories.offsets[1:]
     latest = np.nan_to_num(histories.first_success)
     told = ends > starts
@@ -77,19 +75,22 @@ def _estimates(histories: Histories, update: Update, now: float) -> list[Estimat
     columns = (
         histories.page_ids,
         np.maximum(latest, now - SLOWEST_RECORD),
-        posterior.shape,
-        posterior.rate,
-        posterior.trust,
+        update.shape,
+        update.rate,
+        update.kappa,
         update.gamma,
-        posterior.alpha_se,
-        posterior.kappa_se,
+        np.sqrt(update.shape) / update.rate,
+        update.kappa_se,
         ends - starts,
         changes[ends] - changes[starts],
         histories.signal_counts,
+        update.heard,
+        update.deaf_alpha,
+        update.deaf_shape,
     )
     return [
-        Estimate(page, at, shape, rate, tuple(kappa), tuple(heard), se, tuple(kappa_se), crawls, seen, tuple(signals))
-        for page, at, shape, rate, kappa, heard, se, kappa_se, crawls, seen, signals in zip(
+        Estimate(page, at, shape, rate, tuple(kappa), tuple(gamma), se, tuple(errors), crawls, seen, tuple(told), *deaf)
+        for page, at, shape, rate, kappa, gamma, se, errors, crawls, seen, told, *deaf in zip(
             *(column.tolist() for column in columns), strict=True
         )
     ]

@@ -22,13 +22,13 @@ class Prior:
     """Gamma priors by shape and rate (the mean is shape/rate): of α, and by source of κ and of γ.
 
     Each may be one number, or a column by page; those of κ and γ end in an axis of sources. The defaults hold in
-    seconds: a page changes every 30 days, give or take a lot, and one signal means next to nothing.
+    seconds: a page changes every 30 days, give or take a lot, and a signal is as likely to be right as any precision.
     """
 
     alpha_shape: float | Floats = 1.0
     alpha_rate: float | Floats = 30 * 86400.0
     kappa_shape: float | Floats = 1.0
-    kappa_rate: float | Floats = 50.0
+    kappa_rate: float | Floats = 1.0
     gamma_shape: float | Floats = 0.5
     gamma_rate: float | Floats = 30 * 86400.0
 

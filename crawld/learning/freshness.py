@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.age_curve import STEPS, AgeCurve
+from crawld.value.valuation import Beliefs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,6 +66,16 @@ def survival(age: Floats, alpha: Floats, shape: Floats) -> Floats:
     known = np.isinf(shape)
     spread = np.where(known, 1.0, shape)
     return np.asarray(np.where(known, np.exp(-alpha * age), np.exp(-spread * np.log1p(alpha * age / spread))))
+
+
+def mean_freshness(age: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+    """The chance that copies of that age are fresh after signals that have added `boost`, over both beliefs."""
+    fresh = survival(age, beliefs.alpha, beliefs.shape) * np.exp(-boost)
+    if (deaf := beliefs.deaf) is not None and beliefs.heard is not None:
+        some, part = deaf
+        heard = beliefs.heard[some]
+        fresh[some] = heard * fresh[some] + (1.0 - heard) * survival(age[some], part.alpha, part.shape)
+    return fresh
 
 
 def survival_of_one(age: float, alpha: float, shape: float) -> float:

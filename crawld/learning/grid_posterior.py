@@ -1,6 +1,6 @@
 """Posteriors of α and κ summed over a lattice, under priors of any form, for many pages at once.
 
-Rates are tried on points evenly spaced in ln α, the worth of a signal on a few points of κ, zero among them. A host's
+Rates are tried on points evenly spaced in ln α, the worth of a signal on a few points of κ. A host's
 prior is a mass on each point, so it can say what no Gamma density can: that rates end somewhere, or that signals mean
 either nothing or everything (docs/method.md, Estimation).
 """
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Posterior, Prior
+from crawld.learning.estimator import Prior
 from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import OWN_SHARES, NewIntervals
+from crawld.learning.new_intervals import NewIntervals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,9 +27,9 @@ KAPPAS = np.array([0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.8, 1.2, 1.8, 2.7, 4.
 # The first guess's mass of each point: what a Gamma density all but excludes, evidence can still raise. The highest
 # rates have so much less of it that they hardly move the mean.
 LEAST_MASS = np.where(DEPTHS > 0, 1e-4 * np.exp(-2.0 * np.maximum(DEPTHS - 5.0, 0.0)), 1e-9)
-LEAST_TRUST = 1e-3
-MEANINGLESS = 0.5  # and of κ = 0: most stamps are those of a build
+LEAST_TRUST = 1e-6
 LEAST_CHANCE = np.float32(1e-30)
+EXPONENTIAL = 0.5772156649  # spread of the logarithm of a Gamma of shape 1: ln of the mean less the mean of ln
 PAGES_AT_ONCE = 256
 PASSES = 2  # over the sources of a page that has heard several
 
@@ -44,6 +44,14 @@ class Masses:
 
     alpha: Floats
     kappa: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The posterior of some pages, and their likelihood over its maximum."""
+
+    found: Masses
+    evidence: Masses
 
 
 class GridPosterior:
@@ -63,63 +71,56 @@ class GridPosterior:
         rate = np.broadcast_to(np.asarray(guess.kappa_rate, float), sources)[:, None]
         logs = (shape - 1.0) * np.log(at) - rate * at + np.log(np.diff(middles))
         kappa = np.exp(logs - logs.max(axis=1, keepdims=True, initial=-np.inf))
-        kappa = np.maximum(kappa / kappa.sum(axis=1, keepdims=True), LEAST_TRUST)
-        kappa[:, 0] += kappa.sum(axis=1) * MEANINGLESS / (1.0 - MEANINGLESS)
+        kappa = np.maximum(kappa, LEAST_TRUST)
         alpha = np.maximum(alpha / alpha.sum(), LEAST_MASS)
         return Masses(_shares(alpha[None]), _shares(kappa)[None])
 
     def fit(
-        self,
-        intervals: Observations,
-        prior: Masses,
-        heard: Bools | None = None,
-        news: NewIntervals | None = None,
-        usual: Floats | float = 1.0,
-    ) -> tuple[Posterior, Masses]:
-        """The posterior of each page, and what its own intervals say.
+        self, intervals: Observations, prior: Masses, news: NewIntervals | None = None, usual: Floats | float = 1.0
+    ) -> "Fit":
+        """What is believed of each page, and what its own intervals say.
 
-        `heard` says by page and source whether signals are listened to (all, where None): α is fitted and κ trusted as
-        if others did not exist, and what they would be worth goes into the evidence alone. `news` come after the
-        intervals and are foretold, one after another, before they are taken in. `usual` is how many signals of a source
-        come between two crawls of a page, where any do: trust is right for so many.
+        `news` come after the intervals and are predicted, one after another, before they are taken in. `usual` is how
+        many signals of a source come between two crawls of a page, where any do: trust is right for so many.
         """
         news = news or NewIntervals.none(intervals.sources)
         found = Masses(prior.alpha.copy(), prior.kappa.copy())
         total = intervals.total + news.totals(intervals.pages)
         there = total[1:].T > 0
-        heard = np.ones_like(there) if heard is None else heard
-        listened = there & heard
         usual = np.broadcast_to(np.asarray(usual, float), there.shape)
-        trust = np.where(heard, _trust(prior.kappa, usual), 0.0)  # a page's first signal is worth what others' are
+        trust = trust_in(prior.kappa, usual)  # a page's first signal is worth what others' are
         for pages in _blocks(np.arange(intervals.pages)):
             self._alone(intervals, pages, prior, found, news)
-        several = listened.sum(axis=1) > 1
+        several = there.sum(axis=1) > 1
         for turn in range(PASSES):
             for source in np.flatnonzero(there.any(axis=0)).tolist():
-                asked = there[:, source] if turn == 0 else listened[:, source] & several
+                asked = there[:, source] if turn == 0 else there[:, source] & several
                 for pages in _blocks(np.flatnonzero(asked)):
-                    alpha = self._join(intervals, pages, source, prior, found, trust, news if turn == 0 else news.known)
-                    own = listened[pages, source]
-                    found.alpha[pages[own]] = alpha[own]
-                    worth = _trust(found.kappa[pages, source], usual[pages, source])
-                    trust[pages, source] = np.where(own, worth, 0.0)
+                    self._join(intervals, pages, source, prior, found, trust, news if turn == 0 else news.known)
+                    trust[pages, source] = trust_in(found.kappa[pages, source], usual[pages, source])
         evidence = Masses(found.alpha / prior.alpha, found.kappa / prior.kappa)
         evidence.alpha[total[0] == 0] = 0.0
         evidence.kappa[~there] = 0.0
-        told = Masses(_over_largest(evidence.alpha), _over_largest(evidence.kappa))
-        return self._summary(found, trust, total[1:].T), told
+        return Fit(found, Masses(_over_largest(evidence.alpha), _over_largest(evidence.kappa)))
 
     def _alone(self, intervals: Observations, pages: Ints, prior: Masses, found: Masses, news: NewIntervals) -> None:
         """α as if there were no signals."""
         rows = _Rows.of(intervals, pages)
         logs, before = self._blind(rows, np.zeros(len(rows.tau))), np.log(prior.alpha[pages])
         for place, row in news.layers(pages):
-            if news.foretelling:
+            if news.predicting:
                 kept = np.exp(-news.age[row, None] * self.alpha)
-                parts = [_shares(_from_logs(share * logs[place] + before[place])) for share in OWN_SHARES[1:]]
-                known = [prior.alpha[pages[place]], *parts]
-                fresh = np.array([np.einsum("pa,pa->p", masses, kept) for masses in known])
-                news.foretell_without(row, fresh, self.gamma_of(known[-1]))
+                for column, share in enumerate(news.shares):
+                    known = _shares(_from_logs(share * logs[place] + before[place]))
+                    news.fresh[row, column] = np.einsum("pa,pa->p", known, kept)
+                    if share == 1.0:
+                        shape, rate = self.gamma_of(known)
+                        news.shape[row], news.mean[row] = shape, shape / rate
+                announced = news.gamma[row][:, :, None] * news.age[row, None, None] * -np.expm1(-KAPPAS)
+                silent = (prior.kappa[pages[place]] * np.exp(-announced)).sum(axis=2).prod(axis=1)
+                news.blind[row] = news.fresh[row] * silent[:, None]
+                jumps = np.exp(-news.signals[row][:, :, None] * KAPPAS)
+                news.fresh[row] *= (prior.kappa[pages[place]] * jumps).sum(axis=2).prod(axis=1)[:, None]
             drift = news.tau[row, None] * self.alpha
             worth = np.where(news.changed[row, None], _log_stale(drift), -drift)
             logs[place] += news.weight[row, None] * worth
@@ -134,7 +135,7 @@ class GridPosterior:
         found: Masses,
         trust: Floats,
         news: NewIntervals,
-    ) -> Floats:
+    ) -> None:
         """α and the κ of one source together; the other sources count as much as they are trusted."""
         rows = _Rows.of(intervals, pages)
         others = trust[pages]
@@ -151,14 +152,10 @@ class GridPosterior:
             changed *= some.weight[layer, None, None].astype(np.float32)
             joint[busy] += changed
         for place, row in news.layers(pages):
-            told_of, beside = news.signals[row, source], (others[place] * news.signals[row]).sum(axis=1)
-            if news.foretelling:
-                mass = _from_logs(joint[place].reshape(len(place), -1)).reshape(len(place), POINTS, -1)
-                kept = np.exp(-news.age[row, None] * self.alpha - beside[:, None]).astype(np.float32)
-                heard = np.exp(-told_of[:, None] * KAPPAS).astype(np.float32)
-                fresh = (np.matmul(mass, heard[:, :, None])[:, :, 0] * kept).sum(axis=1) / mass.sum(axis=(1, 2))
-                news.foretell(row, fresh.astype(float), source)
-            change = news.changed[row]
+            beside = (others[place] * news.signals[row]).sum(axis=1)
+            if news.predicting:
+                self._predict(joint[place], source, others[place], news, row)
+            told_of, change = news.signals[row, source], news.changed[row]
             weight = news.weight[row].astype(np.float32)[:, None, None]
             joint[place[change]] += weight[change] * self._changed(
                 news.tau[row[change]], beside[change], told_of[change]
@@ -169,7 +166,21 @@ class GridPosterior:
             joint[place[still]] -= weight[still] * (drift + jump)
         mass = _from_logs(joint.reshape(len(pages), -1)).reshape(joint.shape)
         found.kappa[pages, source] = _shares(np.ones(POINTS, np.float32) @ mass)
-        return _shares(mass @ np.ones(len(KAPPAS), np.float32))
+        found.alpha[pages] = _shares(mass @ np.ones(len(KAPPAS), np.float32))
+
+    def _predict(self, joint: NDArray[np.float32], source: int, others: Floats, news: NewIntervals, row: Ints) -> None:
+        """The chances of rows by all of their pages' histories, knowing when signals came and only how often."""
+        mass = _from_logs(joint.reshape(len(row), -1)).reshape(joint.shape)
+        mass /= mass.sum(axis=(1, 2), keepdims=True)
+        kept = np.exp(-news.age[row, None] * self.alpha).astype(np.float32)
+        drift = np.matmul(kept[:, None, :], mass)[:, 0]  # by κ
+        jumps, age = np.exp(-news.signals[row, source, None] * KAPPAS), news.age[row]
+        rates = -news.gamma[row] * np.expm1(-others)
+        announced = news.gamma[row, source, None] * age[:, None] * -np.expm1(-KAPPAS)
+        news.blind[row, -1] = (drift * np.exp(-announced)).sum(axis=1) * np.exp(-rates.sum(axis=1) * age)
+        best = (news.signals[row, source] > 0) | (news.signals[row].sum(axis=1) == 0)
+        heard = (drift * jumps).sum(axis=1) * np.exp(-(others * news.signals[row]).sum(axis=1))
+        news.fresh[row[best], -1] = heard[best]
 
     def _changed(self, tau: Floats, aside: Floats, count: Floats) -> NDArray[np.float32]:
         """ln(1 − e^−x) of changed intervals at every (α, κ)."""
@@ -187,23 +198,17 @@ class GridPosterior:
             logs[busy] += rows.weight[layer, None] * _log_stale(rows.tau[layer, None] * self.alpha + aside[layer, None])
         return np.asarray(logs)
 
-    def gamma_of(self, masses: Floats) -> tuple[Floats, Floats]:
-        """Shape and rate of the Gamma with the same mean and mean logarithm of α."""
+    def gamma_of(self, masses: Floats, caution: Floats | float = 0.0) -> tuple[Floats, Floats]:
+        """Shape and rate of the Gamma with the same mean and mean logarithm of α.
+
+        With `caution` the logarithms are spread so far towards those of a shape of 1: a heavier tail, so that pages are
+        not given up.
+        """
         mean = masses @ self.alpha
-        shape = shape_of_spread(np.log(mean) - masses @ np.log(self.alpha))
+        spread = np.log(mean) - masses @ np.log(self.alpha)
+        spread += caution * np.maximum(EXPONENTIAL - spread, 0.0)
+        shape = shape_of_spread(spread)
         return shape, shape / mean
-
-    def rates_by_share(self, prior: Floats, evidence: Floats, share: Floats) -> tuple[Floats, Floats]:
-        """Shape and rate of α where pages are judged by a share of their own evidence: the power of its likelihood."""
-        said = np.where(evidence.max(axis=1, keepdims=True) > 0, evidence, 1.0)
-        return self.gamma_of(_shares(prior * said ** share[:, None]))
-
-    def _summary(self, found: Masses, trust: Floats, heard: Floats) -> Posterior:
-        """Gammas in place of the masses: α's has the same mean and mean logarithm, κ's the same two moments."""
-        shape, rate = self.gamma_of(found.alpha)
-        kappa = np.maximum(found.kappa @ KAPPAS, 1e-9)
-        variance = np.maximum(found.kappa @ KAPPAS**2 - kappa**2, 1e-4 * kappa**2)
-        return Posterior(shape, rate, kappa**2 / variance, kappa / variance, heard, trust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +269,10 @@ def _shares(masses: NDArray[Any]) -> Floats:
     return np.asarray(masses / masses.sum(axis=-1, keepdims=True), float)
 
 
-def _trust(kappa: Floats, usual: Floats) -> Floats:
+def trust_in(kappa: Floats, usual: Floats) -> Floats:
     """−ln E[e^−κn]/n: the κ by which the freshness expected after the usual number n of signals is right."""
     fresh = (kappa * np.exp(-usual[..., None] * KAPPAS)).sum(axis=-1)
-    return np.asarray(-np.log(np.clip(fresh, np.finfo(float).tiny, 1.0)) / usual)
+    return np.asarray((0.0 - np.log(np.clip(fresh, np.finfo(float).tiny, 1.0))) / usual)
 
 
 def shape_of_spread(spread: Floats) -> Floats:

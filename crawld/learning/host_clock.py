@@ -65,13 +65,16 @@ class HostClocks:
         bins = run[place, bin_] + (inside - bin_) * factor[place, bin_] + (position - inside)
         return np.asarray(bins * self._width[rows])
 
-    def curves(self, hosts: Ints, now: float) -> list[AgeCurve]:
-        """How much older than plain time says copies of each host's pages are by now, back over half of its bins."""
+    def curves(self, hosts: Ints, now: float, weight: Floats) -> list[AgeCurve]:
+        """How much older than plain time says copies are by now, back over half of each host's bins.
+
+        `weight` is how far each clock is believed.
+        """
         step = self._width[self._row[hosts]]
         back = step[:, None] * np.arange(STEPS, -1.0, -1.0)
         each = np.repeat(hosts, STEPS + 1)
         begun = self.reading(each, (now - back).ravel()).reshape(back.shape)
-        extra = begun[:, -1:] - begun - back
+        extra = weight[:, None] * (begun[:, -1:] - begun - back)
         first = now - back[:, 0]
         return [AgeCurve.of(*curve) for curve in zip(first.tolist(), step.tolist(), extra.tolist(), strict=True)]
 

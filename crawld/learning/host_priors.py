@@ -4,15 +4,14 @@ Evidence is kept by page and is only a cache of the histories: after a restart i
 of which brings a page's whole history.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Posterior, Prior
-from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses
+from crawld.learning.estimator import Prior
+from crawld.learning.grid_posterior import KAPPAS, POINTS, Fit, GridPosterior, Masses
 from crawld.learning.likelihood import Observations
 from crawld.learning.new_intervals import NewIntervals
 from crawld.row_index import PageRows, grown
@@ -28,10 +27,12 @@ WHOLE = 255  # likelihoods are kept as shares of their maximum in one byte
 
 
 class HostPriors:
-    """Priors by host, and the one above them all in which every host counts the same."""
+    """One predictor's priors by host, and the one above them all in which every host counts the same.
+
+    Hosts are numbers. The predictor hears so many `sources`; only pages that it was asked to fit take room.
+    """
 
     def __init__(self, default: Prior, sources: int) -> None:
-        self.default = default
         self.grid = GridPosterior(default)
         self._sources = sources
         self._parts = np.r_[0, POINTS + len(KAPPAS) * np.arange(sources + 1)]  # columns of α, of κ by source
@@ -39,56 +40,48 @@ class HostPriors:
         self._above = self._default
         self._others = np.zeros(width := self._default.shape[1])
         self.taught = np.zeros(width)  # what our hosts say of the prior above: how many are of each kind
-        self._number: dict[str, int] = {}
         self._prior = np.empty((0, width), np.float32)  # by host
         self._told = np.empty((0, width), np.float32)  # the prior that the host's pages were last fitted with
         self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
-        self._hears = np.zeros((0, sources), bool)  # by host: whether signals of each source are heard
         self.rows = PageRows()  # of pages that were ever fitted
         self._host = np.full(0, -1, np.int32)  # by row; −1 where nobody is
         self._evidence = np.zeros((0, width), np.uint8)  # by row: likelihoods
         self._fits = self._next_above = 0
 
-    def prior(self, hosts: Sequence[str]) -> Masses:
+    def prior(self, hosts: Ints) -> Masses:
         """The priors of pages on these hosts, by page."""
-        number = self.numbers(hosts)
-        rows = self._prior[number].astype(float)
-        return Masses(rows[:, :POINTS], rows[:, POINTS:].reshape(len(rows), self._sources, len(KAPPAS)))
+        self.make_room(hosts)
+        return self._masses(self._prior[hosts])
 
-    def common_rate(self, numbers: Ints) -> tuple[Floats, Floats]:
-        """Shape and rate of α by what a host's pages have in common: the prior that they were all last fitted with."""
-        return self.grid.gamma_of(self._told[numbers][:, :POINTS].astype(float))
+    def common(self, hosts: Ints) -> Masses:
+        """What pages of these hosts have in common: the prior that they were all last fitted with."""
+        self.make_room(hosts)
+        return self._masses(self._told[hosts])
 
     def fit(
         self,
         page_ids: Ints,
-        hosts: Sequence[str],
+        hosts: Ints,
         intervals: Observations,
-        heard: NDArray[np.bool_] | None = None,
         news: NewIntervals | None = None,
         usual: Floats | float = 1.0,
-    ) -> tuple[Posterior, Masses, Ints]:
-        """What is believed of pages, what their own intervals say, and pages to fit again as their prior moved far.
-
-        `heard`, `news` and `usual` are those of `GridPosterior.fit`.
-        """
-        posterior, evidence = self.grid.fit(intervals, self.prior(hosts), heard, news, usual)
-        number = self.numbers(hosts)
+    ) -> tuple[Fit, Ints]:
+        """What is believed of pages, and pages to fit again as their prior moved far; see `GridPosterior.fit`."""
+        fit = self.grid.fit(intervals, self.prior(hosts), news, usual)
         rows = self.rows.take(page_ids)
         self._host = grown(self._host, self.rows.size, -1)
         self._evidence = grown(self._evidence, self.rows.size, 0)
-        np.add.at(self.sizes, number[self._host[rows] < 0], 1)
-        np.add.at(self._news, number, 1)
-        self._hears[number] = True if heard is None else heard
-        self._host[rows] = number
-        self._evidence[rows] = np.rint(WHOLE * _columns(evidence))
+        np.add.at(self.sizes, hosts[self._host[rows] < 0], 1)
+        np.add.at(self._news, hosts, 1)
+        self._host[rows] = hosts
+        self._evidence[rows] = np.rint(WHOLE * _columns(fit.evidence))
         self._fits += len(page_ids)
         if self._fits >= self._next_above:
             self._next_above = 1 + self._fits + self._fits // 4
             self._learn_above()
         due = np.flatnonzero(self._news > NEWS * self.sizes)
-        return posterior, evidence, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
+        return fit, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
 
     def hear(self, others: Floats) -> None:
         """Take what the hosts of others say of the prior above, as `taught` of theirs, summed; it counts as ours do.
@@ -116,6 +109,10 @@ class HostPriors:
         """The numbers of these pages' hosts."""
         return self._host[rows].astype(np.int64)
 
+    def _masses(self, rows: NDArray[np.float32]) -> Masses:
+        found = rows.astype(float)
+        return Masses(found[:, :POINTS], found[:, POINTS:].reshape(len(found), self._sources, len(KAPPAS)))
+
     def _learn_above(self) -> None:
         pages = np.flatnonzero(self._host >= 0)
         pages = pages[:: 1 + len(pages) // SAMPLE]
@@ -127,7 +124,7 @@ class HostPriors:
             found.append(pool(evidence, group, beside, self._above[:, part], pseudo, one_each))
             self.taught[part] = _kinds(evidence, found[-1], one_each)
         self._above = np.hstack(found)
-        self._prior[self.sizes == 0] = self._above
+        self._prior[self.sizes == 0] = self._told[self.sizes == 0] = self._above
 
     def _beside(self, part: slice, alike: float) -> tuple[Floats, float]:
         """What counts beside our own evidence for the prior above, and as how many hosts."""
@@ -144,8 +141,7 @@ class HostPriors:
         self._prior[due] = self._pool(pages[asked], group[asked], self._above, self._prior[due])
         self._news[due] = 0
         distance = np.add.reduceat(np.abs(self._prior[due] - self._told[due]), self._parts[:-1], axis=1)
-        hears = np.column_stack([np.ones(len(due), bool), self._hears[due]])  # others change nothing
-        moved = np.asarray(distance > 2.0 * FAR) & hears
+        moved = np.asarray(distance > 2.0 * FAR)
         self._told[due] = np.where(np.repeat(moved, np.diff(self._parts), axis=1), self._prior[due], self._told[due])
         return np.asarray(pages[np.asarray(moved.any(axis=1))[group]])
 
@@ -162,17 +158,14 @@ class HostPriors:
         """The columns of α and of each κ, and how many pages just like the prior above count beside the evidence."""
         return [(slice(first, last), TRUSTED_ALIKE if first else ALIKE) for first, last in pairwise(self._parts)]
 
-    def numbers(self, hosts: Sequence[str]) -> Ints:
-        """Hosts by number; a new one starts from the prior above."""
-        new = [host for host in dict.fromkeys(hosts) if host not in self._number]
-        if new:
-            self._number |= zip(new, range(len(self._number), len(self._number) + len(new)))
-            fresh = np.repeat(self._above.astype(np.float32), len(new), axis=0)
+    def make_room(self, hosts: Ints) -> None:
+        """A new host starts from the prior above."""
+        new = int(hosts.max(initial=-1)) + 1 - len(self.sizes)
+        if new > 0:
+            fresh = np.repeat(self._above.astype(np.float32), new, axis=0)
             self._prior, self._told = np.vstack([self._prior, fresh]), np.vstack([self._told, fresh])
-            self.sizes = np.append(self.sizes, np.zeros(len(new), np.int64))
-            self._news = np.append(self._news, np.zeros(len(new), np.int64))
-            self._hears = np.vstack([self._hears, np.zeros((len(new), self._sources), bool)])
-        return np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))
+            self.sizes = np.append(self.sizes, np.zeros(new, np.int64))
+            self._news = np.append(self._news, np.zeros(new, np.int64))
 
 
 def _columns(masses: Masses) -> Floats:
@@ -219,9 +212,3 @@ def _kinds(likelihood: NDArray[Any], masses: Floats, weights: Floats) -> Floats:
     total = shares.sum(axis=1)
     told = total > 0
     return np.asarray((weights[told] / total[told]) @ shares[told])
-
-
-def cautious(shape: Floats, rate: Floats, most: float | Floats = 1.0) -> tuple[Floats, Floats]:
-    """The same mean with a shape of at most `most`: a tail heavy enough that no page is ever given up."""
-    capped = np.minimum(shape, most)
-    return capped, rate * (capped / shape)

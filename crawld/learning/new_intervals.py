@@ -1,4 +1,4 @@
-"""Intervals that a learner has not seen before: each is foretold, with and without signals, before it is taken in."""
+"""Intervals that a learner has not seen before: each is predicted before it is used for training."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,47 +9,50 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OWN_SHARES = np.array([0.0, 0.1, 0.3, 1.0])  # powers of the likelihood of its own history that a page may be judged by
-SUREST = 1e-4  # no forecast is believed beyond this: one surprise must not decide
+SUREST = 1e-4  # no prediction is believed beyond this
 
 
 @dataclass(frozen=True, slots=True)
 class NewIntervals:
     """Rows in the order of their pages, oldest first; `age` is their length by the host's clock.
 
-    `by_share` and `with_source` are ln of the chance that was given to what was then found: by each of `OWN_SHARES` of
-    the page's own history as if there were no signals, and by all of it and one source. `shape` and `mean` of α are
-    what was believed of the page before, without signals.
+    A fit fills in, by row, the chance that the interval would end unchanged: `fresh` by each share of the page's own
+    history, and `blind` the same of a twin that knows how often signals come but not when. `shape` and `mean` of α are
+    what was believed before, without signals.
     """
 
     page: Ints  # place among the pages that are fitted
     tau: Floats
     age: Floats
     signals: Floats  # (rows, sources)
+    gamma: Floats  # (rows, sources): how often signals come
     changed: NDArray[np.bool_]
     weight: Floats
+    shares: tuple[float, ...] = (1.0,)
+    predicting: bool = True
     shape: Floats = field(init=False)
     mean: Floats = field(init=False)
-    by_share: Floats = field(init=False)  # (rows, shares)
-    with_source: Floats = field(init=False)
-    foretelling: bool = True
+    fresh: Floats = field(init=False)  # (rows, shares)
+    blind: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        rows = len(self.page)
         for name in ("shape", "mean"):
-            object.__setattr__(self, name, np.zeros(len(self.page)))
-        object.__setattr__(self, "by_share", np.zeros((len(self.page), len(OWN_SHARES))))
-        object.__setattr__(self, "with_source", np.full(self.signals.shape, np.nan))
+            object.__setattr__(self, name, np.ones(rows))
+        for name in ("fresh", "blind"):
+            object.__setattr__(self, name, np.ones((rows, len(self.shares))))
 
     @classmethod
     def none(cls, sources: int) -> "NewIntervals":
         """No intervals."""
-        nothing = np.zeros(0)
-        return cls(np.zeros(0, np.int64), nothing, nothing, np.zeros((0, sources)), np.zeros(0, bool), nothing)
+        nothing, none = np.zeros(0), np.zeros((0, sources))
+        return cls(np.zeros(0, np.int64), nothing, nothing, none, none, np.zeros(0, bool), nothing)
 
     @property
     def known(self) -> "NewIntervals":
-        """The same, not to be foretold again."""
-        return NewIntervals(self.page, self.tau, self.age, self.signals, self.changed, self.weight, foretelling=False)
+        """The same, not to be predicted again."""
+        columns = self.page, self.tau, self.age, self.signals, self.gamma, self.changed, self.weight
+        return NewIntervals(*columns, predicting=False)
 
     def totals(self, pages: int) -> Floats:
         """Σ weight · (length, signals by source) of each page, (1 + sources, pages)."""
@@ -64,20 +67,7 @@ class NewIntervals:
             longer = np.flatnonzero(count > layer)
             yield longer, first[longer] + layer
 
-    def foretell(self, rows: Ints, fresh: Floats, source: int) -> None:
-        """Note the chance that these rows would end unchanged, by one source."""
-        self.with_source[rows, source] = self._chance(rows, fresh)
-
-    def foretell_without(self, rows: Ints, fresh: Floats, gamma: tuple[Floats, Floats]) -> None:
-        """The same without signals, by each of OWN_SHARES, (shares, rows); `gamma` is shape and rate of α by all."""
-        self.shape[rows], self.mean[rows] = gamma[0], gamma[0] / gamma[1]
-        self.by_share[rows] = self._chance(rows, fresh).T
-
-    def _chance(self, rows: Ints, fresh: Floats) -> Floats:
+    def log_chance(self, fresh: Floats) -> Floats:
+        """The logarithm of the chance that was given to what was then found."""
         fresh = fresh.clip(SUREST, 1.0 - SUREST)
-        return np.asarray(np.log(np.where(self.changed[rows], 1.0 - fresh, fresh)))
-
-    @property
-    def gain(self) -> Floats:
-        """By row and source, how much better the source's forecast was than the one without signals."""
-        return np.nan_to_num(self.with_source - self.by_share[:, -1:])
+        return np.asarray(np.log(np.where(self.changed, 1.0 - fresh, fresh)))

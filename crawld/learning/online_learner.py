@@ -1,33 +1,40 @@
 """What the daemon's learner and every replay of it decide by: histories in, beliefs out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import YEAR, Posterior, Prior, age_weights, signal_rates
+from crawld.learning.estimator import YEAR, Prior, age_weights
+from crawld.learning.grid_posterior import KAPPAS, Fit, Masses, trust_in
 from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
 from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
-from crawld.learning.own_history import LEAST_SHARE, MOST_SHARE, OwnHistoryShares
-from crawld.learning.prediction_scores import PredictionScores
-from crawld.learning.signal_gates import SignalGates
+from crawld.learning.mixture import Events, Mixture
+from crawld.learning.new_intervals import SUREST, NewIntervals
+from crawld.learning.signal_rates import SignalRates
 from crawld.model.age_curve import AgeCurve
 from crawld.model.signal import SOURCES, SignalTrust, Source
+from crawld.model.units import many
 from crawld.row_index import grown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 NEWS = 0.1  # an age is told again when it has come to differ by that share
-FORETOLD = 2  # of a page's intervals are foretold at first sight of many: enough for what comes in as it is crawled
+FORETOLD = 2  # of a page's intervals are predicted at first sight of many: enough for what comes in as it is crawled
 RECALLED = 50  # and after a restart, when hosts are to be known again
 FEW_ROWS, STAGES = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
-LONE = (SOURCES.index(Source.SITEMAP),)  # sources whose signals come alone: each is an event of its own
 FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
+BULK = SOURCES.index(Source.SITEMAP_BULK)
+OWN_SHARES = (0.0, 0.1, 0.3, 1.0)  # powers of the likelihood of its own history that a page may be judged by
+OWN_PRIOR = (1.0, 3e-7, 3e-7, 3e-7)
+CLOCK_PRIOR = (0.05, 0.95)  # plain time, and the host's clock
+CAUTION_PRIOR = (0.05, 0.95)  # posteriors as they are, and with the spread of a shape of 1
+EAR_PRIOR = (0.4925, 0.01, 0.005, 0.32833, 0.16417)  # deaf, names, all, and the twins of both
 
 
 class Histories(Protocol):
@@ -74,13 +81,18 @@ class Histories(Protocol):
 class Update:
     """What was learnt of some pages, as columns.
 
-    Values are to be taken over shapes of at most `most_shape`; `again` are pages to fit anew because their host's prior
-    or way has changed.
+    The columns of `crawld.model.estimate`; κ and γ are (pages, sources). `again` are pages to fit anew because their
+    host's prior or weights have moved.
     """
 
-    posterior: Posterior
+    shape: Floats
+    rate: Floats
+    kappa: Floats
+    kappa_se: Floats
     gamma: Floats
-    most_shape: Floats
+    heard: Floats
+    deaf_alpha: Floats
+    deaf_shape: Floats
     again: Ints
 
 
@@ -93,76 +105,284 @@ class Shift:
     since: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What one predictor that listens made of some pages."""
+
+    pages: Ints  # places among those that are learnt
+    fit: Fit
+    common: Masses
+    rows: Ints  # places among the new intervals
+    fresh: Floats  # (rows, 2): by none and by all of their own history
+    blind: Floats
+
+
+class Ear:
+    """A predictor that listens to some sources, on the hosts that have them."""
+
+    def __init__(self, prior: Prior, sources: Sequence[int], needed: Sequence[int]) -> None:
+        self.sources = list(sources)
+        self.needed = list(needed)  # hosts without any of these have nothing for this ear that others do not hear
+        self.priors = HostPriors(prior, len(self.sources))
+
+
 class OnlineLearner:
-    """Fits pages under their hosts' priors, and learns those and the hosts' clocks and scores as it goes."""
+    """Fits pages under their hosts' priors, and learns those and the hosts' clocks and weights as it goes."""
 
     def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
-        self.host_priors = HostPriors(prior, sources)
+        self._sources = sources
+        named = [source for source in range(sources) if source != BULK]
+        self.deaf = HostPriors(prior, 0)
+        self.ears = [Ear(prior, named, named), Ear(prior, range(sources), [BULK] if sources > BULK else [])]
         self.clocks = HostClocks()
-        self.scores = PredictionScores()
-        self.own = OwnHistoryShares()
-        self.gates = SignalGates(sources, LONE[:sources])
+        self.rates = SignalRates(sources)
+        self.own = Mixture(OWN_PRIOR, graded=True)
+        self.time = Mixture(CLOCK_PRIOR)
+        self.caution = Mixture(CAUTION_PRIOR)
+        self.hearing = Mixture(EAR_PRIOR)
         self._half_life = half_life
-        self._last = np.full(0, -np.inf)  # by row of the host priors: its last crawl that its host's clock was told of
+        self._number: dict[str, int] = {}
+        self._seen = np.zeros((0, sources, 3), np.int64)  # by host: crawls after a signal, changes found, signals
+        self._last = np.full(0, -np.inf)  # by row of the deaf: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by row: when the frontier takes that copy to be from
 
     def teach(self, histories: Histories, now: float, most_foretold: int = FORETOLD) -> Update:
-        """Beliefs about the pages from their histories; of their new intervals the latest are foretold."""
-        number = self.host_priors.numbers(histories.hosts)
+        """Beliefs about the pages from their histories; of their new intervals the latest are predicted."""
+        ids, number = histories.page_ids, self.numbers(histories.hosts)
         page = np.repeat(np.arange(len(number)), np.diff(histories.offsets))
-        new = np.flatnonzero((histories.at > self._told_of(histories.page_ids)[page]) & (histories.tau > 0))
+        new = np.flatnonzero((histories.at > self._told_of(ids)[page]) & (histories.tau > 0))
         foretold = new[histories.offsets[1:][page[new]] - new <= most_foretold]
-        old, news = self._split(histories, page, foretold, now)
-        heard = self.gates.heard(number)
-        prior = self.host_priors.prior(histories.hosts)
-        posterior, evidence, again = self.host_priors.fit(
-            histories.page_ids, histories.hosts, old, heard, news, _usual(histories, page)
+        at_row = self.deaf.rows.find(ids)
+        counts = np.zeros_like(histories.signal_counts)
+        np.add.at(counts, page, histories.signals)
+        counts = np.maximum(counts, histories.signal_counts)  # histories may reach less far back
+        self.rates.count(at_row, number, np.nan_to_num(now - histories.first_success), counts)
+        gamma = self.rates.of(at_row, number)
+        rows = _Rows(histories, page, foretold, age_weights(histories.at, now, self._half_life), gamma)
+        age = self._age(
+            number[page[foretold]], histories.at[foretold] - histories.tau[foretold], histories.at[foretold]
         )
-        watched = np.nan_to_num(now - histories.first_success)
-        gamma = signal_rates(histories.signal_counts, watched, self.host_priors.default)
-        gamma[(histories.signal_counts == 0) | ~heard] = 0.0  # nothing to wait for
-        moved = self._tell_hosts(histories, posterior, news, new, foretold)
+        everyone = np.arange(len(ids))
+        old, news = rows.split(everyone, [], age, OWN_SHARES)
+        fit, again = self.deaf.fit(ids, number, old, news)
+        heard: list[_Heard | None] = []
+        for ear in self.ears:
+            some = np.flatnonzero(self.rates.spoken(number)[:, ear.needed].any(axis=1))
+            if len(some):
+                found, more = self._listen(ear, histories, number, some, rows, age, page)
+                heard.append(found)
+                again = np.union1d(again, more)
+            else:
+                heard.append(None)
+        moved = self._tell_hosts(histories, number, page, new, foretold, fit, news, heard)
         if len(moved):
-            again = np.union1d(again, self._page_ids(self.host_priors.rows_at(moved)))
-        cautious = self.scores.cautious(number)
-        posterior = self._judged(posterior, prior.alpha, evidence.alpha, number)
-        return Update(posterior, gamma, np.where(cautious, 1.0, np.inf), again)
+            again = np.union1d(again, self._page_ids(self.deaf.rows_at(moved)))
+        return self._update(number, fit, heard, gamma, histories, page, again)
 
-    def _judged(self, posterior: Posterior, prior: Floats, evidence: Floats, number: Ints) -> Posterior:
-        """The same with rates by as much of each page's own history as has proved to predict on its host."""
-        share, shape, rate = self.own.shares(number), posterior.shape.copy(), posterior.rate.copy()
-        alike, part = share < LEAST_SHARE, (share >= LEAST_SHARE) & (share < MOST_SHARE)
-        shape[alike], rate[alike] = self.host_priors.common_rate(number[alike])
-        shape[part], rate[part] = self.host_priors.grid.rates_by_share(prior[part], evidence[part], share[part])
-        return replace(posterior, shape=shape, rate=rate)
+    def _listen(
+        self, ear: Ear, histories: Histories, number: Ints, some: Ints, rows: "_Rows", age: Floats, page: Ints
+    ) -> tuple[_Heard, Ints]:
+        old, news = rows.split(some, ear.sources, age, (0.0, 1.0))
+        usual = _usual(histories, page)[some][:, ear.sources]
+        fit, again = ear.priors.fit(histories.page_ids[some], number[some], old, news, usual)
+        place = np.flatnonzero(np.isin(page[rows.new], some))
+        return _Heard(some, fit, ear.priors.common(number[some]), place, news.fresh, news.blind), again
 
-    def _split(self, histories: Histories, page: Ints, new: Ints, now: float) -> tuple[Observations, NewIntervals]:
-        """What was seen before, and the intervals to be foretold."""
-        weights = age_weights(histories.at, now, self._half_life)
-        old = np.ones(len(page), bool)
-        old[new] = False
-        count = np.bincount(page[old], minlength=len(histories.page_ids))
-        seen = histories.tau[old], histories.signals[old], histories.changed[old], weights[old]
-        host = self.host_priors.numbers(histories.hosts)[page[new]]
-        tau, end = histories.tau[new], histories.at[new]
-        age = np.where(self.scores.clocked(host), self._clocked(host, end - tau, end), tau)
-        signals = histories.signals[new].astype(float)
-        news = NewIntervals(page[new], tau, age, signals, histories.changed[new], weights[new])
-        return Observations.gather(np.r_[0, np.cumsum(count)], *seen), news
+    def _update(
+        self,
+        number: Ints,
+        fit: Fit,
+        heard: Sequence[_Heard | None],
+        gamma: Floats,
+        histories: Histories,
+        page: Ints,
+        again: Ints,
+    ) -> Update:
+        own, caution = self.own.weights(number), self.caution.weights(number)[:, 1]
+        shape, rate = self._gamma(
+            _by_share(self.deaf.common(number).alpha, self.deaf.prior(number).alpha, fit.evidence.alpha, own), caution
+        )
+        weight = self.hearing.weights(number)
+        pages, points = len(number), len(self.deaf.grid.alpha)
+        alpha, kappa, total = np.zeros((pages, points)), np.zeros((pages, self._sources, len(KAPPAS))), np.zeros(pages)
+        share = own @ np.array(OWN_SHARES)
+        names_only = np.ones(pages, bool)  # where no bulk ever came both ears are one
+        if heard[1] is not None:
+            names_only[heard[1].pages] = False
+        for which, (ear, found) in enumerate(zip(self.ears, heard, strict=True)):
+            if found is None:
+                continue
+            some = found.pages
+            believed = weight[some, 1 + which] + (
+                np.where(names_only[some], weight[some, 2], 0.0) if which == 0 else 0.0
+            )
+            masses = _by_share(
+                found.common.alpha, ear.priors.prior(number[some]).alpha, found.fit.evidence.alpha, own[some]
+            )
+            alpha[some] += believed[:, None] * masses
+            mixed = (
+                share[some, None, None] * found.fit.found.kappa + (1.0 - share[some, None, None]) * found.common.kappa
+            )
+            silent = np.zeros((len(some), self._sources, len(KAPPAS)))
+            silent[:, :, 0] = 1.0
+            silent[:, ear.sources] = mixed
+            kappa[some] += believed[:, None, None] * silent
+            total[some] += believed
+        listening = total > 0
+        kappa[~listening, :, 0] = alpha[~listening, 0] = 1.0
+        heard_shape, heard_rate = self._gamma(alpha / alpha.sum(axis=1, keepdims=True), caution)
+        kappa /= kappa.sum(axis=2, keepdims=True)
+        mean = kappa @ KAPPAS
+        return Update(
+            shape=np.where(listening, heard_shape, shape),
+            rate=np.where(listening, heard_rate, rate),
+            kappa=trust_in(kappa, _usual(histories, page)),
+            kappa_se=np.sqrt(np.maximum(kappa @ KAPPAS**2 - mean**2, 0.0)),
+            gamma=np.where(listening[:, None], gamma, 0.0),
+            heard=np.where(listening, total, 1.0),
+            deaf_alpha=shape / rate,
+            deaf_shape=shape,
+            again=again,
+        )
+
+    def _gamma(self, masses: Floats, caution: Floats) -> tuple[Floats, Floats]:
+        return self.deaf.grid.gamma_of(masses, caution)
+
+    # -- what hosts are told ----------------------------------------------------------------------------------------
+
+    def _tell_hosts(
+        self,
+        histories: Histories,
+        number: Ints,
+        page: Ints,
+        new: Ints,
+        foretold: Ints,
+        fit: Fit,
+        news: NewIntervals,
+        heard: Sequence[_Heard | None],
+    ) -> Ints:
+        """Every interval once: a page's whole history at first sight, then what is new; hosts whose weights moved."""
+        ids, host = histories.page_ids, number[page]
+        alpha = fit.found.alpha @ self.deaf.grid.alpha
+        moved = [np.empty(0, np.int64)]
+        stages = STAGES if len(new) > FEW_ROWS * len(ids) else 1
+        for some in np.array_split(new[np.argsort(histories.at[new], kind="stable")], stages):  # in the order of time
+            moved.append(self._judge_time(histories, news, np.intersect1d(some, foretold), foretold, host))
+            rows = some[self.deaf.sizes[host[some]] >= FEW_PAGES]
+            if len(rows):
+                told = histories.at[rows], histories.tau[rows], alpha[page[rows]], histories.changed[rows]
+                self.clocks.observe(host[rows], *told)
+        if len(foretold):
+            where, size = host[foretold], self.deaf.sizes[host[foretold]]
+            share = self.own.weights(where) @ np.array(OWN_SHARES)
+            by_share = news.log_chance(news.fresh.T).T
+            moved.append(self.own.judge(where, size, by_share - by_share[:, :1]))
+            if any(heard):
+                moved.append(self._judge_ears(histories, news, foretold, where, size, share, heard))
+        at_row = self.deaf.rows.find(ids)
+        latest = np.fmax(self._last[at_row], histories.first_success)
+        np.maximum.at(latest, page[new], histories.at[new])
+        self._since[at_row] = np.where(latest > self._last[at_row], latest, self._since[at_row])
+        self._last[at_row] = latest
+        return np.unique(np.concatenate(moved))
+
+    def _judge_ears(
+        self,
+        histories: Histories,
+        news: NewIntervals,
+        foretold: Ints,
+        host: Ints,
+        size: Ints,
+        share: Floats,
+        heard: Sequence[_Heard | None],
+    ) -> Ints:
+        def mean(fresh: Floats, weight: Floats) -> Floats:
+            return (1.0 - weight) * fresh[:, 0] + weight * fresh[:, -1]
+
+        deaf = news.log_chance(mean(news.fresh, share))
+        gain = np.zeros((len(foretold), 1 + 2 * len(self.ears)))
+        for which, found in enumerate(heard):
+            if which == 1:
+                gain[:, 2], gain[:, 4] = gain[:, 1], gain[:, 3]  # where no bulk ever came both ears are one
+            if found is None:
+                continue
+            for column, fresh in ((1 + which, found.fresh), (3 + which, found.blind)):
+                chance = np.ones(len(foretold))
+                chance[found.rows] = mean(fresh, share[found.rows])
+                gain[found.rows, column] = (news.log_chance(chance) - deaf)[found.rows]
+        signals = histories.signals[foretold]
+        told = np.flatnonzero(self.rates.spoken(host).any(axis=1))
+        together = signals[:, BULK] > 0 if self._sources > BULK else np.zeros(len(host), bool)
+        events = Events(together[told], histories.at[foretold[told]], self._rounds(host[told], news.tau[told]))
+        self._seen = grown(self._seen, int(host.max(initial=-1)) + 1, 0)
+        after = signals > 0
+        np.add.at(self._seen, host, np.stack([after, after & news.changed[:, None], signals], axis=2))
+        return self.hearing.judge(host[told], size[told], gain[told], events)
+
+    def _rounds(self, host: Ints, tau: Floats) -> Floats:
+        """How long a round of each host takes: twice the mean age of its copies, and no less than an interval."""
+        rows = self.deaf.rows_at(np.unique(host))
+        last, number = self._last[rows], self.deaf.host_of(rows)
+        known = last > -np.inf
+        pages, until = np.bincount(number[known]), np.full(int(host.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(until, number[known], last[known])
+        since = np.bincount(number[known], until[number[known]] - last[known])
+        longer = np.zeros(len(until))
+        longer[: len(pages)] = 2.0 * since / np.maximum(pages, 1)
+        return np.maximum(longer[host], tau)
+
+    def _judge_time(self, histories: Histories, news: NewIntervals, rows: Ints, foretold: Ints, host: Ints) -> Ints:
+        """Compare what was believed before these intervals with what they found: by clock, and with caution."""
+        if not len(rows):
+            return np.empty(0, np.int64)
+        said, end, tau = np.searchsorted(foretold, rows), histories.at[rows], histories.tau[rows]
+        size, changed, shape, mean = (
+            self.deaf.sizes[host[rows]],
+            histories.changed[rows],
+            news.shape[said],
+            news.mean[said],
+        )
+        clock = self._clocked(host[rows], end - tau, end)
+
+        def chance(age: Floats, shape: Floats) -> Floats:
+            fresh = np.exp(-shape * np.log1p(mean * age / shape)).clip(SUREST, 1.0 - SUREST)
+            return np.asarray(np.log(np.where(changed, 1.0 - fresh, fresh)))
+
+        plain = chance(tau, shape)
+        share = self.time.weights(host[rows])[:, 1]
+        moved = self.time.judge(host[rows], size, np.column_stack([np.zeros(len(rows)), chance(clock, shape) - plain]))
+        age = share * clock + (1.0 - share) * tau
+        gain = chance(age, np.minimum(shape, 1.0)) - chance(age, shape)
+        return np.union1d(moved, self.caution.judge(host[rows], size, np.column_stack([np.zeros(len(rows)), gain])))
 
     def trust(self, hosts: Sequence[str]) -> list[SignalTrust]:
-        """Which sources of these hosts are heard, and by what evidence."""
+        """How far the sources of these hosts are heard, and by what evidence."""
         names = [*dict.fromkeys(hosts)]
-        return [
-            SignalTrust(name, SOURCES[one.source], one.heard, one.score, one.crawls, one.why)
-            for name, number in zip(names, self.host_priors.numbers(names).tolist(), strict=True)
-            for one in self.gates.evidence(number)
-        ]
+        numbers = self.numbers(names)
+        weights, found = self.hearing.weights(numbers), []
+        for name, number, weight in zip(names, numbers.tolist(), weights, strict=True):
+            if number >= len(self._seen):
+                continue
+            score = self.hearing.score(number)
+            for source in range(self._sources):
+                crawls, changes, signals = self._seen[number, source].tolist()
+                if signals:
+                    ear = 2 if source == BULK else 1
+                    heard = float(weight[2] if source == BULK else weight[1] + weight[2])
+                    why = _why(heard, crawls, changes)
+                    told = SignalTrust(name, SOURCES[source], heard > 0, float(score[ear]), crawls, why, heard)
+                    found.append(told)
+        return found
+
+    # -- clocks -----------------------------------------------------------------------------------------------------
 
     def age(self, hosts: Sequence[str], last: Floats, now: float) -> Floats:
-        """By how much each page has aged since `last`, by its host's clock."""
-        number = self.host_priors.numbers(hosts)
-        return np.where(self.scores.clocked(number), self._clocked(number, last, np.full(len(last), now)), now - last)
+        """By how much each page has aged since `last`, by its host's clock as far as that is believed."""
+        return self._age(self.numbers(hosts), last, np.full(len(last), now))
+
+    def _age(self, number: Ints, last: Floats, until: Floats) -> Floats:
+        weight = self.time.weights(number)[:, 1]
+        return np.asarray(weight * self._clocked(number, last, until) + (1.0 - weight) * (until - last))
 
     def curves(self, hosts: Sequence[str], now: float) -> dict[str, AgeCurve | None]:
         """By which curve copies of each host's pages age; None where by plain time.
@@ -170,15 +390,16 @@ class OnlineLearner:
         Hosts without a clock are left out: after a restart they go on by the curve that was kept.
         """
         names = np.array([*dict.fromkeys(hosts)], object)
-        number = self.host_priors.numbers(names.tolist())
+        number = self.numbers(names.tolist())
         runs = self._has_clock(number)
         names, number = names[runs], number[runs]
-        clocked = self.scores.clocked(number)
-        curves = self.clocks.curves(number[clocked], now)
+        weight = self.time.weights(number)[:, 1]
+        clocked = weight > 0
+        curves = self.clocks.curves(number[clocked], now, weight[clocked])
         return dict.fromkeys(names.tolist()) | dict(zip(names[clocked].tolist(), curves, strict=True))
 
-    def _has_clock(self, number: Ints) -> NDArray[np.bool_]:
-        return np.asarray((self.host_priors.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
+    def _has_clock(self, number: Ints) -> Bools:
+        return np.asarray((self.deaf.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
 
     def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
         age = now - last
@@ -189,67 +410,93 @@ class OnlineLearner:
 
     def shift(self, hosts: Sequence[str], now: float) -> Shift:
         """The pages of these hosts whose age has come to differ from what was last told of them."""
-        rows = self.host_priors.rows_at(self.host_priors.numbers(hosts))
+        rows = self.deaf.rows_at(self.numbers(hosts))
         last, since = self._last[rows], self._since[rows]
-        number = self.host_priors.host_of(rows)
-        age = self._clocked(number, last, np.full(len(last), now))
-        age = np.where(self.scores.clocked(number), age, now - last)
+        age = self._age(self.deaf.host_of(rows), last, np.full(len(last), now))
         other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
         self._since[rows[other]] = now - age[other]
         return Shift(self._page_ids(rows[other]), last[other], now - age[other])
 
-    def _tell_hosts(
-        self, histories: Histories, posterior: Posterior, news: NewIntervals, new: Ints, foretold: Ints
-    ) -> Ints:
-        """Every interval once: a page's whole history at first sight, then what is new; hosts met otherwise since."""
-        ids = histories.page_ids
-        page = np.repeat(np.arange(len(ids)), np.diff(histories.offsets))
-        host = self.host_priors.numbers(histories.hosts)[page]
-        moved = [np.empty(0, np.int64)]
-        stages = STAGES if len(new) > FEW_ROWS * len(ids) else 1
-        for some in np.array_split(new[np.argsort(histories.at[new], kind="stable")], stages):  # in the order of time
-            moved.append(self._judge(histories, news, np.intersect1d(some, foretold), foretold, host))
-            rows = some[self.host_priors.sizes[host[some]] >= FEW_PAGES]
-            if len(rows):
-                told = histories.at[rows], histories.tau[rows], posterior.alpha[page[rows]], histories.changed[rows]
-                self.clocks.observe(host[rows], *told)
-        if len(foretold):
-            size, signals = self.host_priors.sizes[host[foretold]], histories.signals[foretold]
-            moved.append(self.own.judge(host[foretold], size, news.by_share))
-            told_of = histories.at[foretold], news.tau, news.gain, signals, news.changed
-            moved.append(self.gates.judge(host[foretold], *told_of))
-        at_row = self.host_priors.rows.find(ids)
-        latest = np.fmax(self._last[at_row], histories.first_success)
-        np.maximum.at(latest, page[new], histories.at[new])
-        self._since[at_row] = np.where(latest > self._last[at_row], latest, self._since[at_row])
-        self._last[at_row] = latest
-        return np.unique(np.concatenate(moved))
+    # -- pages and hosts --------------------------------------------------------------------------------------------
 
-    def _judge(self, histories: Histories, news: NewIntervals, rows: Ints, foretold: Ints, host: Ints) -> Ints:
-        """Compare what was believed before these intervals with what they found, by time and by clock."""
-        if not len(rows):
-            return np.empty(0, np.int64)
-        said, end, tau = np.searchsorted(foretold, rows), histories.at[rows], histories.tau[rows]
-        ages = tau, self._clocked(host[rows], end - tau, end)
-        believed = news.shape[said], news.mean[said]
-        return self.scores.judge(
-            host[rows], self.host_priors.sizes[host[rows]], believed, ages, histories.changed[rows]
-        )
+    @property
+    def taught(self) -> Floats:
+        """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
+        return np.concatenate([self.deaf.taught, *(ear.priors.taught for ear in self.ears)])
+
+    def hear(self, others: Floats) -> None:
+        """Take over what the hosts of all other workers say: the sum of what each has `taught`."""
+        for priors in (self.deaf, *(ear.priors for ear in self.ears)):
+            width = len(priors.taught)
+            priors.hear(others[:width])
+            others = others[width:]
 
     def forget(self, page_ids: Ints) -> None:
         """Drop what is kept of pages that are ours no longer; what they have taught of their hosts stays."""
-        rows = self.host_priors.forget(page_ids)
+        found = self.deaf.rows.find(page_ids)
+        known = np.unique(found[found >= 0])
+        self.rates.forget(known, self.deaf.host_of(known))
+        for ear in self.ears:
+            ear.priors.forget(page_ids)
+        rows = self.deaf.forget(page_ids)
         self._last[rows] = self._since[rows] = -np.inf
+
+    def numbers(self, hosts: Sequence[str]) -> Ints:
+        """Hosts by number."""
+        for host in dict.fromkeys(hosts):
+            self._number.setdefault(host, len(self._number))
+        found = np.fromiter((self._number[host] for host in hosts), np.int64, len(hosts))
+        self.deaf.make_room(found)
+        return found
 
     def _told_of(self, page_ids: Ints) -> Floats:
         """By page, the last crawl that its host's clock was told of."""
-        rows = self.host_priors.rows.take(page_ids)
-        size = self.host_priors.rows.size
+        rows = self.deaf.rows.take(page_ids)
+        size = self.deaf.rows.size
         self._last, self._since = grown(self._last, size, -np.inf), grown(self._since, size, -np.inf)
         return self._last[rows]
 
     def _page_ids(self, rows: Ints) -> Ints:
-        return self.host_priors.rows.page_id[rows]
+        return self.deaf.rows.page_id[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Intervals of several pages, of which some are new."""
+
+    histories: Histories
+    page: Ints
+    new: Ints
+    weights: Floats
+    gamma: Floats
+
+    def split(
+        self, pages: Ints, sources: Sequence[int], age: Floats, shares: tuple[float, ...]
+    ) -> tuple[Observations, NewIntervals]:
+        """Of some pages, with the signals of some sources: what was seen before, and the intervals to be predicted."""
+        seen = self.histories
+        place = np.full(len(seen.page_ids), -1)
+        place[pages] = np.arange(len(pages))
+        old = place[self.page] >= 0
+        old[self.new] = False
+        count = np.bincount(place[self.page[old]], minlength=len(pages))
+        told = seen.tau[old], seen.signals[old][:, sources], seen.changed[old], self.weights[old]
+        kept = place[self.page[self.new]] >= 0
+        new = self.new[kept]
+        signals, gamma = seen.signals[new][:, sources].astype(float), self.gamma[self.page[new]][:, sources]
+        columns = place[self.page[new]], seen.tau[new], age[kept], signals, gamma, seen.changed[new], self.weights[new]
+        return Observations.gather(np.r_[0, np.cumsum(count)], *told), NewIntervals(*columns, shares)
+
+
+def _by_share(common: Floats, prior: Floats, evidence: Floats, own: Floats) -> Floats:
+    """Masses of α averaged over how much of their own history pages are judged by."""
+    said = np.where(evidence.max(axis=1, keepdims=True) > 0, evidence, 1.0)
+    masses = own[:, :1] * common
+    for column, share in enumerate(OWN_SHARES[1:], start=1):
+        some = np.flatnonzero(own[:, column] > 0)
+        part = prior[some] * said[some] ** share
+        masses[some] += own[some, column, None] * part / part.sum(axis=1, keepdims=True)
+    return masses
 
 
 def _usual(histories: Histories, page: Ints) -> Floats:
@@ -259,3 +506,10 @@ def _usual(histories: Histories, page: Ints) -> Floats:
         signals = np.bincount(page, counts, minlength=len(usual))
         usual[:, source] = signals / np.maximum(np.bincount(page, counts > 0, minlength=len(usual)), 1.0)
     return np.asarray(np.maximum(usual, 1.0))
+
+
+def _why(heard: float, crawls: int, changes: int) -> str:
+    """How far a source is heard and by what evidence, in words."""
+    if crawls == 0:
+        return "no crawl has followed a signal yet"
+    return f"{100 * heard:.0f} % weight; {many(changes, 'change')} in {many(crawls, 'crawl')} after a signal"

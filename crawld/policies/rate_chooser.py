@@ -173,7 +173,7 @@ class RateChooser(Chooser):
         """Allot the bandwidth anew and rebuild the queue, each turn keeping its distance in intervals."""
         pages = self.pages
         rows = np.flatnonzero((pages.state[: pages.size] != FREE) & (pages.state[: pages.size] != LEAVING))
-        rates, announced = self._plan.allot(pages.beliefs(rows), self._bandwidth)
+        rates, announced = self._plan.allot(pages.beliefs(rows).plain, self._bandwidth)
         pages.evaluations += rows.size
         gamma = pages.gamma[rows]
         self._chance[rows] = np.where(announced, np.minimum(rates / np.where(gamma > 0, gamma, 1.0), 1.0), 0.0)

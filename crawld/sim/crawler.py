@@ -11,7 +11,7 @@ from crawld.policies.policies import build
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.sim.learner import Fit, Learnt, Notebook
 from crawld.sim.population import Floats, Population
-from crawld.sim.world import NO_CLAIM, Claim
+from crawld.sim.world import NO_CLAIM, Claim, Ints, World
 
 UNBOUND = Intervals(longest=np.inf, shortest=0.0)
 """The papers' policies wait as long or as short as they like."""
@@ -69,6 +69,51 @@ class ScheduledCrawler:
         self._scheduler.teach(
             ids, alpha=learnt.alpha, shape=learnt.shape, kappa=_by_source(learnt.kappa), gamma=_by_source(learnt.gamma)
         )
+
+
+class KnowingCrawler:
+    """A policy that knows each page's true rates, of changes and of signals; pages may come and go.
+
+    `world.population` is what it knows. A page of which no signal is true (λ = 0) is crawled by its rate alone.
+    """
+
+    def __init__(self, policy: str, world: World, bandwidth: float) -> None:
+        self._world = world
+        p = world.population
+        useful = p.lam > 0
+        self._alpha = p.alpha
+        self._kappa, self._gamma = (_by_source(np.where(useful, one, 0.0)) for one in (p.kappa, p.gamma))
+        self._scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
+        self.pick = self._scheduler.pick
+        self.change_bandwidth = self._scheduler.change_bandwidth
+        self.appear(np.flatnonzero(world.born <= 0), 0.0)
+
+    def appear(self, pages: Ints, at: float) -> None:
+        """Take in pages with their first copies."""
+        known = Arrivals(
+            pages,
+            self._world.host_of[pages],
+            self._world.population.mu[pages],
+            np.full(len(pages), at),
+            alpha=self._alpha[pages],
+            shape=np.full(len(pages), np.inf),
+            kappa=self._kappa[pages],
+            gamma=self._gamma[pages],
+        )
+        self._scheduler.add(known)
+
+    def vanish(self, pages: Ints) -> None:
+        """Forget pages that are gone."""
+        self._scheduler.retire(pages.tolist())
+
+    def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 - nothing is left to learn
+        """Start the page's time anew."""
+        self._scheduler.settle(page, now)
+
+    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - the claim counts
+        """Count a signal, unless it claims a time before the last crawl."""
+        if self._scheduler.last_success(page) < claimed[1]:
+            self._scheduler.notice(page)
 
 
 def scheduled(

@@ -44,9 +44,9 @@ class SchedulerSink:
     def __init__(self, scheduler: Scheduler, numbers: Mapping[str, int]) -> None:
         self._scheduler, self._numbers = scheduler, numbers
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+    def learn(self, estimates: Sequence[Estimate]) -> None:
         """Let the scheduler take over new estimates."""
-        self._scheduler.learn(estimates, most_shape)
+        self._scheduler.learn(estimates)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Let the scheduler go by the hosts' clocks."""
@@ -65,7 +65,7 @@ class Past:
     histories: MemoryHistories
     last: Floats  # by page: its last crawl
     signals: Ints  # (pages, sources): those since then
-    others: Floats | float = 0.0  # what others' hosts have taught (`HostPriors.hear`)
+    others: Floats | float = 0.0  # what others' hosts have taught (`OnlineLearner.hear`)
 
 
 class OnlineCrawler:
@@ -89,7 +89,7 @@ class OnlineCrawler:
         self._how = learning or OnlineLearning()
         names = [f"host{number}" for number in world.host_of]
         chooser = build(policy, bandwidth=bandwidth / DAY, gate=gate, intervals=UNBOUND)
-        self.scheduler = Scheduler(chooser, most_shape=1.0)
+        self.scheduler = Scheduler(chooser)
         self.sink: EstimateSink = SchedulerSink(self.scheduler, dict(zip(names, world.host_of.tolist(), strict=True)))
         self.histories = MemoryHistories(names) if past is None else past.histories
         self.learner = OnlineLearner(self._how.prior or _first_guess(world, bandwidth), len(SOURCES))
@@ -167,7 +167,7 @@ class OnlineCrawler:
 
     def _recall(self, past: Past) -> None:
         """Take pages in as they were left, and learn what their histories teach, as the daemon does after a start."""
-        self.learner.host_priors.hear(np.zeros_like(self.learner.host_priors.taught) + past.others)
+        self.learner.hear(np.zeros_like(self.learner.taught) + past.others)
         pages, now = np.arange(len(past.last)), float(past.last.max(initial=0.0))
         known = Arrivals(pages, self._world.host_of, self._world.population.mu, past.last, past.signals)
         self.scheduler.add(known)

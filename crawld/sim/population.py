@@ -79,3 +79,9 @@ def from_quality(mu: float, delta: float, precision: float, recall: float) -> tu
     if precision <= 0 or recall <= 0:
         return mu, delta, 0.0, 0.0
     return mu, delta, recall, recall * delta * (1.0 - precision) / precision
+
+
+def zipf(pages: int, seed: int = 1) -> Floats:
+    """Importance falling as one over a rank drawn at random, of mean 1."""
+    weights = 1.0 / (1.0 + np.random.default_rng(seed).permutation(pages))
+    return np.asarray(weights / weights.mean())

@@ -1,14 +1,14 @@
 """What the sitemaps of weblike worlds say: honest ones, and the ways in which real ones mislead."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
 import numpy as np
 
 from crawld.sim.population import Floats
-from crawld.sim.world import Ints
+from crawld.sim.world import Ints, World
 
 POLL = 1.0 / 24.0
 """Days between two polls of a sitemap: what moved in between is seen at once."""
@@ -113,3 +113,68 @@ def _claimed(seen: Floats, page: Ints, claims: Floats, days: float, span: float 
     last = np.ones(len(seen), bool)
     last[:-1] = (seen[1:] != seen[:-1]) | (page[1:] != page[:-1])
     return Announced(seen[last], page[last], claims[last], np.full(int(last.sum()), span))
+
+
+@dataclass(frozen=True, slots=True)
+class Honesty:
+    """How signals of recorded pages are drawn: shares of changes told and of signals that are true, days until seen."""
+
+    recall: float
+    precision: float
+    late: float = 0.0  # at most, evenly
+
+
+def tell(world: World, how: Honesty, stream: np.random.Generator) -> World:
+    """The world with signals of its changes in place of its own; `population` gets their true rates.
+
+    What changed at one moment is told at one moment, so a mass change arrives in bulk; false signals come alone. No
+    signal claims a time.
+    """
+    pages = np.repeat(np.arange(world.population.pages), np.diff(world.change_offsets))
+    moments, moment = np.unique(world.changes, return_inverse=True)
+    told = stream.random(len(pages)) < how.recall
+    seen = (moments + stream.uniform(0.0, how.late, len(moments)))[moment]
+    lived = world.died - world.born
+    rate = np.diff(world.change_offsets) / np.maximum(lived, POLL)
+    nu = how.recall * rate * (1.0 - how.precision) / how.precision
+    false = np.repeat(np.arange(world.population.pages), stream.poisson(nu * lived))
+    at = stream.uniform(world.born[false], world.died[false])
+    population = replace(world.population, delta=rate, lam=np.full(len(rate), how.recall), nu=nu)
+    return _signalled(
+        replace(world, population=population), np.concatenate([seen[told], at]), np.concatenate([pages[told], false])
+    )
+
+
+def name_at_random(world: World, daily: float, stream: np.random.Generator, half: bool = False) -> World:
+    """The world with signals that each name a living page at random, so many a day: their precision is chance.
+
+    With `half` only every second page is named so; the others keep their signals.
+    """
+    times = np.sort(stream.uniform(0.0, world.horizon, stream.poisson(daily * world.horizon)))
+    liars = np.arange(world.population.pages) % 2 == 0 if half else np.ones(world.population.pages, bool)
+    named = [np.flatnonzero(liars & (world.born < at) & (world.died > at)) for at in times.tolist()]
+    lives = np.array([len(one) > 0 for one in named], bool)
+    pages = np.array([one[stream.integers(len(one))] for one in named if len(one)], np.int64)
+    kept = ~liars[world.signal_pages]
+    p = world.population
+    lam, nu = np.where(liars, 0.0, p.lam), np.where(liars, daily / max(liars.sum(), 1), p.nu)
+    return _signalled(
+        replace(world, population=replace(p, lam=lam, nu=nu)),
+        np.concatenate([world.signal_times[kept], times[lives]]),
+        np.concatenate([world.signal_pages[kept], pages]),
+    )
+
+
+def _signalled(world: World, seen: Floats, pages: Ints) -> World:
+    """The world with these signals, those that are seen while their page lives."""
+    inside = np.flatnonzero((seen < world.died[pages]) & (seen > world.born[pages]) & (seen < world.horizon))
+    order = inside[np.lexsort((pages[inside], seen[inside]))]
+    listed = np.ones(world.population.pages, bool)
+    return replace(
+        world,
+        signal_times=seen[order],
+        signal_pages=pages[order],
+        signal_claims=None,
+        signal_spans=None,
+        listed=listed,
+    )

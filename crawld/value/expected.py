@@ -61,7 +61,7 @@ def mixture(measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs, rule
     blocks = []
     for start in range(0, tau.size, _PAGES):
         now = slice(start, start + _PAGES)
-        _, mean, shape, kappa, gamma = beliefs.select(now)
+        _, mean, shape, kappa, gamma = beliefs.select(now)[:5]
         factor, weight = gamma_points(shape, rule)
         alpha = (mean[:, None] * factor).ravel()
         times, boosts, kappas, gammas = (np.repeat(c, rule.points) for c in (tau[now], boost[now], kappa, gamma))

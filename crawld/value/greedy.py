@@ -40,14 +40,22 @@ class Greedy(Valuation):
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now: to the last digit, whatever pages are evaluated with it."""
         with np.errstate(all="ignore"):
-            boost, beliefs = self.view(boost, beliefs)
-            return weigh(beliefs.mu, self._rows(tau, boost, beliefs)[0])
+            seen, known = self.view(boost, beliefs.hearing)
+            value = weigh(known.mu, self._rows(tau, seen, known)[0])
+            if (deaf := beliefs.deaf) is not None:
+                some, part = deaf
+                value[some] += weigh(part.mu, self._rows(tau[some], part.kappa, part)[0])
+            return value
 
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """The value now, its first two derivatives in τ, and a bound on the third from now on."""
         with np.errstate(all="ignore"):
-            boost, beliefs = self.view(boost, beliefs)
-            return Taylor(*weigh(beliefs.mu, self._rows(tau, boost, beliefs)))
+            seen, known = self.view(boost, beliefs.hearing)
+            rows = weigh(known.mu, self._rows(tau, seen, known))
+            if (deaf := beliefs.deaf) is not None:
+                some, part = deaf
+                rows[:, some] += weigh(part.mu, self._rows(tau[some], part.kappa, part))
+            return Taylor(*rows)
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """What this family takes the signals for."""
@@ -71,7 +79,7 @@ class Greedy(Valuation):
         return _either(known, self._known, self.learnt, tau, boost, beliefs)
 
     def _known(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        _, alpha, _, kappa, gamma = beliefs
+        _, alpha, _, kappa, gamma = beliefs[:5]
         # Nothing drifts if α = 0, even in endless time.
         return self._motion(np.where(alpha > 0, alpha * tau + boost, boost), alpha, kappa, gamma)
 
@@ -94,9 +102,15 @@ class Freshness(Greedy):
         """Value and motion; of few pages in plain floats."""
         if tau.size > SINGLY:
             return super().taylor(tau, boost, beliefs)
-        boost, beliefs = self.view(boost, beliefs)
-        pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in beliefs), strict=True)
-        return Taylor(*np.array([self.taylor_page(*page) for page in pages]).reshape(-1, 4).T)
+        rows = self._taylor_singly(tau, *self.view(boost, beliefs.hearing))
+        if (deaf := beliefs.deaf) is not None:
+            some, part = deaf
+            rows[some] += self._taylor_singly(tau[some], part.kappa, part)
+        return Taylor(*rows.T)
+
+    def _taylor_singly(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in beliefs[:5]), strict=True)
+        return np.array([self.taylor_page(*page) for page in pages]).reshape(-1, 4)
 
     def taylor_page(
         self, tau: float, boost: float, mu: float, alpha: float, shape: float, kappa: float, gamma: float
@@ -182,7 +196,7 @@ class GreedyCisPlus(Freshness):
         good = (precision > HIGH_PRECISION) & (true > HIGH_RECALL * (beliefs.alpha + true))
         trusting, believed = GreedyCis().view(boost, beliefs)
         ignoring, plain = GreedyBlind().view(boost, beliefs)
-        chosen = Beliefs(*(np.where(good, one, other) for one, other in zip(believed, plain, strict=True)))
+        chosen = Beliefs(*(np.where(good, one, other) for one, other in zip(believed[:5], plain[:5], strict=True)))
         return np.where(good, trusting, ignoring), chosen
 
 

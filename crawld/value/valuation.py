@@ -20,7 +20,9 @@ class Beliefs(NamedTuple):
     """What is believed of each page, as columns of equal length.
 
     α has mean `alpha` and a Gamma posterior of shape `shape` (inf: α is known). `kappa` is the log-staleness one
-    signal adds, `gamma` the rate of signals, `mu` the importance.
+    signal adds, `gamma` the rate of signals, `mu` the importance. All of that is believed with the weight `heard`
+    (None: 1); with the rest of it signals mean nothing, and α has mean and shape of its own (`deaf_…`). A page's value
+    is the mean of both.
     """
 
     mu: Floats
@@ -28,10 +30,37 @@ class Beliefs(NamedTuple):
     shape: Floats
     kappa: Floats
     gamma: Floats
+    heard: Floats | None = None
+    deaf_alpha: Floats | None = None
+    deaf_shape: Floats | None = None
 
     def select(self, pages: NDArray[np.bool_] | NDArray[np.intp] | slice) -> "Beliefs":
         """The same of some pages only."""
-        return Beliefs(*(column[pages] for column in self))
+        return Beliefs(*(None if column is None else column[pages] for column in self))  # type: ignore[arg-type]
+
+    @property
+    def plain(self) -> "Beliefs":
+        """One rate in place of both parts, and as many fewer signals: the same total rate of changes."""
+        if self.heard is None or self.deaf_alpha is None:
+            return self
+        alpha = np.where(self.heard < 1, self.heard * self.alpha + (1 - self.heard) * self.deaf_alpha, self.alpha)
+        return Beliefs(self.mu, alpha, self.shape, self.kappa, self.heard * self.gamma)
+
+    @property
+    def hearing(self) -> "Beliefs":
+        """What is believed of signals alone, with its part of the importance."""
+        return self if self.heard is None else Beliefs(self.mu * self.heard, *self[1:5])
+
+    @property
+    def deaf(self) -> tuple[Indices, "Beliefs"] | None:
+        """The pages with a part to which signals mean nothing, and that part."""
+        if self.heard is None or self.deaf_alpha is None or self.deaf_shape is None:
+            return None
+        some = (self.heard < 1).nonzero()[0]
+        if not some.size:
+            return None
+        nothing, mu = np.zeros(some.size), self.mu[some] * (1 - self.heard[some])
+        return some, Beliefs(mu, self.deaf_alpha[some], self.deaf_shape[some], nothing, nothing)
 
 
 class Taylor(NamedTuple):

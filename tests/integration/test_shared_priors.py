@@ -28,7 +28,9 @@ async def test_a_worker_without_crawls_hears_the_hosts_of_another(postgres_url: 
     assert taught.learner.taught.sum() > 0
     assert await taught.priors.exchange()
     assert await new.priors.exchange()
-    heard = new.learner._online_learner.host_priors._others  # nothing else shows it before later fits
+    online = new.learner._online_learner
+    priors = [online.deaf, *(ear.priors for ear in online.ears)]
+    heard = np.concatenate([one._others for one in priors])  # nothing else shows it before later fits
     np.testing.assert_allclose(heard, taught.learner.taught)
     for side, store in zip(sides, stores, strict=True):
         await side.ledger.close()

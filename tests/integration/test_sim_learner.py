@@ -31,17 +31,15 @@ class Transcript:
 
     def __init__(self, sink: EstimateSink | None = None) -> None:
         self.estimates: list[list[Estimate]] = []
-        self.shapes: list[list[float]] = []
         self.shifts: list[tuple[list[int], list[float]]] = []
         self.curves: list[list[AgeCurve | None]] = []
         self._sink = sink
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+    def learn(self, estimates: Sequence[Estimate]) -> None:
         """Write them down."""
         self.estimates.append(list(estimates))
-        self.shapes.append(most_shape.tolist())
         if self._sink:
-            self._sink.learn(estimates, most_shape)
+            self._sink.learn(estimates)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Write them down too."""
@@ -131,7 +129,6 @@ async def test_the_simulator_learns_what_the_daemon_learns(tmp_path: Path) -> No
         for name in ("shape", "rate", "kappa", "gamma"):
             ours = [getattr(one, name) for one in mine]
             assert np.allclose(ours, [getattr(one, name) for one in theirs], rtol=1e-6), name
-    assert simulated.shapes == daemon.shapes
     for (_, mine_since), (_, their_since) in zip(simulated.shifts, daemon.shifts, strict=True):
         assert mine_since == pytest.approx(their_since, rel=1e-6)
     assert simulated.curves[-1] == daemon.curves[-1]

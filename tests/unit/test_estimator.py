@@ -174,9 +174,9 @@ def test_no_corner_gives_anything_but_a_finite_positive_belief(seed: int, source
 
 def test_a_learnt_kappa_rises_with_evidence_only() -> None:
     """Signals that are always followed by a change earn trust; those before unchanged crawls lose it."""
-    honest = fit(np.full(60, 1.0), np.ones(60), np.ones(60, bool), Prior(1.0, 50.0))
-    lying = fit(np.full(60, 1.0), np.ones(60), np.zeros(60, bool), Prior(1.0, 50.0))
-    unheard = fit(np.full(60, 1.0), np.zeros(60), np.zeros(60, bool), Prior(1.0, 50.0))
+    honest = fit(np.full(60, 1.0), np.ones(60), np.ones(60, bool), Prior(1.0, 50.0, 1.0, 50.0))
+    lying = fit(np.full(60, 1.0), np.ones(60), np.zeros(60, bool), Prior(1.0, 50.0, 1.0, 50.0))
+    unheard = fit(np.full(60, 1.0), np.zeros(60), np.zeros(60, bool), Prior(1.0, 50.0, 1.0, 50.0))
     assert honest.kappa[0] > 10 * unheard.kappa[0] > 15 * lying.kappa[0]
 
 

@@ -23,11 +23,11 @@ def ncis_pages(pages: int, seed: int = 1) -> Beliefs:
     return Beliefs(mu, (1 - lam) * delta, np.full(pages, np.inf), -np.log(nu / gamma), gamma)
 
 
-def believed(beliefs: Beliefs, hosts: "np.typing.ArrayLike" = 0, shape: Floats | None = None) -> Believed:
+def believed(beliefs: Beliefs, hosts: "np.typing.ArrayLike" = 0) -> Believed:
     """Pages held as they are believed."""
     no = np.zeros(len(beliefs.mu), dtype=np.bool_)
     place = np.broadcast_to(np.asarray(hosts, dtype=np.int64), beliefs.mu.shape)
-    return Believed(place, beliefs.mu, beliefs, beliefs.shape if shape is None else shape, no, no)
+    return Believed(place, beliefs.mu, beliefs, no, no)
 
 
 def blind(mu: Floats, alpha: Floats, shape: float = np.inf) -> Beliefs:
@@ -137,9 +137,10 @@ def test_more_bandwidth_than_pages_can_use_is_left() -> None:
 
 
 def test_freshness_goes_by_the_posterior_as_learnt() -> None:
-    """Values go by capped shapes, freshness by those that were learnt: at even intervals ∫(1+t/b)^−a."""
-    pages = blind(np.ones(50), np.ones(50), shape=1.0)
-    point = Forecast(believed(pages, shape=np.full(50, 4.0)), np.zeros(1), GreedyNcis(), FREE).at(50.0)
+    """At even intervals it is ∫(1+t/b)^−a, and with two beliefs the mean of both."""
+    pages = blind(np.ones(50), np.ones(50), shape=2.0)
+    pages = pages._replace(heard=np.zeros(50), deaf_alpha=np.ones(50), deaf_shape=np.full(50, 4.0))
+    point = Forecast(believed(pages), np.zeros(1), GreedyNcis(), FREE).at(50.0)
     expected = 4 / 3 * (1 - (1 + 1 / 4) ** -3.0)
     assert point.round_robin == pytest.approx(expected, abs=1e-6)
     assert point.freshness == pytest.approx(expected, abs=2e-3)  # the pages are alike
@@ -171,7 +172,7 @@ def test_pages_out_of_reach_count_as_stale() -> None:
     """A page never fetched that waits after a failure takes no bandwidth and is never fresh."""
     pages = blind(np.ones(20), np.ones(20))
     closed = np.arange(20) < 10
-    held = Believed(np.zeros(20, dtype=np.int64), pages.mu, pages, pages.shape, np.zeros(20, dtype=np.bool_), closed)
+    held = Believed(np.zeros(20, dtype=np.int64), pages.mu, pages, np.zeros(20, dtype=np.bool_), closed)
     point = Forecast(held, np.zeros(1), GreedyNcis(), FREE).at(10.0)
     assert point.freshness == pytest.approx((1 - np.exp(-1)) / 2, abs=2e-3)
 

@@ -22,7 +22,7 @@ def site() -> Site:
     [
         ("known", 0.02),
         ("known, intervals", 0.02),
-        ("learnt, capped, intervals", 0.04),  # 150 pages: what was learnt of them is off by chance, too
+        ("learnt, intervals", 0.04),  # 150 pages: what was learnt of them is off by chance, too
     ],
 )
 def test_the_simulator_reaches_what_was_forecast(site: Site, name: str, reach: float, multiple: float) -> None:

@@ -65,7 +65,7 @@ def test_an_age_curve_says_how_old_copies_are_by_the_clock() -> None:
     """Copies as far back as eight visits are as old by the curve as by the clock, within one bin of it."""
     clocks = lived(np.random.default_rng(1), [50.0])
     now = 60.0 * DAY
-    (curve,), ages = clocks.curves(np.zeros(1, np.int64), now), Ages()
+    (curve,), ages = clocks.curves(np.zeros(1, np.int64), now, np.ones(1)), Ages()
     ages.put(0, curve)
     one_bin = curve.step / DAY
     for day in np.arange(20.0, 60.0, 0.7):

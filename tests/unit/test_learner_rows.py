@@ -46,7 +46,7 @@ def test_ids_of_a_late_shard_are_learnt_like_small_ones() -> None:
     here = replace(histories, page_ids=histories.page_ids + first_id(255))
     for _ in range(2):
         ours, theirs = teach(small, histories), teach(large, here)
-        assert np.array_equal(ours.posterior.alpha, theirs.posterior.alpha)
+        assert np.array_equal(ours.rate, theirs.rate)
         assert np.array_equal(ours.again + first_id(255), theirs.again)
     shift, far = small.shift(["a.test"], 30 * DAY), large.shift(["a.test"], 30 * DAY)
     assert np.array_equal(shift.page_ids + first_id(255), far.page_ids)
@@ -60,23 +60,23 @@ def test_forgotten_pages_make_room_for_others() -> None:
     teach(learner, histories_of(first, ["a.test"] * PAGES))
     length = len(learner._last)
     learner.forget(np.array(first))
-    assert learner.host_priors.sizes.tolist() == [0]
+    assert learner.deaf.sizes.tolist() == [0]
     assert len(learner.shift(["a.test"], 30 * DAY).page_ids) == 0
     fresh = OnlineLearner(Prior(), len(SOURCES))
     after, anew = (teach(one, histories_of(second, ["b.test"] * PAGES, seed=1)) for one in (learner, fresh))
     assert len(learner._last) == length
-    assert len(after.posterior.alpha) == len(anew.posterior.alpha) == PAGES
+    assert len(after.rate) == len(anew.rate) == PAGES
     learner.forget(np.array(first))  # pages that are not here any more
-    assert learner.host_priors.sizes.tolist() == [0, PAGES]
+    assert learner.deaf.sizes.tolist() == [0, PAGES]
 
 
 def test_workers_share_what_hosts_in_general_are_like() -> None:
     """A learner that hears what the hosts of another taught starts its own hosts from about the same prior."""
     hosts = [f"host{page // 2}.test" for page in range(PAGES)]
     learner = OnlineLearner(Prior(), len(SOURCES))
-    other, hearing, deaf = learner.host_priors, *(HostPriors(Prior(), len(SOURCES)) for _ in range(2))
+    other, hearing, deaf = learner.deaf, *(HostPriors(Prior(), 0) for _ in range(2))
     teach(learner, histories_of(list(range(1, PAGES + 1)), hosts))
     assert round(float(other.taught[:POINTS].sum()), 6) == PAGES // 2  # each host counts once
     hearing.hear(other.taught)
-    right, heard, guessed = (one.prior(["new.test"]).alpha for one in (other, hearing, deaf))
+    right, heard, guessed = (one.prior(np.array([PAGES])).alpha for one in (other, hearing, deaf))
     assert np.abs(heard - right).sum() < 0.3 * np.abs(guessed - right).sum()

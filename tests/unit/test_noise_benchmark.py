@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.noise import LEAST_SEEN, MOST_FALSE, NOISE, REAL, measure_noise, measure_real
+from benchmarks.noise import LEAST_SEEN, MOST_FALSE, NOISE, REAL, UNBOUND, measure_noise, measure_real
+from benchmarks.noise_sites import SITES, measure_site
 
 
 @pytest.mark.parametrize("kind", NOISE)
@@ -11,6 +12,15 @@ def test_noise_is_no_change_and_hides_none(kind: str) -> None:
     row = measure_noise(kind, seeds=1)
     assert float(str(row["false_share"])) <= MOST_FALSE
     assert float(str(row["edits_seen_share"])) >= LEAST_SEEN
+
+
+@pytest.mark.parametrize("kind", SITES)
+def test_nothing_hides_an_edit_of_a_site(kind: str) -> None:
+    """Noise that ended, neighbours, templates, titles and other formats neither hide edits nor pass for them."""
+    row = measure_site(kind, seeds=1)
+    assert float(str(row["false_share"])) <= MOST_FALSE
+    if kind not in UNBOUND:
+        assert float(str(row["edits_seen_share"])) >= (1.0 if "inside main" in kind else LEAST_SEEN)
 
 
 @pytest.mark.parametrize("kind", REAL)

@@ -130,3 +130,14 @@ def test_a_rate_that_fell_and_rose_again_holds_nothing_up() -> None:
     assert max(departures.delay(0.1 + 0.001 * k) for k in range(5)) <= LONGEST_WAIT
     pacer.change_rate(500.0, now=1.0)
     assert departures.delay(1.0) <= pacer.spacing
+
+
+def test_the_time_before_the_driver_began_is_not_lost() -> None:
+    """A daemon that read its pages for ten seconds has skipped no slot, and its first slot comes at once."""
+    pacer = Pacer(1.0, now=0.0)
+    pacer.begin(10.0)
+    assert pacer.take(10.0) is not None
+    assert pacer.skipped == 0
+    pacer.begin(15.0)  # once under way, what is late is late
+    assert pacer.take(15.0) is not None
+    assert pacer.skipped == 3

@@ -63,9 +63,9 @@ def test_a_mix_is_the_same_for_the_same_seed_and_nobody_beats_the_clairvoyant() 
 
 
 def test_signals_that_are_not_heard_change_nothing() -> None:
-    """Where the gate stays shut, crawling with a sitemap that stamps every page is crawling without it."""
+    """Where nothing is heard, crawling with a sitemap that stamps every page is crawling without it."""
     stamped = site(40, 300.0, 30.0, stamps=7.0)
     weights, slots = np.ones(40), stamped.slots(1.0)
     listening = Learnt(stamped, weights, signals=True)
     assert replay(stamped, listening, slots, weights) == replay(stamped, Learnt(stamped, weights), slots, weights)
-    assert not any(one.heard for one in listening.learner.gates.evidence(0))
+    assert not any(one.heard for one in listening.learner.trust(["host0"]))

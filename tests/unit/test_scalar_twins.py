@@ -69,7 +69,9 @@ def test_before_the_first_signal_a_value_grows_at_most_with_the_square_of_time(v
 def test_no_value_exceeds_its_cheap_ceiling(valuation: Valuation) -> None:
     """Also where it says something, which for learnt pages with signals it mostly does."""
     tau, boost, beliefs = population(1500)
-    pages = zip(tau.tolist(), boost.tolist(), zip(*(column.tolist() for column in beliefs), strict=True), strict=True)
+    pages = zip(
+        tau.tolist(), boost.tolist(), zip(*(column.tolist() for column in beliefs[:5]), strict=True), strict=True
+    )
     ceiling = np.array([valuation.ceiling(*page) for page in pages])
     assert (valuation.value(tau, boost, beliefs) <= ceiling).all()
     signalled = ceiling[(boost > 0) & (boost < np.inf)]

@@ -1,5 +1,7 @@
 """The facade: pages by id, held while they are out, signals counted once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -161,19 +163,23 @@ def test_what_was_learnt_of_ages_moves_values_and_not_the_copy() -> None:
     assert made.value_of(100, 12.0) > before[1]
 
 
-def test_values_go_by_the_caution_last_taught() -> None:
-    """The same estimate is worth more after long when its shape is capped than when it is believed as it is."""
+def test_a_value_is_the_mean_of_hearing_and_deaf() -> None:
+    """Value and freshness of a page are those of both beliefs, each with its weight; the frontier picks by them."""
     made = Scheduler(Scan(GreedyNcis(), intervals=Intervals(longest=1e9, shortest=0.0)))
-    made.add(Arrivals(ids=np.array([100]), hosts=np.array([0]), importance=np.ones(1), last=np.zeros(1)))
-    sure = Estimate(100, 1.0, shape=50.0, rate=50.0)
-    made.learn([sure], np.array([np.inf]))
-    believed = made.value_of(100, 100.0)
-    made.learn([sure], np.array([1.0]))
-    cautious = made.value_of(100, 100.0)
-    assert believed is not None
-    assert cautious is not None
-    assert believed < 1.1
-    assert cautious > 3.0
+    pages = np.arange(100, 103)
+    made.add(Arrivals(ids=pages, hosts=np.zeros(3, np.int64), importance=np.ones(3), last=np.zeros(3)))
+    kappa, gamma = (2.0, *(0.0,) * 5), (0.1, *(0.0,) * 5)
+    deaf = Estimate(101, 1.0, shape=2.0, rate=20.0)
+    hearing = Estimate(100, 1.0, shape=4.0, rate=100.0, kappa=kappa, gamma=gamma)
+    both = replace(hearing, page_id=102, heard=0.3, deaf_alpha=0.1, deaf_shape=2.0)
+    made.learn([hearing, deaf, both])
+    for _ in range(2):
+        for ask in (made.value_of, made.freshness_of):
+            heard, alone, mixed = (ask(page, 12.0) for page in pages.tolist())
+            assert mixed == pytest.approx(0.3 * heard + 0.7 * alone)
+        assert made.freshness_of_all(12.0)[1] == pytest.approx([made.freshness_of(p, 12.0) for p in pages.tolist()])
+        for page in pages.tolist():
+            made.notice(page, 0)
 
 
 def test_some_waiting_pages_are_those_that_could_be_asked() -> None:
@@ -204,3 +210,34 @@ def test_a_visit_of_several_requests_is_worth_less() -> None:
         made.charge(101, 1)
     assert made.cost_of(101) == 1.0
     assert made.value_of(101, 5.0) == pytest.approx(2 * before)
+
+
+def test_an_alias_weighs_nothing_and_its_page_what_the_heavier_weighs() -> None:
+    """Freshness, audits and counts know the page alone, with the largest importance; split, both weigh as before."""
+    made = scheduler(2, last=0.0)
+    made.merge(101, 100)
+    assert (made.documents, made.alias_of(101), list(made.aliases_of(100))) == (1, 100, [101])
+    assert {made.draw(uniform) for uniform in (0.0, 0.3, 0.6, 0.99)} == {100}
+    standing = made.standing(100)
+    assert standing is not None
+    assert standing.importance == 2.0
+    assert made.importance_of([100, 101]).tolist() == [1.0, 2.0]
+    made.reweight([101, 100], np.array([7.0, 3.0]))
+    _, _, weights = made.freshness_of_all(0.0)
+    assert weights.tolist() == [7.0, 0.0]
+    made.charge(101, 3)
+    assert made.pick(1.0) in {100, 101}
+    made.split(101)
+    _, _, weights = made.freshness_of_all(0.0)
+    assert (weights.tolist(), made.documents) == ([3.0, 7.0], 2)
+
+
+def test_a_page_that_comes_after_its_alias_weighs_what_the_heavier_weighs() -> None:
+    """An alias may be known before the page it stands for is here, as when pages come in parts."""
+    made = scheduler(2, last=0.0)
+    made.merge(101, 500)
+    added = np.array([500])
+    made.add(Arrivals(ids=added, hosts=np.array([0]), importance=np.array([0.5]), last=np.array([0.0])))
+    standing = made.standing(500)
+    assert standing is not None
+    assert standing.importance == 2.0

@@ -52,11 +52,11 @@ class FleetWorker:
     @property
     def taught(self) -> Floats:
         """What its hosts say of the prior that all hosts share."""
-        return self._crawler.learner.host_priors.taught
+        return self._crawler.learner.taught
 
     def hear(self, others: Floats) -> None:
         """Take over what the hosts of other workers say of it."""
-        self._crawler.learner.host_priors.hear(others)
+        self._crawler.learner.hear(others)
 
     def grant(self, rate: float) -> None:
         """Let so many requests a day be sent from now on."""

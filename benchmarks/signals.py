@@ -1,0 +1,396 @@
+"""What signals are worth to crawld from the first crawl on, honest ones and lying ones, against ignoring them.
+
+`python -m benchmarks.signals [--json] [--data FOLDER] [--full] [--only GROUP]` runs the daemon's scheduler and learner
+in simulated time over recorded histories with drawn or recorded signals, over drawn worlds that live as real sites do,
+and over worlds drawn as in Busa-Fekete et al. 2025. Each row has the mean freshness over several draws of crawld
+without signals (`deaf`), with them (`crawld`), with known rates, recall and precision (`known`) and of round robin;
+`figures` sets what follows from them beside its targets. Progress goes to stderr.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from crawld.errors import InputError
+from crawld.policies.policies import DEFAULT, POLICIES
+from crawld.sim.crawler import KnowingCrawler
+from crawld.sim.engine import Crawler, Run, simulate
+from crawld.sim.experiments.ncis import NOISY
+from crawld.sim.online_crawler import OnlineCrawler, OnlineLearning
+from crawld.sim.population import Population, run_key
+from crawld.sim.recorded import draw_window, history_files, measured_rates, recorded_world
+from crawld.sim.sitemaps import FALSE, TOLD, Honesty, Sitemap, name_at_random, tell
+from crawld.sim.trial import standard_error
+from crawld.sim.weblike import WeblikeWorld, evenly_important, weblike
+from crawld.sim.world import World, draw_world
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+PAGES, SLOTS = 200, 1000
+"""Pages and crawls of a cell, about; a history that is too small has fewer."""
+PAPER_PAGES, PAPER_ROUND = 80, 0.1
+"""Every policy runs in the paper's worlds, so they are smaller, and learning comes in larger rounds."""
+DRAWS = 5
+HONEST, EXACT = Honesty(0.7, 0.7, late=1.0), Honesty(1.0, 1.0)
+NAMED_DAILY = 1.0
+STAGES = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0))
+"""Crawls per page so far between which gains are told apart."""
+ROUND_SHARE = 0.05
+"""Share of the pages crawled between two rounds of learning; the daemon learns more often still."""
+EQUAL, ZIPF = "equal", "Zipf"
+DOCS, SITES, HONEST_WEB, EVERY_WEB, PAPER = "docs", "sites", "weblike-honest", "weblike", "paper"
+HONEST_NAME, EXACT_NAME, NAMED, HALVES, RECORDED = "honest .7/.7", "exact", "a random page a day", "half", "recorded"
+NCIS_NAME = "as drawn"
+BLIND = OnlineLearning(most_updates=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One drawn world at one budget, and the signals that are tried in it."""
+
+    group: str
+    world: str
+    budget: float
+    draw: int
+    signals: tuple[str, ...]
+    weights: str = EQUAL
+    folder: Path = SHARED
+    round_share: float = ROUND_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The freshness of every contestant in one cell with one kind of signals, in all and by stage."""
+
+    cell: Cell
+    signals: str
+    slots: int
+    freshness: Mapping[str, float]
+    stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def measure(cell: Cell) -> list[Reached]:
+    """Run every contestant; those that hear nothing run once for all kinds of signals."""
+    worlds = {signals: _world(cell, signals) for signals in cell.signals}
+    first = next(iter(worlds.values()))
+    rate = cell.budget * len(first.changes) / first.horizon
+    learning = OnlineLearning(round_share=PAPER_ROUND if cell.group == PAPER else cell.round_share)
+    deaf = OnlineCrawler(DEFAULT, first, rate, replace(learning, signals=False))
+    alike = {
+        "deaf": _Judged(simulate(first, deaf, rate), cell),
+        "round_robin": _Judged(simulate(first, OnlineCrawler("uniform", first, rate, BLIND), rate), cell),
+    }
+    found = []
+    for signals, world in worlds.items():
+        contestants: dict[str, Crawler] = {
+            "crawld": OnlineCrawler(DEFAULT, world, rate, learning),
+            "known": KnowingCrawler(DEFAULT, world, rate),
+        }
+        if cell.group == PAPER:
+            others = [name for name in POLICIES if name not in {DEFAULT, "uniform"}]
+            contestants |= {name: OnlineCrawler(name, world, rate, learning) for name in others}
+        judged = alike | {name: _Judged(simulate(world, one, rate), cell) for name, one in contestants.items()}
+        freshness = {name: one.overall for name, one in judged.items()}
+        stages = {name: one.stages for name, one in judged.items()} if signals == HONEST_NAME else {}
+        found.append(Reached(cell, signals, judged["crawld"].slots, freshness, stages))
+    return found
+
+
+class _Judged:
+    """What a run was worth; in drawn worlds the first third is for learning, in histories nothing is."""
+
+    def __init__(self, run: Run, cell: Cell) -> None:
+        ledger, end = run.ledger(), run.world.horizon
+        self.slots = run.slots
+        self.overall = ledger.accuracy(end / 3.0 if cell.group in {HONEST_WEB, EVERY_WEB, PAPER} else 0.0, end)
+        living = float((run.world.died - run.world.born).sum()) / end
+        edges = np.array([0.0, *(until for _, until in STAGES)]) * living / (run.slots / end)
+        edges = np.minimum(edges, end * (1.0 + 1e-9 * np.arange(len(edges))))
+        names = [f"{low:g}-{high:g}" for low, high in STAGES]
+        self.stages = dict(zip(names, ledger.accuracy_series(edges).tolist(), strict=True))
+
+
+def _world(cell: Cell, signals: str) -> World:
+    """The cell's world with that kind of signals."""
+    stream = np.random.default_rng([cell.draw, 7])
+    if cell.group == DOCS:
+        plain = _weighted(_history(cell.folder / f"{cell.world}.npz", cell.budget, cell.draw), cell)
+        if signals == NAMED:
+            return name_at_random(measured_rates(plain), NAMED_DAILY, stream)
+        told = tell(plain, EXACT if signals == EXACT_NAME else HONEST, stream)
+        return name_at_random(told, NAMED_DAILY, stream, half=True) if signals == HALVES else told
+    if cell.group == SITES:
+        return _weighted(measured_rates(_history(cell.folder / f"{cell.world}.npz", cell.budget, cell.draw)), cell)
+    key = run_key(cell.draw, 2)
+    if cell.group == PAPER:
+        population = Population.draw(NOISY.draw, PAPER_PAGES, key)
+        return draw_world(population, SLOTS / (cell.budget * float(population.delta.sum())), key)
+    kind = Sitemap.HONEST if cell.group == HONEST_WEB else None
+    drawn = weblike(key, hosts=8, pages=PAGES, sitemap=kind)
+    daily = len(drawn.changes) / drawn.horizon
+    drawn = _quality(weblike(key, hosts=8, pages=PAGES, days=SLOTS / (cell.budget * daily), sitemap=kind))
+    return evenly_important(drawn) if cell.weights == EQUAL else drawn
+
+
+def _quality(world: WeblikeWorld) -> WeblikeWorld:
+    """The world whose population has what is true of its hosts' sitemaps."""
+    truthful = [style.sitemap in {Sitemap.HONEST, Sitemap.DATE_ONLY, Sitemap.LATE} for style in world.styles]
+    lam = np.where(np.array(truthful)[world.host_of], TOLD, 0.0)
+    return replace(world, population=replace(world.population, lam=lam, nu=FALSE * lam * world.population.delta))
+
+
+@lru_cache(maxsize=4)
+def _whole(path: Path) -> World:
+    return recorded_world(path)
+
+
+@lru_cache(maxsize=4)
+def _history(path: Path, budget: float, draw: int) -> World:
+    return draw_window(_whole(path), PAGES, int(SLOTS / budget), np.random.default_rng([draw, 5]))
+
+
+def _weighted(world: World, cell: Cell) -> World:
+    if cell.weights == EQUAL:
+        return world
+    ranks = np.random.default_rng([cell.draw, 3]).permutation(world.population.pages)
+    mu = 1.0 / (1.0 + ranks)
+    return replace(world, population=replace(world.population, mu=np.asarray(mu / mu.mean())))
+
+
+def cells(groups: Sequence[str], folder: Path, *, full: bool) -> Iterator[Cell]:
+    """Everything that is run: all worlds of one draw, then those of the next."""
+    files = history_files(folder)
+    docs = [path.stem for path in files if path.stem.startswith("docs")]
+    sites = [path.stem for path in files if path.stem.startswith("site") and len(_whole(path).signal_times)]
+    every = (0.1, 0.3, 1.0, 3.0)
+    both = EQUAL, ZIPF
+    plan: dict[str, list[tuple[str, float, tuple[str, ...], str]]] = {
+        DOCS: [
+            *((world, 1.0, (HONEST_NAME, EXACT_NAME, NAMED, HALVES), EQUAL) for world in docs),
+            *((world, 3.0, (HONEST_NAME,), EQUAL) for world in docs),
+        ],
+        SITES: [
+            (world, budget, (RECORDED,), weights)
+            for world in sites
+            for weights in both
+            for budget in (every if full else (1.0,))
+        ],
+        HONEST_WEB: [("weblike, honest", budget, ("honest",), EQUAL) for budget in every[1:]],
+        PAPER: [
+            ("Busa-Fekete et al. 2025", budget, (NCIS_NAME,), ZIPF) for budget in (every[1:] if full else every[1:3])
+        ],
+        EVERY_WEB: [("weblike, every kind", budget, ("every kind",), weights) for weights in both for budget in every],
+    }
+    for draw in range(2 * DRAWS if full else DRAWS):
+        for group in groups:
+            for world, budget, signals, weights in plan[group]:
+                yield Cell(group, world, budget, draw, signals, weights, folder, 0.01 if full else ROUND_SHARE)
+
+
+GROUPS = (DOCS, SITES, HONEST_WEB, PAPER, EVERY_WEB)
+
+
+def run(work: Sequence[Cell], processes: int) -> list[Reached]:
+    """Run every cell in several processes, and tell of the progress."""
+    began, told = time.monotonic(), 0.0
+    found: dict[Cell, list[Reached]] = {}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(measure, cell): cell for cell in work}
+        for number, future in enumerate(as_completed(running), start=1):
+            found[running[future]] = future.result()
+            spent = time.monotonic() - began
+            if spent >= told + 15.0 or number == len(work):
+                told = spent
+                print(f"  {number} of {len(work)} cells, {spent:.0f} s", file=sys.stderr, flush=True)
+    return [one for cell in work for one in found[cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Mean freshness over the draws of a cell; `error` is the standard error of crawld minus deaf."""
+
+    group: str
+    world: str
+    signals: str
+    budget: float
+    weights: str
+    deaf: float
+    crawld: float
+    known: float
+    round_robin: float
+    slots: int
+    draws: int
+    error: float
+    crawls_per_page: str | None = None
+    policies: Mapping[str, float] | None = None
+
+    @property
+    def gain(self) -> float:
+        """Of hearing over ignoring."""
+        return self.crawld - self.deaf
+
+
+def rows_of(found: Sequence[Reached]) -> list[Row]:
+    """A row for each world, kind of signals, budget and weighting; histories have one more for each stage."""
+    cells: dict[tuple[str, str, str, float, str], list[Reached]] = defaultdict(list)
+    for one in found:
+        cells[one.cell.group, one.cell.world, one.signals, one.cell.budget, one.cell.weights].append(one)
+    rows = []
+    for key, draws in cells.items():
+        rows.append(_row(key, draws, lambda one: one.freshness))
+        for low, high in STAGES if draws[0].stages else ():
+            stage = f"{low:g}-{high:g}"
+            rows.append(_row(key, draws, partial(_at_stage, stage), stage))
+    return rows
+
+
+def _at_stage(stage: str, one: Reached) -> Mapping[str, float]:
+    return {name: by_stage[stage] for name, by_stage in one.stages.items()}
+
+
+def _row(
+    key: tuple[str, str, str, float, str],
+    draws: Sequence[Reached],
+    of: Callable[[Reached], Mapping[str, float]],
+    stage: str | None = None,
+) -> Row:
+    group, world, signals, budget, weights = key
+    freshness = [of(one) for one in draws]
+    means = {name: float(np.mean([one[name] for one in freshness])) for name in freshness[0]}
+    four = {name: means.pop(name) for name in ("deaf", "crawld", "known", "round_robin")}
+    return Row(
+        group=group,
+        world=world if stage is None else f"{world}, crawls per page {stage}",
+        signals=signals,
+        budget=budget,
+        weights=weights,
+        **four,
+        slots=int(np.mean([one.slots for one in draws])),
+        draws=len(draws),
+        error=standard_error([one["crawld"] - one["deaf"] for one in freshness]),
+        crawls_per_page=stage,
+        policies=means or None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure to reach, and what was measured."""
+
+    figure: str
+    value: float
+    target: float
+    reached: bool
+
+
+def figures_of(rows: Sequence[Row]) -> Iterator[Figure]:
+    """What the rows come to, beside the targets."""
+
+    def some(group: str, signals: str | None = None, stage: str | None = None, **equal: object) -> list[Row]:
+        return [
+            row
+            for row in rows
+            if row.group == group
+            and row.crawls_per_page == stage
+            and signals in {None, row.signals}
+            and all(getattr(row, name) == value for name, value in equal.items())
+        ]
+
+    def figure(name: str, values: Sequence[float], target: float, least: bool = False) -> Iterator[Figure]:
+        if values:
+            value = min(values) if least else float(np.mean(values))
+            yield Figure(name, value, target, value >= target)
+
+    honest = some(DOCS, HONEST_NAME)
+    yield from figure("honest signals, gain over ignoring, b = 1 and 3", [row.gain for row in honest], 0.06)
+    yield from figure("  share of what known λ, ν gain", _shares(honest), 0.75)
+    for (low, high), target in zip(STAGES, (0.02, 0.05, 0.08), strict=True):
+        stage = some(DOCS, HONEST_NAME, f"{low:g}-{high:g}")
+        yield from figure(f"  at {low:g}-{high:g} crawls per page", [row.gain for row in stage], target)
+    yield from figure("exact signals, b = 1, share of known", _shares(some(DOCS, EXACT_NAME)), 0.85)
+    for budget, target in ((0.3, 0.05), (1.0, 0.14), (3.0, 0.05)):
+        gains = [row.gain for row in some(HONEST_WEB, budget=budget)]
+        yield from figure(f"weblike honest worlds at {budget:g}, gain", gains, target)
+    for weights in (EQUAL, ZIPF):
+        gains = [row.gain for row in some(SITES, weights=weights)]
+        yield from figure(f"recorded sitemaps, {weights}, signals minus none", gains, -0.0005)
+        by_site = [np.mean([r.gain for r in some(SITES, weights=weights, world=w)]) for w in _worlds(rows, SITES)]
+        yield from figure(f"  worst site, {weights}", [float(one) for one in by_site], -0.002, least=True)
+    for signals in (NAMED, HALVES):
+        yield from figure(f"named signals: {signals}", [row.gain for row in some(DOCS, signals)], -0.001)
+    for row in some(PAPER):
+        others = row.policies or {}
+        yield from figure(f"paper's worlds at {row.budget:g}: over greedy", [row.crawld - others["greedy"]], 0.03)
+        name = max(others, key=others.__getitem__)
+        yield from figure(f"  over the best other, {name}", [row.crawld - others[name]], 0.0)
+    for row in some(EVERY_WEB):
+        name = f"weblike worlds of every kind at {row.budget:g}, {row.weights}, over round robin"
+        yield from figure(name, [row.crawld - row.round_robin], 0.0)
+
+
+def _worlds(rows: Sequence[Row], group: str) -> list[str]:
+    return [*dict.fromkeys(row.world for row in rows if row.group == group)]
+
+
+def _shares(rows: Sequence[Row]) -> list[float]:
+    """One share: all that hearing gained, of all that known parameters would have gained over deaf learning."""
+    possible = sum(row.known - row.deaf for row in rows)
+    return [sum(row.gain for row in rows) / possible] if possible > 0 else []
+
+
+def print_tables(rows: Sequence[Row], figures: Sequence[Figure]) -> None:
+    """Both tables for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    headings = "world", "signals", "weights", "budget", "round robin", "deaf", "crawld", "known", "gain", "±", "slots"
+    table = Table(*headings)
+    for row in rows:
+        freshness = [f"{one:.4f}" for one in (row.round_robin, row.deaf, row.crawld, row.known)]
+        gain = [f"{row.gain:+.4f}", f"{row.error:.4f}"]
+        table.add_row(row.world, row.signals, row.weights, f"{row.budget:g}", *freshness, *gain, str(row.slots))
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print(table)
+    reached = Table("figure", "measured", "target", "")
+    for one in figures:
+        reached.add_row(one.figure, f"{one.value:+.4f}", f"≥ {one.target:g}", "reached" if one.reached else "MISSED")
+    console.print(reached)
+
+
+def main() -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--data", type=Path, default=SHARED, metavar="FOLDER", help="where the histories (.npz) are")
+    parser.add_argument("--full", action="store_true", help="more draws and budgets, learning after each hundredth")
+    parser.add_argument("--only", choices=GROUPS, action="append", help="one group of rows; may be repeated")
+    parser.add_argument("--draws", type=int, help="draws of each cell")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    try:
+        work = [*cells(options.only or GROUPS, options.data, full=options.full)]
+        if options.draws:
+            work = [cell for cell in work if cell.draw < options.draws]
+        rows = rows_of(run(work, options.processes))
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    figures = [*figures_of(rows)]
+    if options.json:
+        told = {"rows": [asdict(row) for row in rows], "figures": [asdict(one) for one in figures]}
+        print(json.dumps({"benchmark": "signals", **told}, indent=1))
+    else:
+        print_tables(rows, figures)
+
+
+if __name__ == "__main__":
+    main()

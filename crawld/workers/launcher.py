@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import cast
 
 import crawld
-from crawld.workers.framing import LENGTH, packed, unpacked
-from crawld.workers.worker import Answer, Limits
+from crawld.workers.confinement import Confinement
+from crawld.workers.framing import Answer, AnswerReader
+from crawld.workers.shapes import Shape, ShapeError
+from crawld.workers.worker import Limits
 
 log = logging.getLogger(__name__)
 
 LONGEST_MESSAGE = 64
-LARGEST_ANSWER = 64 << 20
-"""Bytes of one answer; honest ones have a few megabytes at most."""
+PASSED_ON = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+"""Variables of the daemon that workers see: others may hold secrets, as the database's password."""
 END_SECONDS = 5.0
 """Until the template has killed its workers and ended."""
 
@@ -35,16 +37,16 @@ class WorkerProcess(asyncio.Protocol):
     def __init__(self, launcher: "Launcher") -> None:
         self._launcher = launcher
         self._transport: asyncio.Transport | None = None
-        self._heard = bytearray()
+        self._answer: AnswerReader | None = None
         self._hear: Hear | None = None
         self.pid = 0
         self.alive = True
 
-    def ask(self, message: object, hear: Hear) -> None:
-        """Send a task; `hear` is called once."""
-        self._hear = hear
+    def ask(self, message: Sequence[bytes], shape: Shape, hear: Hear) -> None:
+        """Send a task whose answer has that shape; `hear` is called once."""
+        self._hear, self._answer = hear, AnswerReader(shape)
         if self._transport is not None:
-            for part in packed(message):
+            for part in message:
                 self._transport.write(part)
 
     def kill(self) -> None:
@@ -70,17 +72,28 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Part of asyncio.Protocol: hand an answer over when it is complete."""
-        self._heard += data
-        if len(self._heard) < LENGTH.size:
+        """Part of asyncio.Protocol: hand an answer over when it is complete.
+
+        A worker that says anything else than the answer to its task is not one of ours any more.
+        """
+        if self._answer is None:
+            self._refuse("bytes that nothing asked for")
             return
-        length = LENGTH.unpack_from(self._heard)[0]
-        if length > LARGEST_ANSWER:
-            self.kill()
-        elif len(self._heard) == LENGTH.size + length:
-            answer = cast("Answer", unpacked(memoryview(self._heard)[LENGTH.size :]))
-            self._heard = bytearray()
+        try:
+            answer = self._answer.feed(data)
+        except ShapeError as error:
+            self._refuse(str(error))
+            return
+        if answer is not None:
+            self._answer = None
             self._tell(answer, None)
+
+    def _refuse(self, why: str) -> None:
+        log.warning("worker %d is killed for what it answered: %s", self.pid, why)
+        self._answer = None
+        if self._transport is not None:
+            self._transport.abort()
+        self.kill()
 
     def ended(self, status: Ended) -> None:
         """The process is no more."""
@@ -103,6 +116,7 @@ class Launcher:
         self._control: socket.socket | None = None
         self._forks: deque[asyncio.Future[int]] = deque()  # in the order asked for
         self._workers: dict[int, WorkerProcess] = {}
+        self.confinement: Confinement | None = None  # None until the first template has tried
 
     async def fork(self) -> WorkerProcess:
         """A new worker; an OSError where the system has none to give."""
@@ -142,13 +156,14 @@ class Launcher:
         command = [sys.executable, "-P", "-m", "crawld.workers.template", str(theirs.fileno()), *limits, *self._modules]
         paths = [str(Path(crawld.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         # A process that forks must have one thread only; with one thread, one arena of malloc is enough.
-        environment = {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        environment |= {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
         with theirs:
             template = subprocess.Popen(  # noqa: S603 - our own module, with numbers of our own
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | environment,
+                env=environment,
                 start_new_session=True,  # ctrl-C is for the daemon
             )
         self._templates = [*(one for one in self._templates if one.poll() is None), template]
@@ -167,16 +182,27 @@ class Launcher:
             except ConnectionResetError:
                 message = b""
             if not message:
-                log.error("the process that starts workers has ended; it is started again when one is needed")
+                if not self._forks:  # else whoever waits for one says so
+                    log.error("the process that starts workers has ended; it is started again when one is needed")
                 self._lost("the process that starts workers has ended")
                 return
             verb, *numbers = message.decode().split()
-            if verb == "forked":
+            if verb == "confined":
+                self._report(Confinement.of(numbers[0]))
+            elif verb == "forked":
                 asked = self._forks.popleft()
                 if not asked.cancelled():  # else nobody holds the other end of its socket, and it ends
                     asked.set_result(int(numbers[0]))
             else:
                 self._ended(int(numbers[0]), int(numbers[1]))
+
+    def _report(self, confinement: Confinement) -> None:
+        """Say once which layers of the kernel confine workers, and which are missing."""
+        if self.confinement != confinement:
+            self.confinement = confinement
+            whole = confinement == Confinement(seccomp=True, landlock=True)
+            say = log.info if whole else log.warning
+            say("workers that read foreign bytes are confined", extra={"by": str(confinement)})
 
     def _ended(self, pid: int, status: Ended) -> None:
         if (worker := self._workers.pop(pid, None)) is not None:

@@ -10,15 +10,18 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from crawld.errors import TooCostlyError
+from crawld.workers.confinement import Confinement
 from crawld.workers.fair_queue import FairQueue
+from crawld.workers.framing import Answer, Done, Raised, flattened, packed_task
 from crawld.workers.launcher import Ended, Launcher, WorkerProcess
-from crawld.workers.worker import Answer, Done, Limits, Raised
+from crawld.workers.shapes import signature_of
+from crawld.workers.worker import Limits
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -36,13 +39,15 @@ GROWN = 48 << 20
 """Bytes by which a worker may have grown to be used again; a new one begins small."""
 NICENESS = 15
 """Of the worker in the long lane: the event loop and the short lane go first."""
-RETRY_SECONDS = 1.0
+RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 
 
 @dataclass(slots=True, eq=False)
 class _Task:
     payer: str
-    message: tuple[Callable[..., object], tuple[object, ...], dict[str, object]] | None
+    work: Callable[..., Any]
+    given: Sequence[Any]
+    named: Mapping[str, Any]
     size: int
     answer: asyncio.Future[Any]
     long: bool = False
@@ -69,9 +74,10 @@ class WorkerPool:
 
     async def run(self, payer: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Return what `work` returns; TooCostlyError where it exceeded a limit."""
-        size = sum(map(_size, given))
+        function, all_given = flattened(work, given)
+        size = sum(map(_size, all_given))
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Task(payer, (work, given, named), size, answer, long=size >= LARGE))
+        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LARGE))
         self._serve()
         return await answer
 
@@ -94,6 +100,11 @@ class WorkerPool:
     def waiting(self) -> int:
         """How many tasks wait for a worker."""
         return len(self._short) + len(self._long)
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """Which layers of the kernel confine workers; None until the first was started."""
+        return self._launcher.confinement
 
     # -- lanes ------------------------------------------------------------------------------------------------------
 
@@ -139,12 +150,15 @@ class WorkerPool:
 
     async def _fork(self) -> WorkerProcess:
         """A new worker, however long that takes: without one nothing can be read."""
+        wait = RETRY_SECONDS
         while True:
             try:
                 return await self._launcher.fork()
-            except OSError as error:
-                log.error("cannot start a worker process: %s; retrying", error)  # noqa: TRY400 - no fault of ours
-                await asyncio.sleep(RETRY_SECONDS)
+            except (OSError, MemoryError) as error:
+                why = error if str(error) else "out of memory"
+                log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - no fault of ours
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, MAX_RETRY_SECONDS)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -161,7 +175,13 @@ class WorkerPool:
             task.timer = loop.call_later(WALL_FACTOR * self._limits.seconds, self._overdue, worker, task)
         else:
             task.timer = loop.call_later(MOMENT, self._outgrown, worker, task)
-        worker.ask(task.message, partial(self._finish, worker, task))
+        finish = partial(self._finish, worker, task)
+        try:
+            message, shape = packed_task(task.work, task.given, task.named), signature_of(task.work).result
+        except Exception as error:  # noqa: BLE001 - it is raised where the task was asked for
+            finish(Raised(error, f"while {task.work.__qualname__} was handed to a worker", 0), None)
+            return
+        worker.ask(message, shape, finish)
 
     def _outgrown(self, worker: WorkerProcess, task: _Task) -> None:
         """A task of the short lane takes long: it keeps its worker as the long lane's, or begins again there."""
@@ -194,7 +214,7 @@ class WorkerPool:
             task.evicted, task.long = False, True
             self._enqueue(task)
         else:
-            task.message = None  # a body may be large
+            task.given, task.named = (), {}  # a body may be large
         self._serve()
 
     def _broken(self, task: _Task, status: Ended) -> bool:

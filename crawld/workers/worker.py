@@ -4,15 +4,16 @@ The limits are the kernel's. Processor time: a timer that kills the process when
 doing. Memory: RLIMIT_DATA, beyond which an allocation fails; a task that meets it is told from one that is broken.
 """
 
-import pickle
 import resource
 import signal
 import socket
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawld.workers.framing import GoneError, receive, send
+from crawld.workers.confinement import Confinement, confine, give_up_rights
+from crawld.workers.framing import Answer, Done, GoneError, OutOfMemory, Raised, receive_task, send_answer
 
 SPARE_BYTES = 4 << 20
 """Memory set aside for answering that there was not enough memory."""
@@ -27,68 +28,36 @@ class Limits:
     memory: int = 128 << 20  # bytes above what a worker has before its first task
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A task's result, and by how many bytes its worker has ever grown."""
-
-    result: object
-    grown: int
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """A task ended with an exception; `trace` says where, for the log."""
-
-    error: BaseException
-    trace: str
-    grown: int
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfMemory:
-    """A task needed more memory than it may have; its worker ends."""
-
-
-Answer = Done | Raised | OutOfMemory
-
-
-def work(sock: socket.socket, limits: Limits) -> None:
+def work(sock: socket.socket, limits: Limits, confinement: Confinement) -> None:
     """Serve tasks until the other side closes."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(limits.memory)
+    give_up_rights(sock.fileno())
+    if confine(confinement) != confinement:
+        raise PermissionError(f"this worker is not confined by {confinement} as another was")
     base = _largest()
     while True:
         try:
-            function, given, named = receive(sock)
+            shapes, call = receive_task(sock)
         except GoneError:
             return
         signal.setitimer(signal.ITIMER_PROF, limits.seconds)
-        answer = _answer(function, given, named, base)
+        answer = _answer(call, base)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        send(sock, answer)
+        send_answer(sock, answer, shapes.result)
         if isinstance(answer, OutOfMemory):
             return
-        del function, given, named, answer
+        del shapes, call, answer
 
 
-def _answer(function: object, given: tuple[object, ...], named: dict[str, object], base: int) -> Answer:
+def _answer(call: Callable[[], object], base: int) -> Answer:
     spare = bytearray(SPARE_BYTES)
     try:
-        return Done(function(*given, **named), _largest() - base)  # type: ignore[operator]
+        return Done(call(), _largest() - base)
     except MemoryError:
         del spare
         return OutOfMemory()
     except Exception as error:  # noqa: BLE001 - it is raised again where the task was asked for
-        return Raised(_portable(error), traceback.format_exc(limit=-5), _largest() - base)
-
-
-def _portable(error: Exception) -> BaseException:
-    """The error as it can be sent; some exceptions of libraries cannot."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
-    except Exception:  # noqa: BLE001 - whatever keeps it from being sent
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+        return Raised(error, traceback.format_exc(limit=-5), _largest() - base)
 
 
 def _largest() -> int:

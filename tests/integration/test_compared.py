@@ -48,16 +48,17 @@ async def test_get_prints_what_is_compared_and_explain_says_what_is_not(tmp_path
         given = ["--config", str(settings(tmp_path, [url], **more)), "--database", database]
         return await asyncio.to_thread(CliRunner().invoke, main, [*arguments, *given])
 
-    assert (await ask("get", url, "--text")).stdout == f"Page\nSite\n{TEXT}\na\n  b\n"
+    assert (await ask("get", url, "--text")).stdout == f"Page | Site\n{TEXT}\na\n  b\n"
     told = json.loads((await ask("explain", url, "--json")).stdout)["compared"]
-    assert told == {"mode": "main", "blocks": 4, "whole": False, "left_out": {"nav": 2, "footer": 1}}
+    assert told == {"mode": "main", "blocks": 3, "whole": False, "left_out": {"nav": 2, "footer": 1}}
     told = (await ask("explain", url)).stdout
-    assert "main text, 4 blocks; left out: nav 2, footer 1" in " ".join(told.split())
+    assert "main text, 3 blocks; left out: nav 2, footer 1" in " ".join(told.split())
 
-    bytes_only = await ask("get", plain, "--text")
+    assert (await ask("get", plain, "--text")).stdout == "words\n"
+    bytes_only = await ask("get", plain, "--text", digest=[{"mode": "raw"}])
     assert bytes_only.exit_code == 2
     assert "compared by its bytes" in bytes_only.stderr
-    assert "all 5 bytes" in (await ask("explain", plain)).stdout
+    assert "the whole document, 1 block" in (await ask("explain", plain)).stdout
 
     rule = {"only": "nav", "ignore": ["li:first-child"]}
     assert (await ask("get", url, "--text", digest=[rule])).stdout == "Two\n"

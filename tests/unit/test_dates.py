@@ -23,6 +23,8 @@ def at(*when: int) -> float:
         ("2017-10-20T14:05:50.398Z", at(2017, 10, 20, 14, 5, 50) + 0.398),
         ("2017-03-10 12:56:58", at(2017, 3, 10, 12, 56, 58)),
         ("2017-03-10T12:56+02", at(2017, 3, 10, 10, 56)),
+        ("2020/1/10 14:33:00", at(2020, 1, 10, 14, 33)),
+        ("2020.01.10 14:33", at(2020, 1, 10, 14, 33)),
         ("20240115T101112Z", at(2024, 1, 15, 10, 11, 12)),
         ("1609859438225", 1609859438.225),
         ("1609859438", 1609859438.0),
@@ -118,6 +120,9 @@ def test_a_time_in_an_unknown_zone_may_be_any_moment_it_could_be(text: str) -> N
         ("03/04/2026", Unusable.AMBIGUOUS),
         ("last tuesday", Unusable.GARBLED),
         ("12:00", Unusable.GARBLED),
+        ("16 Dec zz", Unusable.GARBLED),
+        ("16 Dec zz 10:00:00 +0000", Unusable.GARBLED),
+        ("2020/13/40 14:33:00", Unusable.IMPOSSIBLE),
         ("x" * 100_000, Unusable.GARBLED),
     ],
 )

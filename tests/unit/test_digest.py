@@ -55,9 +55,10 @@ def test_without_text_only_bytes_count(body: bytes) -> None:
 
 
 def test_other_types_are_bytes() -> None:
-    """What is not HTML is compared by its bytes, even where it looks like markup."""
-    assert digest(b"<p>x</p>", "text/plain").text is None
-    assert digest(b'{"a": 1}', "application/json").text is None
+    """What is neither HTML nor a readable document is compared by its bytes, even where it looks like markup."""
+    assert digest(b"<p>x</p>", "image/png").text is None
+    assert digest(b'{"a": 1', "application/json").text is None
+    assert digest(b"a { color: red }", "text/css").text is None
 
 
 def test_undeclared_html_is_recognised() -> None:

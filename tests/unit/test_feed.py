@@ -5,7 +5,7 @@ import pytest
 from crawld.content.lists.dates import read_date
 from crawld.content.lists.feed import links_of_header, read_feed
 from crawld.content.lists.listing import Entry, Form, Kind, Unreadable, UnreadableError
-from crawld.content.page.feed_links import feed_links
+from crawld.content.page.head import canonical_in_header, read_head, read_refresh
 
 URL = "https://example.org/feed"
 NOW = 1_790_000_000.0
@@ -156,7 +156,52 @@ def test_feeds_linked_in_the_head_are_found() -> None:
         <link href=atom.xml rel="alternate home" type=application/atom+xml><link rel="stylesheet" href="x.css">
         <link rel="alternate" hreflang="de" href="/de"><link rel="alternate" type="application/rss+xml">
         <link rel="alternate" type="application/rss+xml" href="/comments/feed/"></head>"""
-    assert feed_links(page, "https://example.org/a/b") == [
-        "https://example.org/feed?a=1&b=2",
-        "https://example.org/a/atom.xml",
-    ]
+    found = ("https://example.org/feed?a=1&b=2", "https://example.org/a/atom.xml")
+    assert read_head(page, "https://example.org/a/b").feeds == found
+    styled = page.replace(b"<head>", b"<head><style>" + b"p { color: red }" * 20_000 + b"</style>")
+    assert read_head(styled, "https://example.org/a/b").feeds == found
+
+
+@pytest.mark.parametrize(
+    ("page", "canonical"),
+    [
+        ("<head><link rel=canonical href='/a?x=1&amp;y=2'></head>", "https://example.org/a?x=1&y=2"),
+        ("<head><base href=/docs/><link rel=Canonical href=a></head>", "https://example.org/docs/a"),
+        ("<title>t</title><link href=/a rel='canonical nofollow'><p>text", "https://example.org/a"),
+        ("<head></head><body><link rel=canonical href=/a>", None),
+        ("<p>a comment by a stranger<link rel=canonical href=/a>", None),
+        ("<head><!-- <link rel=canonical href=/a> --><script>'<link rel=canonical href=/b>'</script>", None),
+        ("<head><link rel=canonical href=/a><link rel=canonical href=/b></head>", None),
+        ("<head><link rel=canonical href='javascript:x'></head>", None),
+    ],
+)
+def test_the_canonical_address_counts_in_the_head_alone(page: str, canonical: str | None) -> None:
+    """One canonical link in the head names the page's address; several, or one in the body, name none."""
+    assert read_head(page.encode(), "https://example.org/b").canonical == canonical
+
+
+def test_a_link_header_may_name_the_canonical_address() -> None:
+    """The canonical address may stand in a Link header among others."""
+    header = '</s.css>; rel=preload, <https://example.org/a>; rel="canonical"'
+    assert canonical_in_header(header, "https://example.org/b") == "https://example.org/a"
+    assert canonical_in_header("</s.css>; rel=preload", "https://example.org/b") is None
+    assert canonical_in_header(None, "https://example.org/b") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; url=/b", "https://example.org/b"),
+        ("5;URL='/b'", "https://example.org/b"),
+        ("0,/b", "https://example.org/b"),
+        ("30; url=/b", None),
+        ("0", None),
+        ("0; url=/a", None),
+    ],
+)
+def test_a_refresh_after_a_short_delay_leads_on(content: str, target: str | None) -> None:
+    """A refresh within five seconds names where the page leads; a later one, and one to itself, name nothing."""
+    page = f'<html><head><META content="{content}" HTTP-EQUIV="Refresh"></head>'.encode()
+    found = read_refresh(page, "https://example.org/a")
+    assert (None if found is None else found.url) == target
+    assert read_refresh(b"<noscript>" + page + b"</noscript>", "https://example.org/a") is None

@@ -33,10 +33,11 @@ class Host:
     memories: dict[int, Memory] = field(default_factory=dict)
     at: float = 0.0
 
-    def visit(self, page: int, *blocks: str) -> Judgement:
-        """Visit a page that has these blocks now."""
+    def visit(self, page: int, *blocks: str, title: str = "", main: bool = False) -> Judgement:
+        """Visit a page that has these blocks now, perhaps in a main element."""
         self.at += 10.0
-        body = "".join(f"<div>{block}</div>" for block in blocks)
+        inner = "".join(f"<div>{block}</div>" for block in blocks)
+        body = (f"<title>{title}</title>" if title else "") + (f"<main>{inner}</main>" if main else inner)
         outcome = Fetched("http://x/", 200, body.encode(), {"content-type": "text/html"})
         memory = self.memories.get(page)
         judgement = judge(page, self.at, outcome, memory, RULE, read(outcome, memory, RULE, self.at), self.frame)
@@ -45,9 +46,9 @@ class Host:
             self.memories[page] = judgement.memory
         return judgement
 
-    def changed(self, page: int, *blocks: str) -> bool:
+    def changed(self, page: int, *blocks: str, title: str = "", main: bool = False) -> bool:
         """Whether the page counted as changed."""
-        return self.visit(page, *blocks).verdict is Verdict.CHANGED
+        return self.visit(page, *blocks, title=title, main=main).verdict is Verdict.CHANGED
 
 
 PAGES = range(12)
@@ -91,24 +92,118 @@ def test_an_edit_beside_an_edit_of_the_frame_is_seen(host: Host) -> None:
     assert not host.changed(2, *menu, *article(2), *FOOTER)
 
 
-def test_a_banner_costs_two_pages(host: Host) -> None:
-    """A line put into every article is the site's once two pages have shown it."""
-    changed = [
-        host.changed(page, *MENU, article(page)[0], "Summer sale!", *article(page)[1:], *FOOTER) for page in PAGES
-    ]
-    assert changed == [True, True] + [False] * 10
-
-
-def test_a_site_name_in_every_title_is_the_sites() -> None:
-    """Where every title ends with the site's name and version, a new version costs two pages at most."""
+@pytest.mark.parametrize("main", [False, True])
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_the_same_edit_inside_the_text_of_many_pages_is_theirs(count: int, main: bool) -> None:
+    """A line put between two blocks of each page's own, or into its main element, is a change of every page."""
     host = Host()
-    changed = []
-    for version in ("4.1", "4.1", "4.2"):
+    for _ in range(2):
         for page in PAGES:
-            title = (f"Page {page}", f"The Docs {version}")  # as markup cuts "Page 3 — The Docs 4.1"
-            changed.append(host.changed(page, *title, *MENU, *article(page), f"Docs {version}", *FOOTER))
-    assert sum(changed) <= 2
-    assert host.changed(7, "Page 7 renamed", "The Docs 4.2", *MENU, *article(7), "Docs 4.2", *FOOTER)
+            host.visit(page, "Shop", "Details", *article(page), "Imprint", main=main)
+    for page in PAGES:
+        notice = ["Sold out"] if page < count else []
+        own = article(page)
+        top = ["Shop", *notice] if main else ["Shop"]
+        changed = host.changed(page, *top, "Details", own[0], *notice, *own[1:], "Imprint", main=main)
+        assert changed == (page < count)
+
+
+def test_the_same_edit_of_many_pages_is_one_event_of_the_site(host: Host) -> None:
+    """Once three pages show an edit, the event tells how many do."""
+    events = []
+    for page in PAGES[:5]:
+        memory = host.memories[page]
+        judgement = host.visit(page, *MENU, article(page)[0], "Sold out", *article(page)[1:], *FOOTER)
+        assert judgement.seen is not None
+        events.append(host.frame.shared_edit(page, memory.digest, judgement.seen, host.at))
+    assert events[:2] == [None, None]
+    assert [(event.kind, event.pages, event.gained) for event in events[2:] if event] == [
+        ("content", 3, 1),
+        ("content", 4, 1),
+        ("content", 5, 1),
+    ]
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("end", [False, True])
+def test_neighbours_that_copy_an_edit_do_not_hide_it(host: Host, copies: int, end: bool) -> None:
+    """A new paragraph is seen however soon a few other pages have copied it, inside the text and at its end."""
+    added: list[str] = []
+    for number in range(6):
+        added.append(f"A new paragraph, which is number {number} of them")
+        own = {page: article(page) for page in PAGES}
+        blocks = {p: (*one, *added) if end else (*one[:2], *added, *one[2:]) for p, one in own.items()}
+        for page in (*range(1, copies + 1), 0):
+            assert host.changed(page, *MENU, *blocks[page], *FOOTER)
+        for page in PAGES[copies + 1 :]:
+            host.visit(page, *MENU, *article(page), *FOOTER)
+
+
+def test_neighbours_that_copy_a_whole_page_make_it_no_error(host: Host) -> None:
+    """A page whose new text others already show is changed and does not fail."""
+    own = list(article(0))
+    for number in range(5):
+        own[1] = f"{article(0)[1]} {number}"
+        for page in (1, 2, 3, 0):
+            judgement = host.visit(page, *MENU, *own, *FOOTER)
+        assert judgement.verdict is Verdict.CHANGED
+        assert host.visit(0, *MENU, *own, *FOOTER).trouble is None
+
+
+def test_pages_that_change_at_every_visit_prove_no_error() -> None:
+    """A text that pages without a steady text turned to is no error page."""
+    host = Host()
+    for number in range(3):
+        for page in PAGES:
+            host.visit(page, *MENU, *article(page + 100 * number), *FOOTER)
+    assert {host.visit(page, "Sorry", "Something went wrong.").trouble for page in PAGES} == {None}
+
+
+@pytest.mark.parametrize("join", [" — ", " | ", " for ", " "])
+def test_words_of_all_titles_are_the_sites(join: str) -> None:
+    """A new version in the titles of all pages changes none of them; a new title of one page changes that one."""
+    host = Host()
+    for version in ("4.1", "4.1", "4.2", "4.3"):
+        for page in PAGES:
+            title = f"Page {page}{join}The Docs {version}"
+            assert not host.changed(page, *MENU, *article(page), *FOOTER, title=title)
+    assert host.changed(7, *MENU, *article(7), *FOOTER, title=f"Page 7 renamed{join}The Docs 4.3")
+
+
+def test_a_title_that_one_page_changes_alone_counts_in_the_end() -> None:
+    """Where no other page shows the new words of a title, they are the page's."""
+    host = Host()
+    for _ in range(2):
+        for page in PAGES:
+            host.visit(page, *MENU, *article(page), *FOOTER, title=f"Page {page} of the Docs 4.1")
+    host.visit(0, *MENU, *article(0), *FOOTER, title="Page 0 of the Docs withdrawn")
+    for page in PAGES[1:6]:
+        host.visit(page, *MENU, *article(page), *FOOTER, title=f"Page {page} of the Docs 4.1")
+    assert host.changed(0, *MENU, *article(0), *FOOTER, title="Page 0 of the Docs withdrawn")
+
+
+def test_a_counter_of_a_template_is_learnt_once_for_the_host() -> None:
+    """Where a counter varied on a few pages, it varies on all others: they count at none of their visits."""
+    host, changed = Host(), []
+    for turn in range(6):
+        for page in PAGES:
+            views = f"{100 * page + 7 * turn:,} views"
+            changed.append(host.changed(page, *MENU, article(page)[0], views, *article(page)[1:], *FOOTER))
+    assert sum(changed) <= 3
+    known = [(page, memory.digest.blocks, "", memory) for page, memory in host.memories.items()]
+    assert HostFrame("x", known).noise.blocks == host.frame.noise.blocks
+
+
+def test_a_part_of_a_site_speaks_for_itself() -> None:
+    """Pages in another folder, however many show a block, make no frame of it."""
+    host = Host()
+    for page in range(40):
+        folder = "wiki" if page < 10 else "spam"
+        blocks = (100 + page, 7) if folder == "spam" else (100 + page, 8)
+        host.frame.see(page, None, Digest(b"%d" % page, b"%d" % page, blocks), 1.0, f"http://x/{folder}/{page}")
+    view = host.frame.view(0, Digest(b""), Digest(b""))
+    assert view.is_shared(8)
+    assert not view.is_shared(7)
 
 
 def test_the_same_edit_of_some_pages_is_theirs(host: Host) -> None:
@@ -146,10 +241,10 @@ def test_an_entry_beside_the_pages_own_entry_is_the_sites() -> None:
     host, titles = Host(), [f"Page {page}" for page in PAGES]
     for _ in range(2):
         for page in PAGES:
-            host.visit(page, f"Page {page}", *MENU, *titles, *article(page), *FOOTER)
+            host.visit(page, *MENU, *titles, *article(page), *FOOTER, title=f"Page {page}")
     titles[5] = "Another title"
     for page in (4, 6, 0):
-        assert not host.changed(page, f"Page {page}", *MENU[:-1], *titles, *article(page), *FOOTER)
+        assert not host.changed(page, *MENU[:-1], *titles, *article(page), *FOOTER, title=f"Page {page}")
 
 
 def test_pages_without_content_of_their_own_are_compared_whole() -> None:

@@ -55,23 +55,14 @@ def test_what_was_left_out_is_counted_by_kind() -> None:
     assert found.left_out == {"nav": 2, "header": 1, "hidden": 1, "footer": 1, "outside main": 1}
 
 
-@pytest.mark.parametrize(
-    ("title", "blocks"),
-    [
-        ("Page | Site", ["Page", "Site"]),
-        ("Page — Site", ["Page", "Site"]),
-        ("Page · Part - Site", ["Page", "Part", "Site"]),
-        ("Site :: Page", ["Site", "Page"]),
-        ("Page « Site", ["Page", "Site"]),
-        ("Docs 1.2: Page", ["Docs 1.2", "Page"]),
-        ("A well-known page, std::vec, a|b", ["A well-known page, std::vec, a|b"]),
-    ],
-)
-def test_the_title_is_cut_where_the_sites_name_begins(title: str, blocks: list[str]) -> None:
-    """The page's own title and the site's name are blocks apart, so that a new name of the site is not the page's."""
-    page = f"<title>{title}</title><p>{ARTICLE}</p>"
-    assert text_of(page).blocks == [*blocks, ARTICLE]
-    assert text_of(page, mode="text").blocks == [*blocks, ARTICLE]
+@pytest.mark.parametrize("mode", ["main", "text"])
+def test_the_title_is_the_first_block(mode: str) -> None:
+    """The title of the document comes first and whole, wherever it stands, and is told apart from the text."""
+    page = f"<p>{ARTICLE}</p><title>Page | \n The  Site 1.2</title>"
+    found = text_of(page, mode=mode)
+    assert found.blocks == ["Page | The Site 1.2", ARTICLE]
+    assert found.titled
+    assert not text_of(f"<p>{ARTICLE}</p>", mode=mode).titled
 
 
 @pytest.mark.parametrize(

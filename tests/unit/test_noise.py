@@ -220,7 +220,7 @@ def test_a_list_in_any_order_still_shows_its_edits() -> None:
 
     for _ in range(16):
         visitor.visit(*shuffled(), pair=shuffled())
-    assert [visitor.visit(*shuffled()) for _ in range(10)] == [False] * 10
+    assert [visitor.visit(*shuffled(), pair=shuffled()) for _ in range(10)] == [False] * 10
     items[2] = items[2].replace("about", "of")
     assert visitor.visit(*shuffled())
     assert not visitor.visit(*shuffled())
@@ -263,3 +263,87 @@ def test_a_block_that_is_one_long_number_is_read(text: str) -> None:
     """Digits without end are a bounded number of words."""
     assert len(words_of(text)) <= MOST_WORDS + 1
     assert len(spans_of(text)) <= MOST_WORDS + 1
+
+
+def words(rng: random.Random) -> str:
+    """A paragraph of random words."""
+    return " ".join(rng.choice(LINKS).split()[3] + str(rng.random())[2:5] for _ in range(12))
+
+
+@pytest.mark.parametrize("stay", range(2, 8))
+def test_noise_that_ends_hides_no_edit(stay: int) -> None:
+    """A box of random words that becomes a text is seen at every edit from then on, and at no other visit."""
+    rng = random.Random(stay)
+    visitor = Visitor()
+    for _ in range(20):
+        visitor.visit(words(rng), pair=(words(rng),))
+    box = words(rng)
+    visitor.visit(box)
+    for _ in range(8):
+        assert [visitor.visit(box) for _ in range(stay - 1)] == [False] * (stay - 1)
+        box = words(rng)
+        assert visitor.visit(box)
+
+
+def test_noise_that_rests_is_confirmed_by_a_pair() -> None:
+    """A place that rested and differs again is noise still where a pair of fetches differs."""
+    rng = random.Random(2)
+    visitor = Visitor()
+    for _ in range(20):
+        visitor.visit(words(rng), pair=(words(rng),))
+    for _ in range(6):
+        box, looks = words(rng), visitor.looks
+        assert not visitor.visit(box, pair=(words(rng),))
+        assert not visitor.visit(box)
+        assert visitor.looks <= looks + 1
+
+
+def test_explained_differences_are_checked_now_and_then() -> None:
+    """One explained difference in sixteen is checked by a pair; one that agrees takes the proof away."""
+    rng = random.Random(4)
+    visitor = Visitor()
+    for _ in range(12):
+        visitor.visit(words(rng), pair=(words(rng),))
+    before = visitor.looks
+    assert not any(visitor.visit(words(rng), pair=(words(rng),)) for _ in range(64))
+    assert 3 <= visitor.looks - before <= 5
+    assert any(visitor.visit(words(rng)) for _ in range(17))
+    assert all(visitor.visit(words(rng)) for _ in range(10))
+
+
+def test_variants_of_different_length_are_known_and_hide_nothing() -> None:
+    """A part drawn from two variants is noise, a third variant and a block beside them are edits."""
+    rng = random.Random(6)
+    one, other = ("A short offer.",), ("A long offer.", "It has two parts.", "And a third part.")
+    visitor = Visitor()
+    for _ in range(24):
+        visitor.visit(*rng.choice((one, other)), pair=rng.choice((one, other)))
+    assert not any(visitor.visit(*rng.choice((one, other)), pair=one) for _ in range(12))
+    assert visitor.visit("A paragraph of the page.", *one)
+    assert not any(visitor.visit("A paragraph of the page.", *rng.choice((one, other))) for _ in range(6))
+    assert visitor.visit("A paragraph of the page.", "A short offer, and edited.")
+
+
+def test_counters_stay_known_beside_an_edit() -> None:
+    """A clock and a number of readers that were learnt do not count when headlines beside them change."""
+    visitor, changed = Visitor(), []
+    for number in range(30):
+        news = [f"Headline {line} of the day" for line in range(number // 3, number // 3 + 4)]
+        changed.append(visitor.visit(f"It is {number % 24:02}:07", f"{200 + 7 * number} readers online", *news))
+    assert changed[6:] == [number % 3 == 0 for number in range(6, 30)]
+
+
+def test_a_count_of_days_moves_with_time() -> None:
+    """Day 12 is day 13 a day later and nothing new; day 20 is."""
+    visitor = Visitor()
+    assert not any(visitor.visit(f"Day {12 + number // 24} of the journey") for number in range(80))
+    assert visitor.visit("Day 20 of the journey")
+
+
+def test_spacing_inside_a_line_of_code_is_seen_in_a_noisy_place() -> None:
+    """Where the words are the same and the block is not, spacing that counts has changed."""
+    visitor = Visitor()
+    code = "<pre>a = {}\nb  =  2</pre>"
+    visitor.visit(code.format(1))
+    visitor.visit(code.format(2))
+    assert visitor.visit(code.format(2).replace("b  =", "b   ="))

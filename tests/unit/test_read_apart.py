@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from crawld.content.change.frame import HostFrame, newest_that_fit
 from crawld.content.page.digest import Reading
+from crawld.content.page.head import Head
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.crawl.judge import Judgement, is_simple, judge, learn_from_pair, read, read_apart
 from crawld.model.crawl import Memory
@@ -84,15 +85,15 @@ def test_what_comes_back_does_not_grow_with_the_text(letters: int) -> None:
     assert len(pickle.dumps(read_apart(URL, body, HTML, memory, RULE, HOUR))) < 40_000
 
 
-def test_feeds_are_looked_for_where_the_page_is_read() -> None:
-    """The feeds of a page never seen come with its reading, and those of a page known do not."""
-    body = b'<link rel=alternate type="application/rss+xml" href="/feed"><p>text</p>'
+def test_the_head_is_read_where_the_page_is_read() -> None:
+    """The feeds and the canonical address of a page come with its reading, at its first visit and at later ones."""
+    body = b'<link rel=alternate type="application/rss+xml" href="/feed"><link rel=canonical href="/a"><p>text</p>'
+    head = Head(("https://example.org/feed",), "https://example.org/a")
     first = apart(body, None, 0.0)
-    assert first.feeds == ("https://example.org/feed",)
+    assert first.head == head
     answer = Fetched(URL, 200, body, {"content-type": HTML})
-    judgement = judge(1, 0.0, answer, None, RULE, first)
-    assert judgement.feeds == first.feeds
-    assert apart(body + b"<p>more", judgement.memory, HOUR).feeds is None
+    memory = judge(1, 0.0, answer, None, RULE, first).memory
+    assert apart(body + b"<p>more", memory, HOUR).head == head
 
 
 def test_much_text_that_differs_is_compared_elsewhere() -> None:

@@ -1,5 +1,6 @@
 """URL lists as people write them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,3 +70,43 @@ def test_spellings_of_one_page_are_one_line() -> None:
         ("https://a.example/?t=a,b", 1.0),
     ]
     assert got.duplicates == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"https://a.example/,2\nhttps://b.example/,0.5\n", {"https://a.example/": 2.0, "https://b.example/": 0.5}),
+        (b"https://a.example/,\nhttps://b.example/,3\n", {"https://a.example/": 1.0, "https://b.example/": 3.0}),
+        (b"https://a.example/;2\r\nhttps://b.example/;1\r\n", {"https://a.example/": 2.0, "https://b.example/": 1.0}),
+        (b"2,https://a.example/\n5,https://b.example/\n", {"https://a.example/": 2.0, "https://b.example/": 5.0}),
+        (b"https://a.example/,My first page,2\nhttps://b.example/,\"B, too\",1\n",
+         {"https://a.example/": 2.0, "https://b.example/": 1.0}),
+        (b'"https://a.example/?q=1,2","news"\n"https://b.example/","blog"\n',
+         {"https://a.example/?q=1,2": 1.0, "https://b.example/": 1.0}),
+        (b"# mine\nhttps://a.example/,2\nhttps://b.example/\nhttps://c.example/,4\n",
+         {"https://a.example/": 2.0, "https://b.example/": 1.0, "https://c.example/": 4.0}),
+        (b"url;importance\nhttps://a.example/;2\n", {"https://a.example/": 2.0}),
+        (b"https://a.example/\t2\nhttps://b.example/\t3\n", {"https://a.example/": 2.0, "https://b.example/": 3.0}),
+    ],
+)  # fmt: skip
+def test_csv_without_a_header_is_taken_for_what_it_is(body: bytes, wanted: dict[str, float]) -> None:
+    """Rows of a URL and its importance need no header, whichever separator and order they have."""
+    got = read_url_list(body)
+    assert {page.url: page.importance for page in got.wanted} == wanted
+    assert got.bad == ()
+
+
+def test_urls_that_hold_commas_stay_whole() -> None:
+    """A plain list of URLs with commas or semicolons in them is no CSV."""
+    urls = ["https://a.example/0,1518,druck-2,00.html", "https://a.example/x;jsessionid=1", "https://a.example/a,b"]
+    got = read_url_list("\n".join(urls).encode())
+    assert [page.url for page in got.wanted] == urls
+    assert got.form == "lines"
+
+
+def test_a_bad_row_of_a_csv_without_a_header_is_named() -> None:
+    """A row whose importance is no number is reported, and its neighbours are taken."""
+    got = read_url_list(b"https://a.example/,2\nhttps://b.example/,lots\nhttps://c.example/,3\n")
+    assert [page.url for page in got.wanted] == ["https://a.example/", "https://c.example/"]
+    assert [(bad.number, "lots" in bad.reason) for bad in got.bad] == [(2, True)]
+    assert got.form == "CSV without a header"

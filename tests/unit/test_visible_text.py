@@ -142,8 +142,8 @@ def test_white_space_that_is_not_shown(first: str, second: str) -> None:
 def test_preformatted_blocks_keep_their_lines() -> None:
     """A block of code is compared as it is shown, line by line, also where words are to be ignored."""
     page = b"<p>x  y</p><pre>def f():\n    return 17 views\n</pre>"
-    assert visible_blocks(page, HTML, MAIN) == ["x y", "def f():\n    return 17 views"]
-    assert visible_blocks(page, HTML, DigestRule(ignore_text=[r"\d+ views"])) == ["x y", "def f():\n    return "]
+    assert visible_blocks(page, HTML, MAIN) == ["x y", "def f():\n  return 17 views"]
+    assert visible_blocks(page, HTML, DigestRule(ignore_text=[r"\d+ views"])) == ["x y", "def f():\n  return "]
 
 
 def test_white_space_of_a_long_block_is_evened_out() -> None:
@@ -151,3 +151,20 @@ def test_white_space_of_a_long_block_is_evened_out() -> None:
     words = [f"word{number}" for number in range(60_000)]
     page = "<p>" + " \n\u00a0\t".join(words)
     assert visible_blocks(page.encode(), HTML, MAIN) == [" ".join(words)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "def f():  \n    return 1\t\n\n    # x",
+        "    def f():\n        return 1\n\n        # x",
+        "def f():\n  return 1\n   \n  # x\n\n",
+        "def f():\n\treturn 1\n\n\t# x",
+    ],
+)
+def test_indentation_of_a_whole_block_of_code_is_nothing(other: str) -> None:
+    """White space at line ends and another indentation of the whole block are no change; of one line it is."""
+    known = "<pre>def f():\n    return 1\n\n    # x</pre>"
+    assert same(STEADY + known, STEADY + f"<pre>{other}</pre>")
+    assert not same(STEADY + known, STEADY + f"<pre>{other}</pre>".replace("return 1", "return  1"))
+    assert not same(STEADY + known, STEADY + known.replace("    # x", "# x"))

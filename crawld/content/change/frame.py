@@ -1,18 +1,24 @@
 """The frame of a host: menus, footers and banners, learnt as the blocks that many of its pages share.
 
 A page whose only differences lie in the frame has not changed; the site has. The host is known by a sketch: the blocks
-of the pages seen most recently, which of them pages gained or lost lately, and the texts that pages turned to.
+of the pages seen most recently, which of them pages gained or lost lately, the texts that pages turned to, and what
+varies on many of them. A few pages prove nothing, since anyone may write pages of a wiki: what counts is their share
+among the pages of the same part of the site.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate, islice
+from typing import Any, TypeVar
 
 from crawld.content.change.hunks import Hunk
+from crawld.content.change.placement import END, START
+from crawld.content.change.varying_counts import MAX_VARYING, key_of, keys_of
+from crawld.content.change.volatile import lent, times_varied, varying_blocks, was_paired
 from crawld.content.page.digest import block_length
-from crawld.model.crawl import Digest
+from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.model.host import FrameChange
 
 MOST_PAGES = 256
@@ -26,16 +32,25 @@ FEWEST_PAGES = 4
 """A host of fewer pages has no frame that could be told from content."""
 SHARED_BY, SHARED_SHARE = 3, 0.3
 """A block is frame where so many other pages have it, and so large a share of them."""
-MOVED_BY, MOVED_SHARE = 2, 0.6
-"""A block that so many other pages gained or lost moved with the site, unless most pages seen since did not."""
+MOVED_SHARE = 0.6
+"""A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
+TITLE_SHARE = 0.6
+"""A word that so large a share of the other pages have in their titles is the site's."""
+TURNED_BY, MAX_TURNED_BY, TURNED_SHARE = 2, 5, 0.2
+"""So many other pages must turn to a text before it is one of an error: more on a host of more pages, up to a bound."""
+KEPT_SHARE = 0.3
+"""A page that still has so much of its own text shows no error."""
+MAX_LENT = 16
+"""Places of templates that are lent to other pages."""
 OWN_BYTES = 200.0
 """A page with less text of its own is compared as a whole: its frame may be all there is to it."""
-TITLES = 2
-"""So many blocks of a page's own may stand before its menu: the title, and the title again."""
 CONTRADICTED_BY = 3
 LOOKED_AT, NEIGHBOURS = 64, 16  # other pages, of those seen most recently
 ERROR_SECONDS = 86_400.0
 _EDGE = 0
+_TITLE = 1 << 62
+"""Tells the title of a document from the same words elsewhere."""
+NOTHING = Digest(b"")
 
 
 class Explained(IntEnum):
@@ -50,6 +65,10 @@ class Explained(IntEnum):
 class _Seen:
     at: float  # when the page was asked for: what it showed may come in after what another showed later
     blocks: tuple[int, ...]
+    part: str = ""  # of the site that it belongs to
+    words: frozenset[int] = frozenset()  # of its title, as numbers below zero, which no block has
+    steady: bool = True  # it showed this text at another visit as well
+    masked: frozenset[int] = frozenset()  # its blocks that hold times and counters, without them
 
 
 @dataclass(slots=True)
@@ -58,6 +77,15 @@ class _Move:
 
     at: float
     pages: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Template:
+    """A place between two blocks that many pages share, and the pages on which pairs of fetches differed in it."""
+
+    place: Place
+    differed: set[int] = field(default_factory=set)
+    agreed: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -71,20 +99,25 @@ class _Event:
 class HostFrame:
     """The sketch of one host."""
 
-    def __init__(self, name: str, pages: Iterable[tuple[int, Sequence[int]]] = ()) -> None:
+    def __init__(self, name: str, pages: Iterable[tuple[Any, ...]] = ()) -> None:
         self.name = name
         self._blocks = 0  # of the pages held
         self._moves = 0  # what the moves weigh,
         self._rest = 0  # and everything else
         self._pages: OrderedDict[int, _Seen] = OrderedDict()
-        self._counts: dict[int, int] = {}
+        self._counts: dict[str | None, dict[int, int]] = {None: {}}  # pages that have a block, by part and altogether
+        self._sizes: dict[str | None, int] = {None: 0}
+        self._varied: dict[int, set[int]] = {}  # pages on which a block with times or counters varied,
+        self._stayed: dict[int, set[int]] = {}  # and those on which it has not, since it did on others
+        self._places: OrderedDict[tuple[int, int], _Template] = OrderedDict()
+        self._noise: HostNoise | None = None
         self._gained: OrderedDict[int, _Move] = OrderedDict()
         self._lost: OrderedDict[int, _Move] = OrderedDict()
         self._turned: OrderedDict[bytes, dict[int, tuple[bytes, float]]] = OrderedDict()
         self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)
         self._presumed: OrderedDict[int, tuple[tuple[int, ...], tuple[int, ...]]] = OrderedDict()
-        for page_id, blocks in pages:
-            self.hold(page_id, blocks)
+        for page in pages:
+            self.hold(*page)
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -96,29 +129,53 @@ class HostFrame:
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
-    def view(self, page_id: int, old: Sequence[int], new: Sequence[int]) -> "PageFrame":
+    def view(self, page_id: int, known: Digest, seen: Digest) -> "PageFrame":
         """What the frame says about two versions of a page."""
-        return PageFrame(self, page_id, old, new)
+        return PageFrame(self, page_id, known, seen)
 
-    def left_out(self, page_id: int, blocks: Sequence[int]) -> list[bool]:
-        """For each block of a page, whether it is frame; none is where the page has little of its own."""
-        view = self.view(page_id, blocks, blocks)
-        frame = [view.is_shared(block) for block in view.new]
-        own = sum(block_length(block) for block, shared in zip(blocks, frame) if not shared)
+    def left_out(self, page_id: int, version: Digest) -> list[bool]:
+        """For each block of a page, whether it is frame; none is where the page has little of its own, or a main."""
+        view = self.view(page_id, version, version)
+        frame = [view.is_shared(block) and not version.in_main for block in view.new]
+        own = sum(block_length(block) for block, shared in zip(version.blocks, frame) if not shared)
         return frame if own >= OWN_BYTES else [False] * len(frame)
 
-    def is_error_page(self, page_id: int, before: bytes, text: bytes, at: float) -> bool:
-        """Whether a text is one that other pages, which had texts of their own, have turned to as well lately."""
-        turned = self._turned.get(text)
-        if turned is None:
+    @property
+    def noise(self) -> HostNoise:
+        """What varies on a share of the pages that have it, and so varies on the others as well."""
+        if self._noise is None:
+            stayed: set[int] = set()
+            blocks = (k for k, pages in self._varied.items() if _is_share(pages, self._stayed.get(k, stayed)))
+            places = (lent(one.place) for one in self._places.values() if _is_share(one.differed, one.agreed))
+            self._noise = HostNoise(
+                frozenset(islice(blocks, MAX_VARYING)), tuple(islice(filter(None, places), MAX_LENT))
+            )
+        return self._noise
+
+    def is_error_page(self, page_id: int, before: Digest, seen: Digest, at: float) -> bool:
+        """Whether a text is one that other pages, which had steady texts of their own, have turned to as well lately.
+
+        They are a share of the pages seen since the first of them did. A page that keeps much of its own text shows
+        it, whoever has copied that.
+        """
+        turned = self._turned.get(seen.text or b"")
+        if turned is None or before.text is None or (before.text == seen.text and page_id not in turned):
             return False
-        own = turned[page_id][0] if page_id in turned else before
-        others = {
-            previous
+        view = self.view(page_id, before, seen)
+        own = turned[page_id][0] if page_id in turned else before.text
+        lately = {
+            other: when
             for other, (previous, when) in turned.items()
-            if other != page_id and at - when <= ERROR_SECONDS and previous != own
+            if other != page_id and at - when <= ERROR_SECONDS and previous != own and view.is_peer(other)
         }
-        return len(others) >= MOVED_BY
+        texts = {turned[other][0] for other in lately}
+        if len(texts) < max(TURNED_BY, min(MAX_TURNED_BY, round(TURNED_SHARE * view.peers))):
+            return False
+        first = min(lately.values())
+        since = {other for other, page in self._pages.items() if page.at > first and view.is_peer(other)} - {page_id}
+        if len(lately) < MOVED_SHARE * len(since | set(lately)):
+            return False
+        return before.text == seen.text or not view.keeps_its_text()
 
     def owes_a_change(self, page_id: int) -> bool:
         """Whether a page's difference was taken for the frame's, and other pages seen since do not show it."""
@@ -126,7 +183,7 @@ class HostFrame:
         if presumed is None:
             return False
         lost, gained = presumed
-        view = PageFrame(self, page_id, (), ())
+        view = self.view(page_id, NOTHING, NOTHING)
         if any(view.moved(block, gained=True) for block in gained) or any(view.moved(b, gained=False) for b in lost):
             self.settle(page_id)
             return False
@@ -145,35 +202,120 @@ class HostFrame:
         if (presumed := self._presumed.pop(page_id, None)) is not None:
             self._rest -= 1 + len(presumed[0]) + len(presumed[1])
 
-    def hold(self, page_id: int, blocks: Sequence[int]) -> None:
-        """Take in the blocks of a page as they were kept, the page seen longest ago first."""
-        self._put(page_id, numbered(blocks), 0.0)
+    def hold(self, page_id: int, blocks: Sequence[int], url: str = "", memory: Memory | None = None) -> None:
+        """Take in the blocks of a page, and what was learnt of it, as kept; the page seen longest ago first."""
+        digest = memory.digest if memory is not None else NOTHING
+        self._put(
+            page_id,
+            _Seen(
+                0.0,
+                numbered(blocks, titled=bool(digest.title)),
+                part_of(url),
+                title_blocks(digest),
+                masked=masks_of(digest),
+            ),
+        )
+        if memory is not None:
+            self._note_noise(page_id, memory)
 
     # -- what it learns --------------------------------------------------------------------------------------------
 
-    def see(self, page_id: int, before: Digest | None, seen: Digest, at: float) -> None:
+    def see(self, page_id: int, before: Digest | None, seen: Digest, at: float, url: str = "") -> None:
         """Take in a version of a page; `before` is the one remembered, where there is one."""
-        if before is not None and before.text and seen.text and before.text != seen.text:
-            self._turn_to(page_id, before.text, seen.text, at)
+        if before is not None:
+            self.turned(page_id, before, seen, at)
         if seen.text is None:
             return
         known = self._pages.get(page_id)
         if before is seen and known is not None:  # the very bytes of last time
-            known.at = at
+            known.at, known.steady = at, True
+            self._note_steady(page_id, known)
             self._pages.move_to_end(page_id)
             return
-        new = numbered(seen.blocks)
-        old = known.blocks if known is not None else (numbered(before.blocks) if before is not None else new)
-        self._put(page_id, new, at)
+        steady = before is not None and before.text == seen.text
+        page = _Seen(
+            at, numbered(seen.blocks, titled=bool(seen.title)), part_of(url), title_blocks(seen), steady, masks_of(seen)
+        )
+        new = page.words.union(page.blocks)
+        if known is not None:
+            old = known.words.union(known.blocks)
+        else:
+            old = (
+                title_blocks(before).union(numbered(before.blocks, titled=bool(before.title)))
+                if before is not None
+                else new
+            )
+        self._put(page_id, page)
+        if before is not None:
+            self._note_steady(page_id, page)
         if old == new:
             return
-        self._note_moves(self._gained, self._lost, page_id, set(new) - set(old), at)
-        self._note_moves(self._lost, self._gained, page_id, set(old) - set(new), at)
+        self._note_moves(self._gained, self._lost, page_id, new - old, at)
+        self._note_moves(self._lost, self._gained, page_id, old - new, at)
+
+    def learn_noise(self, page_id: int, memory: Memory) -> None:
+        """Take in what varies on a page."""
+        if page_id in self._pages:
+            self._forget_noise(page_id)
+            self._note_noise(page_id, memory)
+            self._note_steady(page_id, self._pages[page_id])
+
+    def _note_noise(self, page_id: int, memory: Memory) -> None:
+        for key in keys_of(memory.varying):
+            self._varied.setdefault(key, set()).add(page_id)
+            self._stayed.get(key, set()).discard(page_id)
+        if memory.places:
+            view = self.view(page_id, NOTHING, NOTHING)
+            for place in memory.places:
+                if times_varied(place) >= TURNED_BY and view.is_between_shared(place):
+                    template = self._places.setdefault((place.left, place.right), _Template(place))
+                    if was_paired(place) and varying_blocks(place) >= varying_blocks(template.place):
+                        template.place = place
+                    (template.differed if was_paired(place) else template.agreed).add(page_id)
+            while len(self._places) > 4 * MAX_LENT:
+                self._places.popitem(last=False)
+        self._noise = None
+
+    def _note_steady(self, page_id: int, page: _Seen) -> None:
+        """Note where a page that was seen again has not varied as others did."""
+        for key in page.masked & self._varied.keys():
+            if page_id not in self._varied[key]:
+                self._stayed.setdefault(key, set()).add(page_id)
+
+    def _forget_noise(self, page_id: int) -> None:
+        for pages in (*self._varied.values(), *self._stayed.values()):
+            pages.discard(page_id)
+        for template in self._places.values():
+            template.differed.discard(page_id)
+            template.agreed.discard(page_id)
+        for key in [key for key, pages in self._varied.items() if not pages]:
+            del self._varied[key]
+            self._stayed.pop(key, None)
+        self._noise = None
 
     def turned(self, page_id: int, before: Digest, seen: Digest, at: float) -> None:
-        """Note that a page shows another text, without taking it for a version."""
-        if before.text and seen.text and before.text != seen.text:
+        """Note that a page shows another text and nothing of its own.
+
+        One that changes at every visit proves nothing by that.
+        """
+        known = self._pages.get(page_id)
+        if not before.text or not seen.text or before.text == seen.text or not (known is None or known.steady):
+            return
+        if not self.view(page_id, before, seen).keeps_its_text():
             self._turn_to(page_id, before.text, seen.text, at)
+
+    def shared_edit(self, page_id: int, before: Digest, seen: Digest, at: float) -> FrameChange | None:
+        """The event of the site that a changed page belongs to: an edit that at least two other pages show as well."""
+        gained = [block for block in set(seen.blocks) - set(before.blocks) if self._moved_with(block, page_id, at)]
+        if not gained:
+            return None
+        moves = [self._gained[block] for block in gained]
+        pages = len(set().union(*(move.pages for move in moves)) | {page_id})
+        return FrameChange(self.name, min(move.at for move in moves), at, pages, 0, len(gained), kind="content")
+
+    def _moved_with(self, block: int, page_id: int, at: float) -> bool:
+        move = self._gained.get(block)
+        return move is not None and at - move.at <= ERROR_SECONDS and len(move.pages - {page_id}) >= TURNED_BY
 
     def changed(self, page_id: int, lost: Sequence[int], gained: Sequence[int], at: float) -> FrameChange | None:
         """Note a difference of the frame that a page showed: the event it belongs to, once two pages showed it."""
@@ -199,33 +341,37 @@ class HostFrame:
             _, forgotten = self._turned.popitem(last=False)
             self._rest -= TURN_WEIGHT * len(forgotten)
 
-    def _put(self, page_id: int, blocks: tuple[int, ...], at: float) -> None:
+    def _put(self, page_id: int, page: _Seen) -> None:
         known = self._pages.get(page_id)
-        if known is not None and known.blocks == blocks:
-            known.at = at
+        if known is not None and (known.blocks, known.part, known.words) == (page.blocks, page.part, page.words):
+            known.at, known.steady = page.at, page.steady
             self._pages.move_to_end(page_id)
             return
         if known is not None:
             self._drop(page_id)
-        self._pages[page_id] = _Seen(at, blocks)
-        self._blocks += len(blocks)
-        for block in blocks:
-            self._counts[block] = self._counts.get(block, 0) + 1
+        self._pages[page_id] = page
+        self._count(page, 1)
         while len(self._pages) > MOST_PAGES or (self._blocks > MOST_BLOCKS_SKETCHED and len(self._pages) > 2):
-            self._drop(next(iter(self._pages)))
+            oldest = next(iter(self._pages))
+            self._forget_noise(oldest)
+            self._drop(oldest)
 
     def _drop(self, page_id: int) -> None:
-        gone = self._pages.pop(page_id)
-        self._blocks -= len(gone.blocks)
-        for block in gone.blocks:
-            left = self._counts[block] - 1
-            if left:
-                self._counts[block] = left
-            else:
-                del self._counts[block]
+        self._count(self._pages.pop(page_id), -1)
+
+    def _count(self, page: _Seen, step: int) -> None:
+        """Count a page in, or out."""
+        self._blocks += step * (2 * len(page.blocks) + len(page.words) + len(page.masked)) // 2
+        for part in (None, page.part):
+            counts = self._counts.setdefault(part, {})
+            _add(counts, page.blocks, step)
+            _add(counts, page.words, step)
+            self._sizes[part] = self._sizes.get(part, 0) + step
+            if part is not None and not self._sizes[part]:
+                del self._sizes[part], self._counts[part]
 
     def _note_moves(
-        self, here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: set[int], at: float
+        self, here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: Set[int], at: float
     ) -> None:
         """Note that a page gained (or lost) blocks, and take back that it lost (or gained) them before."""
         for block in islice(blocks, MOST_PAGES):
@@ -248,19 +394,52 @@ class HostFrame:
             self._moves -= MOVE_WEIGHT + len(forgotten.pages)
 
 
-def newest_that_fit(pages: Sequence[tuple[int, Sequence[int]]]) -> Sequence[tuple[int, Sequence[int]]]:
+def _is_share(pages: Set[int], others: Set[int]) -> bool:
+    return len(pages) >= SHARED_BY and len(pages) >= SHARED_SHARE * (len(pages) + len(others))
+
+
+def _add(counts: dict[int, int], blocks: Iterable[int], step: int) -> None:
+    for block in blocks:
+        if left := counts.get(block, 0) + step:
+            counts[block] = left
+        else:
+            del counts[block]
+
+
+def part_of(url: str) -> str:
+    """The part of a site that a page belongs to: the first folder of its path."""
+    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
+    return path.partition("/")[0][:100] if "/" in path else ""
+
+
+def title_blocks(digest: Digest) -> frozenset[int]:
+    """The words of a title as numbers below zero, which no block has."""
+    return frozenset(-1 - word for word in digest.title)
+
+
+def masks_of(digest: Digest) -> frozenset[int]:
+    """The blocks that hold times and counters, without them."""
+    return frozenset(key_of(number) for _, number, _ in digest.times)
+
+
+Page = TypeVar("Page", bound=tuple[Any, ...])
+
+
+def newest_that_fit(pages: Sequence[Page]) -> Sequence[Page]:
     """Those of the pages, the one seen longest ago first, that a frame made of them all would still hold."""
     blocks, count = 0, 0
-    for _, page in islice(reversed(pages), MOST_PAGES):
-        blocks += len(page)
+    for page in islice(reversed(pages), MOST_PAGES):
+        blocks += len(page[1])
         if blocks > MOST_BLOCKS_SKETCHED and count >= 2:
             break
         count += 1
     return pages[len(pages) - count :]
 
 
-def numbered(blocks: Sequence[int]) -> tuple[int, ...]:
+def numbered(blocks: Sequence[int], *, titled: bool = False) -> tuple[int, ...]:
     """The blocks, each further occurrence of one a block of its own: a title in a menu is not the title itself."""
+    if titled:
+        return (blocks[0] ^ _TITLE, *numbered(blocks[1:]))
     if len(set(blocks)) == len(blocks):
         return tuple(blocks)
     times: dict[int, int] = {}
@@ -273,18 +452,38 @@ def numbered(blocks: Sequence[int]) -> tuple[int, ...]:
 
 
 class PageFrame:
-    """Two versions of one page in the light of its host's other pages."""
+    """Two versions of a page in the light of the other pages of its part of the site, or of all where these are few."""
 
-    def __init__(self, host: HostFrame, page_id: int, old: Sequence[int], new: Sequence[int]) -> None:
+    def __init__(self, host: HostFrame, page_id: int, known: Digest, seen: Digest) -> None:
         self._host, self._page_id = host, page_id
-        self._plain = old
-        self.old, self.new = numbered(old), numbered(new)
+        self._known, self._seen = known, seen
+        self.old, self.new = (numbered(one.blocks, titled=bool(one.title)) for one in (known, seen))
         own = host._pages.get(page_id)
-        self._own = frozenset(own.blocks) if own is not None else frozenset()
-        self._least = max(SHARED_BY, SHARED_SHARE * (len(host) - (own is not None)))
+        self._own = own.words.union(own.blocks) if own is not None else frozenset()
+        few = own is None or host._sizes[own.part] <= FEWEST_PAGES
+        self._part = None if few or own is None else own.part
+        self._counts = host._counts[self._part]
+        self.peers = host._sizes[self._part] - (own is not None)
+        self._least = max(SHARED_BY, SHARED_SHARE * self.peers)
         self._sets: list[tuple[_Seen, frozenset[int]]] | None = None
         self._own_before: list[int] | None = None
         self._indices: list[dict[int, int]] | None = None
+
+    def is_peer(self, page_id: int) -> bool:
+        """Whether another page says something about this one."""
+        other = self._host._pages.get(page_id)
+        return other is None or self._part is None or other.part == self._part
+
+    def is_between_shared(self, place: Place) -> bool:
+        """Whether a place lies between two blocks of the template, one of which may be an edge of the page."""
+        edges = (place.left == START) + (place.right == END)
+        return edges < 2 and all(block in {START, END} or self.is_shared(block) for block in (place.left, place.right))
+
+    def keeps_its_text(self) -> bool:
+        """Whether the newer version has much of what was the page's own in the older one."""
+        own = [block for block in self.old if not self.is_shared(block)]
+        kept = set(self.new)
+        return sum(map(block_length, kept.intersection(own))) >= KEPT_SHARE * sum(map(block_length, own)) > 0
 
     def has_content(self, differences: Sequence[Hunk]) -> bool:
         """Whether the page has text of its own beside the differences, so that its frame can be told from it."""
@@ -299,12 +498,38 @@ class PageFrame:
 
     def is_shared(self, block: int) -> bool:
         """Whether a block is frame by its share among the other pages."""
-        if block == _EDGE:
-            return True
-        return self._host._counts.get(block, 0) - (block in self._own) >= self._least
+        return block == _EDGE or self._others(block) >= self._least
+
+    def _others(self, block: int) -> int:
+        """How many other pages have the block."""
+        return self._counts.get(block, 0) - (block in self._own)
+
+    def explains_title(self) -> tuple[Explained, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Whether a difference of the title is the site's, and the words that the title lost and gained.
+
+        That is where the words are those of all titles, such as the name of the site and its version.
+        """
+        old, new = (tuple(-1 - word for word in version.title) for version in (self._known, self._seen))
+        start = next((at for at, (one, other) in enumerate(zip(old, new)) if one != other), min(len(old), len(new)))
+        shorter = min(len(old), len(new)) - start
+        tail = next((at for at in range(shorter) if old[-1 - at] != new[-1 - at]), shorter)
+        lost, gained = old[start : len(old) - tail], new[start : len(new) - tail]
+        words = lost, gained
+        beside = (old[start - 1 : start] if start else ()) + old[len(old) - tail :][:1]
+        of_site = [self._in_titles(word) or self.moved(word, gained=False) for word in lost]
+        came = [self._in_titles(word) or self.moved(word, gained=True) for word in gained]
+        if all(of_site) and all(came):
+            return Explained.YES, words
+        known = all(map(self._in_titles, lost)) and (bool(lost) or (bool(beside) and all(map(self._in_titles, beside))))
+        return Explained.PRESUMED if known and not self.is_contradicted(lost, gained) else Explained.NO, words
+
+    def _in_titles(self, word: int) -> bool:
+        return self._others(word) >= max(SHARED_BY, TITLE_SHARE * self.peers)
 
     def explains(self, hunk: Hunk) -> Explained:
-        """Whether a difference is one of the frame."""
+        """Whether a difference is one of the frame: never where it lies between two blocks of the page's own."""
+        if not self._is_outside(hunk):
+            return Explained.NO
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
@@ -316,23 +541,25 @@ class PageFrame:
             and all(map(max, gained, inserted_shared))
         ):
             return Explained.YES
-        likely = all(removed_shared) and self._is_outside(hunk) and self._runs_elsewhere(hunk, removed, inserted)
+        likely = all(removed_shared) and self._runs_elsewhere(hunk, removed, inserted)
         return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
 
     def _is_outside(self, hunk: Hunk) -> bool:
-        """Whether nothing but frame, and perhaps a title, lies between the difference and one end of the page."""
+        """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""
         if self._own_before is None:  # how many blocks of the page's own stand before each of the old version
-            self._own_before = list(accumulate((not self.is_shared(block) for block in self.old), initial=0))
+            titled = bool(self._known.title)
+            own_blocks = (not self.is_shared(block) and not (titled and at == 0) for at, block in enumerate(self.old))
+            self._own_before = list(accumulate(own_blocks, initial=0))
         own = self._own_before
-        return own[-1] == own[hunk.old_to] or own[hunk.old_from] <= TITLES
+        return own[-1] == own[hunk.old_to] or own[hunk.old_from] == 0
 
     def moved(self, block: int, *, gained: bool) -> bool:
         """Whether other pages gained, or lost, the block as well, and most of those seen since did."""
         move = (self._host._gained if gained else self._host._lost).get(block)
         if move is None:
             return False
-        by = len(move.pages - {self._page_id})
-        if by < MOVED_BY:
+        by = sum(1 for page in move.pages if page != self._page_id and self.is_peer(page))
+        if by < self._least:
             return False
         against = sum(1 for seen, blocks in self._recent() if seen.at > move.at and (block in blocks) != gained)
         return by >= MOVED_SHARE * (by + against)
@@ -352,8 +579,9 @@ class PageFrame:
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""
         # Beside the difference, a page's own title in the menu is what it is on other pages: one entry.
-        left = self._plain[hunk.old_from - 1] if hunk.old_from else _EDGE
-        right = self._plain[hunk.old_to] if hunk.old_to < len(self.old) else _EDGE
+        plain = self._known.blocks
+        left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE
+        right = plain[hunk.old_to] if hunk.old_to < len(self.old) else _EDGE
         if left == right == _EDGE or not (self.is_shared(left) and self.is_shared(right)):
             return False
         runs, having = 0, 0
@@ -370,8 +598,9 @@ class PageFrame:
 
     def _recent(self) -> list[tuple[_Seen, frozenset[int]]]:
         if self._sets is None:
-            others = (seen for page, seen in reversed(self._host._pages.items()) if page != self._page_id)
-            self._sets = [(seen, frozenset(seen.blocks)) for seen in islice(others, LOOKED_AT)]
+            pages = reversed(self._host._pages.items())
+            others = (seen for page, seen in pages if page != self._page_id and self._part in {None, seen.part})
+            self._sets = [(seen, seen.words.union(seen.blocks)) for seen in islice(others, LOOKED_AT)]
         return self._sets
 
 

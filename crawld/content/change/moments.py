@@ -1,7 +1,8 @@
-"""Expressions of time in a text that go with the visit: "3 hours ago", the date of the day, a clock.
+"""Expressions in a text that go with the visit: "3 hours ago", the date of the day, a clock, "1,234 views".
 
-Such an expression differs between two visits although nobody edited the page. It is left out of the comparison only
-where it moved as time did; any other difference, such as an edited date or digit, counts.
+Such an expression differs between two visits although nobody edited the page. An expression of time is left out of the
+comparison where it moved as time did; any other difference, such as an edited date or digit, counts. Where a block
+that holds an expression differed in nothing else again and again, the block is known by the rest of it.
 """
 
 import re
@@ -76,18 +77,48 @@ _NAMED = {
     "today": 3, "heute": 3, "aujourd'hui": 3, "yesterday": 3, "gestern": 3, "ayer": 3, "ieri": 3, "vorgestern": 3,
 }  # fmt: skip
 _AGES = {"yesterday": DAY, "gestern": DAY, "ayer": DAY, "ieri": DAY, "vorgestern": 2 * DAY}
+_DAY_COUNT = (  # "Day 12": the days since something began
+    r"(?:day|tag|jour|d[ií]a|giorno|dag|день)\s(?:#|no\.?\s|nr\.?\s)?\d{1,5}"
+    r"|第\s?\d{1,5}\s?(?:天|日)"
+)
 RELATIVE = (
     rf"(?:(?:about|almost|over|around|less than|ca\.)\s)?{_PARTS}\s{_AGO}|\d{{1,4}}[{_SHORT}]\sago"
     rf"|\d{{1,4}}\s?(?:{_UNIT})前|(?:vor|il y a|hace|há|in|dans|en|через)\s(?:(?:about|etwa|environ)\s)?{_PARTS}"
-    rf"|(?:{'|'.join(map(re.escape, _NAMED))})"
+    rf"|{_DAY_COUNT}|(?:{'|'.join(map(re.escape, _NAMED))})"
 )
+COUNTED = (
+    r"views?|visits?|visitors?|hits|comments?|likes?|reactions?|shares?|followers?|subscribers?|members?|users?"
+    r"|guests?|readers?|viewers?|watchers?|watching|reading|people|online|downloads?|installs?|stars?|forks?|votes?"
+    r"|upvotes?|points?|replies|reply|answers?|posts?|threads?|topics?|messages?|reviews?|ratings?|results?|plays?"
+    r"|listens?|claps?|bookmarks?|purchases|sold|players?|sessions?|impressions?|clicks?|queries|requests|times|reads"
+    r"|listeners?|spectators?"
+    r"|aufrufen?|besuchern?|besucher|kommentaren?|kommentare?|mitglieder|lesern?|leser|nutzer|benutzer|gäste|zuschauer"
+    r"|beiträge|antworten|stimmen|mal|vues?|visiteurs?|commentaires?|membres?|lecteurs?|utilisateurs?|connectés?"
+    r"|lectures?|réponses|fois|visitas?|comentarios?|usuarios?|lectores?|lecturas?|miembros?|respuestas?|veces"
+    r"|visualizaciones|visite|visitatori|commenti|utenti|lettori|letture|visualizzazioni|iscritti|leitores|usuários"
+    r"|visualizações|comentários|lezers?|bezoekers?|reacties|gebruikers?|просмотр\w{0,3}|комментари\w{1,2}"
+    r"|читател\w{1,3}|пользовател\w{1,3}|посетител\w{1,3}|гост\w{1,3}|ответ\w{0,3}|онлайн"
+)
+"""What counters count."""
+# Bounded, because what may follow a number is looked for at each of its beginnings.
+NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
+_QUALITY = r"new|total|unique|registered|active|page|neue|aktive|nouveaux|nuevos"
+COUNTER = rf"(?:(?:{NUMBER})\s?[km]?|no|one)\s(?:(?:{_QUALITY})\s)?(?:{COUNTED})\b"
 _ANY = rf"(?P<relative>{RELATIVE})|(?P<date>{_DATE})|(?P<clock>{_CLOCK})"
-EXPRESSION = rf"(?:(?<!\w)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前]))"
+EXPRESSION = rf"(?:(?<!\w)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前天日]))"
 """A relative time, a date or a clock; every repetition is bounded, so that matching takes time linear in the text."""
-_EXPRESSION = re.compile(EXPRESSION, re.IGNORECASE)
+_LABELLED = rf"(?:{COUNTED}|counter|count)(?::|\s=)\s?(?:{NUMBER})\b"  # "Views: 97"
+_COUNTER = rf"(?<![\w.,])(?P<counter>{COUNTER}|{_LABELLED})"
+_EXPRESSION = re.compile(rf"{EXPRESSION}|{_COUNTER}", re.IGNORECASE)
 # Several times as fast, and most pages name no time at all.
-_MAY_MATCH = compile_linear(f"(?i){RELATIVE}|{_DATE}|{_CLOCK}".replace(r"\w", r"[\wа-яё]"))
+_MAY_MATCH = compile_linear(
+    f"(?i){RELATIVE}|{_DATE}|{_CLOCK}|{COUNTER}|{_LABELLED}".replace(r"\w", r"[\wа-яё]")
+    .replace(r"\u202f", "\u202f")
+    .replace(r"\u00a0", "\u00a0")
+)
 _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
+_COUNT = re.compile(rf"{NUMBER}|\b(?:no|one)\b", re.IGNORECASE)
+_COUNTED_DAYS = re.compile(_DAY_COUNT)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
 _WIDE_SPACE, _WIDE_DIGIT = re.compile(r"(?![\x00-\x7f])\s"), re.compile(r"(?![\x00-\x7f])\d")
 _PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
@@ -101,6 +132,7 @@ class Moment(IntEnum):
     REST = 1  # shrinks with time
     DATE = 2
     CLOCK = 3
+    COUNTER = 4
 
 
 def names_a_time(text: str) -> bool:
@@ -123,8 +155,16 @@ def timed_block(text: str, at: float) -> tuple[str, tuple[int, ...]] | None:
         return None
     ends = [0, *(match.end() for match in matches)]
     starts = [*(match.start() for match in matches), len(text)]
-    masked = "\0".join(text[end:start] for end, start in zip(ends, starts))
+    masks = [_mask(match) for match in matches]
+    masked = "".join(text[end:start] + mask for end, start, mask in zip(ends, starts, [*masks, ""]))
     return masked, tuple(_moment(match, at) for match in matches)
+
+
+def _mask(match: re.Match[str]) -> str:
+    """What stands for an expression where the rest of its block is told apart from others: what is counted stays."""
+    if match.lastgroup != "counter":
+        return "\0"
+    return _COUNT.sub("\0", match.group(), count=1).removesuffix("s")
 
 
 def _expressions(text: str) -> list[re.Match[str]]:
@@ -157,27 +197,31 @@ def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> b
     )
 
 
-# A moment is one number: its kind in 2 bits, the unit it is told in (3 bits), a flag, and its value.
+# A moment is one number: its kind in 3 bits, the unit it is told in (3 bits), a flag, and its value.
 
 
 def _moment(match: re.Match[str], at: float) -> int:
     text = match.group().lower().translate(_PLAIN)
     if match.lastgroup == "relative":
         kind, unit, seconds = _age(text)
-        return kind | unit << 2 | seconds << 6
+        return kind | unit << 3 | seconds << 7
     literal = crc32(text.encode())
+    if match.lastgroup == "counter":
+        return Moment.COUNTER | literal << 7
     if match.lastgroup == "date":
-        return Moment.DATE | 3 << 2 | _is_near(text, at) << 5 | literal << 6
+        return Moment.DATE | 3 << 3 | _is_near(text, at) << 6 | literal << 7
     parts = [int(part) for part in _NUMBERS.findall(text)[:3]]
     seconds = (parts[0] % 12 + 12 * ("p" in text) if "m" in text else parts[0]) * 3_600 + parts[1] * 60
     exact = len(parts) > 2
     offset = int(seconds + (parts[2] if exact else 0) - at) % DAY
-    return Moment.CLOCK | (0 if exact else 1) << 2 | (literal << 17 | offset) << 6
+    return Moment.CLOCK | (0 if exact else 1) << 3 | (literal << 17 | offset) << 7
 
 
 def _age(text: str) -> tuple[Moment, int, int]:
     if text in _NAMED:
         return Moment.AGE, _NAMED[text] or 1, _AGES.get(text, 0)
+    if _COUNTED_DAYS.fullmatch(text):
+        return Moment.AGE, 3, int(_NUMBERS.findall(text)[0]) * DAY
     rest = text.startswith(("in ", "dans ", "en ", "через")) or text.endswith(("left", "remaining", "to go", "now"))
     seconds, unit = 0, 0
     for match in _AMOUNTS.finditer(text):
@@ -218,21 +262,21 @@ def _days_off(year: int, month: int, day: int, at: float) -> float:
 
 
 def _moved_with_time(before: int, after: int, elapsed: float) -> bool:
-    kind = before & 3
-    if kind != after & 3:
+    kind = before & 7
+    if kind != after & 7 or kind == Moment.COUNTER:
         return False
-    unit = UNIT_SECONDS[before >> 2 & 7]
+    unit = UNIT_SECONDS[before >> 3 & 7]
     if kind == Moment.CLOCK:
-        if before >> 23 == after >> 23:
+        if before >> 24 == after >> 24:
             return True  # the same words: an hour that does not move
-        drift = abs((before >> 6 & 0x1FFFF) - (after >> 6 & 0x1FFFF))
+        drift = abs((before >> 7 & 0x1FFFF) - (after >> 7 & 0x1FFFF))
         return min(drift, DAY - drift) <= unit + CLOCK_SLACK and elapsed >= SHORTEST_SHARE * unit
     if kind == Moment.DATE:
-        both_near = before >> 5 & after >> 5 & 1
-        return before >> 6 == after >> 6 or (both_near == 1 and elapsed >= SHORTEST_SHARE * DAY)
-    other = UNIT_SECONDS[after >> 2 & 7]
+        both_near = before >> 6 & after >> 6 & 1
+        return before >> 7 == after >> 7 or (both_near == 1 and elapsed >= SHORTEST_SHARE * DAY)
+    other = UNIT_SECONDS[after >> 3 & 7]
     if elapsed < SHORTEST_SHARE * min(unit, other):
         return False
     moved = elapsed if kind == Moment.AGE else -elapsed
-    expected, shown = (before >> 6) + moved, after >> 6
+    expected, shown = (before >> 7) + moved, after >> 7
     return expected - other <= shown <= expected + max(unit, other)

@@ -5,15 +5,29 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from crawld.content.change.hunks import Hunk, hunks, kept_blocks, singles
-from crawld.content.change.placement import END, START, anchored, followed, joined, located, new_place, trimmed, widened
+from crawld.content.change.placement import (
+    END,
+    REACH,
+    START,
+    anchored,
+    followed,
+    joined,
+    located,
+    new_place,
+    trimmed,
+    widened,
+)
 from crawld.content.change.volatile import (
     MOST_PLACES,
     bounded,
+    has_few_variants,
     is_forgotten,
     rested,
     revisited,
     times_varied,
+    variant_of,
     volatile_words,
+    weighed,
 )
 from crawld.content.change.words import words_of
 from crawld.content.page.digest import Reading, block_length
@@ -29,10 +43,23 @@ MOST_LETTERS = 30_000
 
 
 class Versions:
-    """Two sequences of blocks, where their single blocks are, and the words of the newer one."""
+    """Two sequences of blocks, where their single blocks are, and the words of the newer one.
 
-    def __init__(self, old: Sequence[int], new: Sequence[int], reading: Reading) -> None:
-        self.old, self.new = old, new
+    `blocks` are those of the newer one as places are to remember them; `places` those of the page and those of its
+    host's templates; `keys` the blocks that vary in times and counters alone.
+    """
+
+    def __init__(
+        self,
+        old: Sequence[int],
+        new: Sequence[int],
+        reading: Reading,
+        blocks: Sequence[int] = (),
+        places: tuple[Sequence[Place], Sequence[Place]] = ((), ()),
+        keys: frozenset[int] = frozenset(),
+    ) -> None:
+        self.old, self.new, self.blocks, self.keys = old, new, blocks, keys
+        self.places, self.lent = places
         self._texts, self._prepared = reading.texts, reading.prepared
         self.taken_apart: dict[int, tuple[int, ...]] = {}
         """The words of the blocks that were asked for."""
@@ -146,40 +173,68 @@ def _with_marks(blocks: Sequence[int], ranges: Sequence[range]) -> tuple[list[in
     return [*indices, len(blocks)], marked
 
 
-def walk_places(places: Sequence[Place], versions: Versions) -> Walk:
-    """Find the places again, and learn from what stands in them now."""
+def walk_places(versions: Versions) -> Walk:
+    """Find the places again, and learn from what stands in them now.
+
+    A place that the host lends is the page's once it explains a difference.
+    """
     walk = Walk([], [])
     found = []
-    where = singles(versions.old) if places else {}
-    for place in places:
+    where = singles(versions.old) if versions.places or versions.lent else {}
+    lent = set(map(id, versions.lent))
+    for place in (*versions.lent, *versions.places):
         before = located(place, versions.old, where)
         now = None if before is None else followed(place, before, versions.lengths, versions.kept)
         if now is not None and before is not None:
             found.append((now, before, place))
-    found.sort(key=lambda one: (one[0].start, one[0].stop))
+    found.sort(key=lambda one: (one[0].start, id(one[2]) not in lent, one[0].stop))
     end = old_end = -1
     volatile, most = 0, MOST_VOLATILE * versions.count() if found else 0.0
     for now, before, place in found:
         if now.start < end or before.start < old_end or not versions.affords(now):
             continue  # moved, or grown beyond reason: it will be learnt anew
-        end, old_end = now.stop, before.stop
+        ends, borrowed = (now.stop, before.stop), id(place) in lent
         place = anchored(  # noqa: PLW2901
             place, left=_stays(before.start - 1, versions), right=_stays(before.stop, versions)
         )
         stood, stands = versions.old[before.start : before.stop], versions.new[now.start : now.stop]
         if stood == stands:
+            if borrowed:
+                continue
+            end, old_end = ends
             walk.found.append(widened(rested(place), versions.words, now, len(versions.new)))
             continue
         place, lead, trail = trimmed(place, stood, stands)  # noqa: PLW2901
         before, now = (range(span.start + lead, span.stop - trail) for span in (before, now))  # noqa: PLW2901
-        stood, stands = versions.old[before.start : before.stop], versions.new[now.start : now.stop]
+        stood = versions.old[before.start : before.stop]
+        now = _known_variant(place, versions, now)  # noqa: PLW2901
+        stands = versions.new[now.start : now.stop]
         same = [one == other for one, other in zip(stood, stands)]
-        learnt, explained = revisited(place, [versions.words(at) for at in now], same)
+        words = [versions.words(at) for at in now]
+        learnt, explained = revisited(place, words, same)
+        learnt, explained = weighed(place, learnt, words, same, explained=explained)
+        if borrowed and not explained:
+            continue
+        end, old_end = ends
         walk.found.append(widened(learnt, versions.words, now, len(versions.new)))
-        volatile += volatile_words(learnt)
+        volatile += min(volatile_words(learnt), sum(map(len, words)))
         if explained and volatile <= most:
             walk.explained.append((before, now))
     return walk
+
+
+def _known_variant(place: Place, versions: Versions, span: range) -> range:
+    """The part of a stretch that is a variant known before, where blocks were put in beside it; else all of it."""
+    if place.fewest == place.most or not has_few_variants(place):
+        return span
+    words = [versions.words(at) for at in span]
+    if variant_of(place, words) in place.variants:
+        return span
+    for cut in range(1, min(REACH, len(span) + 1)):
+        for lead in range(cut + 1):
+            if variant_of(place, words[lead : len(words) - cut + lead]) in place.variants:
+                return range(span.start + lead, span.stop - cut + lead)
+    return span
 
 
 def _stays(at: int, versions: Versions) -> bool:
@@ -187,8 +242,9 @@ def _stays(at: int, versions: Versions) -> bool:
     return at in versions.kept or not 0 <= at < len(versions.old)
 
 
-def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions, blocks: Sequence[int]) -> tuple[Place, ...]:
+def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions) -> tuple[Place, ...]:
     """What to remember of places: those found again, and one for every new difference."""
+    blocks = versions.blocks
     total = sum(map(block_length, blocks)) or 1.0
     found = list(walk.found)
     taken, made_new = _Taken(len(blocks)), 0

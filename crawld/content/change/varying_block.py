@@ -161,6 +161,14 @@ def is_settled(before: Words, after: Words, words: Words) -> bool:
     return hole is not None and is_volatile(after[hole])
 
 
+def varying_part(block: Words, words: Words) -> Words:
+    """Those of the words that stand where the pattern has varied."""
+    hole = _gap_at(block)
+    if hole is not None:
+        return words[hole : max(hole, len(words) - (len(block) - hole - 1))]
+    return [now for word, now in zip(block, words) if varied_of(word)] if len(block) == len(words) else words
+
+
 def steady_text(block: Words, text: str) -> str:
     """The text of a block, with an ellipsis in place of what is volatile in its pattern."""
     spans = spans_of(text)

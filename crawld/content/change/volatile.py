@@ -7,8 +7,17 @@ counts again.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from zlib import crc32
 
-from crawld.content.change.varying_block import fits, in_range, is_settled, paired_block, revisited_block, widened_gap
+from crawld.content.change.varying_block import (
+    fits,
+    in_range,
+    is_settled,
+    paired_block,
+    revisited_block,
+    varying_part,
+    widened_gap,
+)
 from crawld.content.change.words import (
     ENOUGH_PAIRS,
     SLOW,
@@ -16,6 +25,7 @@ from crawld.content.change.words import (
     as_words,
     differed,
     differed_in_pair,
+    disproved,
     edited,
     gap,
     gap_range,
@@ -23,7 +33,10 @@ from crawld.content.change.words import (
     is_gap,
     is_volatile,
     kind_of,
+    needs_proof,
     pairs_of,
+    rest_of,
+    same_word,
     stayed,
     varied_of,
     with_pairs,
@@ -34,6 +47,23 @@ Words = Sequence[int]
 MOST_PLACES = 256
 MOST_PAGE_WORDS = 2_000
 POOLED = 3  # visits after which a word may be judged by its neighbours' pairs
+CHECK_EVERY = 16
+"""One explained difference in so many is checked by a pair of fetches."""
+MAX_VARIANTS = 16
+NEWS = 3
+"""What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones are one
+in four or fewer, the place has few variants."""
+LONG_REST = 4
+"""Visits for which a place of few variants may show one of them before a difference is in doubt."""
+MAX_AGREED = 7
+"""Pairs in a row that may bring one variant of a few by chance."""
+FEW_BLOCKS = 3
+MAX_LENT_WORDS, LENT_SLACK = 200, 8
+NO_DOUBT, CHECKED, RESTED, KNOWN = range(4)
+"""Why a pair is wanted: it is time for one, the place had rested, or either of them at a variant known before."""
+DOUBT_BITS, DOUBT_REASON = 2, 3
+MAX_DOUBTED = 32
+"""Above the reason is a bit for each of the first blocks that had rested."""
 FORGET_AFTER, FORGET_SLOW_AFTER = 3, 12  # visits without a difference; times and counters may be slow
 
 
@@ -59,16 +89,105 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
         for before, after, words, stays in zip(place.blocks, patterns, found, same)
     ]
     explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found)
+    spaced = any(  # the very words, and yet another block: spacing that counts
+        not stays and len(block) == len(words) and all(map(same_word, block, words))
+        for block, words, stays in zip(place.blocks, found, same)
+    )
+    explained = explained and not spaced
     common, kept = _in_common(place, found)
     if common and kept and same.count(False) > 1:  # the same words in another order, whatever stands where
         explained = any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
     return replace(place, blocks=patterns, common=common, still=0), explained and kept
 
 
+def variant_of(place: Place, found: Sequence[Words]) -> int:
+    """A hash of what stands where the place varies; times and counters are left out."""
+    if place.fewest < place.most or len(found) != len(place.blocks):
+        words = [word for block in found for word in block]
+    else:
+        words = [word for block, now in zip(place.blocks, found) for word in varying_part(block, now)]
+    return crc32(b"".join((word & 0xFFFF_FFFF).to_bytes(4, "big") for word in words if kind_of(word) not in SLOW))
+
+
+def has_few_variants(place: Place) -> bool:
+    """Whether what stands in the place is one of a few, so that another one is an edit."""
+    return len(place.variants) > 1 and place.fresh <= NEWS
+
+
+def weighed(
+    before: Place, after: Place, found: Sequence[Words], same: Sequence[bool], *, explained: bool
+) -> tuple[Place, bool]:
+    """The place after a visit at which it differed, with its doubt, and whether the difference is explained after all.
+
+    1. In a place of few variants, one that was never there is an edit. 2. A difference after a rest, and one in so
+    many, is explained only until a pair of fetches has shown that the place still varies by itself.
+    """
+    variant = variant_of(after, found)
+    known = variant in before.variants
+    variants = (variant, *(one for one in before.variants if one != variant))[:MAX_VARIANTS]
+    fresh = max(0, before.fresh - 1) if known else min(15, before.fresh + NEWS)
+    after = replace(after, variants=variants, fresh=fresh, doubt=NO_DOUBT)
+    if not any(needs_proof(word) for block in before.blocks for word in block):
+        return after, explained
+    if has_few_variants(before):
+        loose = before.fewest < before.most
+        explained = known and (explained or loose)
+    if not explained:
+        return after, False
+    unchecked = min(before.unchecked + 1, 31)
+    rests = _rests(before, same)
+    if known:
+        rests = rests if max(rests.values(), default=0) >= LONG_REST else {}
+    if rests:
+        mask = sum(1 << at for at in rests if at < MAX_DOUBTED)
+        return replace(after, unchecked=unchecked, doubt=(KNOWN if known else RESTED) | mask << DOUBT_BITS), True
+    doubt = NO_DOUBT if unchecked < CHECK_EVERY else KNOWN if known else CHECKED
+    return replace(after, unchecked=unchecked, doubt=doubt), True
+
+
+def _rests(place: Place, same: Sequence[bool]) -> dict[int, int]:
+    """The blocks that differ now after they had rested, and for how many visits.
+
+    Of many blocks that vary, some are the same at the next visit by chance: these must have rested longer.
+    """
+    if place.fewest < place.most or len(same) != len(place.blocks):
+        rest = min((rest_of(word) for block in place.blocks for word in block if needs_proof(word)), default=0)
+        return {0: rest} if rest else {}
+    claims = {at: [rest_of(word) for word in block if needs_proof(word)] for at, block in enumerate(place.blocks)}
+    rests = {at: min(rest) for at, rest in claims.items() if rest}
+    least = 1 if len(rests) <= FEW_BLOCKS or all(rests.values()) else 3
+    if place.common and not all(rests.values()):  # in another order, some of it is where it was
+        return {}
+    return {at: rest for at, rest in rests.items() if rest >= least and not same[at]}
+
+
+def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]:
+    """The place after a pair of fetches whose blocks agreed so; also whether what was explained is an edit.
+
+    What differed in the pair besides is noise still.
+    """
+    reason, mask = place.doubt & DOUBT_REASON, place.doubt >> DOUBT_BITS
+    whole = all(agreeing)
+    fixed = place.fewest == place.most and len(agreeing) == len(place.blocks)
+    against = [whole or (fixed and bool(mask >> at & 1) and agreeing[at]) for at in range(len(place.blocks))]
+    if reason == NO_DOUBT or not any(against):
+        return place, False
+    if reason == KNOWN and place.agreed + 1 < MAX_AGREED:
+        return replace(place, agreed=place.agreed + 1), False
+    by_pairs = any(pairs_of(word) >= ENOUGH_PAIRS for block in place.blocks for word in block)
+    if reason == CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
+        return place, False
+    blocks = tuple(
+        tuple(disproved(word, wholly=reason != CHECKED) for word in block) if one else block
+        for block, one in zip(place.blocks, against)
+    )
+    return replace(place, blocks=blocks, agreed=0, variants=place.variants[:1], fresh=NEWS), True
+
+
 def rested(place: Place) -> Place:
     """The place after a visit at which nothing of it differed."""
     blocks = tuple(tuple(stayed(word) for word in block) for block in place.blocks)
-    return replace(place, blocks=blocks, still=min(place.still + 1, 255))
+    return replace(place, blocks=blocks, still=min(place.still + 1, 255), doubt=NO_DOUBT)
 
 
 def paired(place: Place, found: Sequence[Words], *, differs: bool) -> Place:
@@ -103,6 +222,43 @@ def volatile_words(place: Place) -> int:
     return sum(gap_range(word)[1] if is_gap(word) else 1 for word in words)
 
 
+def was_paired(place: Place) -> bool:
+    """Whether a pair of fetches differed in the place."""
+    return any(map(pairs_of, (word for block in place.blocks for word in block)))
+
+
+def lent(place: Place) -> Place | None:
+    """A place as other pages of its template borrow it; None where it is too large.
+
+    What varied may have another number of words there. What is steady in it is steady there too.
+    """
+    blocks = tuple(_generalised(block) for block in place.blocks)
+    if sum(map(len, blocks)) > MAX_LENT_WORDS:
+        return None
+    return Place(place.left, place.right, blocks, place.fewest, place.most, fresh=15)
+
+
+def varying_blocks(place: Place) -> int:
+    """How many blocks of the place varied."""
+    return sum(1 for block in place.blocks if any(map(_is_varied, block)))
+
+
+def _is_varied(word: int) -> bool:
+    return is_gap(word) or bool((varied_of(word) or pairs_of(word)) and kind_of(word) not in SLOW)
+
+
+def _generalised(block: Words) -> tuple[int, ...]:
+    varied = [at for at, word in enumerate(block) if _is_varied(word)]
+    if not varied:
+        return tuple(block)
+    first, stop = varied[0], varied[-1] + 1
+    inside = block[first:stop]
+    most = sum(gap_range(word)[1] if is_gap(word) else 1 for word in inside)
+    borrowed = len(inside) == 1 and is_gap(inside[0]) and gap_range(inside[0])[0] == 0
+    hole = gap(0, most if borrowed else 2 * most + LENT_SLACK, inside)
+    return (*block[:first], with_pairs(as_words(differed(hole, 0)), ENOUGH_PAIRS), *block[stop:])
+
+
 def awaits_pair(place: Place) -> bool:
     """Whether a second fetch could tell if the words that varied are noise."""
     words = (word for block in place.blocks for word in block)
@@ -125,7 +281,7 @@ def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
     kept: list[Place] = []
     words = 0
     for place in ranked[:MOST_PLACES]:
-        words += sum(map(len, place.blocks)) + len(place.common)
+        words += sum(map(len, place.blocks)) + len(place.common) + len(place.variants)
         if words > MOST_PAGE_WORDS:
             break
         kept.append(place)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import islice
 from zlib import crc32
 
-from crawld.content.change.moments import EXPRESSION, names_a_time
+from crawld.content.change.moments import COUNTED, COUNTER, EXPRESSION, NUMBER, names_a_time
 
 MOST_WORDS = 400
 """The words of a block beyond these are one more word."""
@@ -28,21 +28,11 @@ class Kind(IntEnum):
     AGE = 6  # "3 hours ago"
 
 
-_COUNTED = (
-    r"views?|visits?|visitors?|hits|comments?|likes?|reactions?|shares?|followers?|subscribers?|members?|users?"
-    r"|guests?|readers?|viewers?|watchers?|watching|reading|people|online|downloads?|installs?|stars?|forks?|votes?"
-    r"|upvotes?|points?|replies|reply|answers?|posts?|threads?|topics?|messages?|reviews?|ratings?|results?|plays?"
-    r"|listens?|claps?|bookmarks?|purchases|sold|players?|sessions?|impressions?|clicks?|queries|requests"
-    r"|aufrufe|besucher|kommentare?|mitglieder|vues?|visiteurs?|commentaires?|membres?|visitas?|comentarios?|visite"
-    r"|visitatori|commenti|просмотр\w{0,3}|комментари\w{1,2}"
-)
-# Bounded, because what may follow a number is looked for at each of its beginnings.
-_NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
 _SIGN = r"[$€£¥₹₽₺₩₪¢]"
 _CODE = r"(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD|NZD|BRL|RUB|kr|zł|Kč|euros?|dollars?)\b"
 _PLAIN = (
-    rf"(?P<money>{_SIGN}\s?(?:{_NUMBER})|(?:{_NUMBER})\s?(?:{_SIGN}|{_CODE}))"
-    rf"|(?P<counter>(?<!\w)(?:(?:{_NUMBER})\s?[km]?|no|one)\s(?:(?:new|total|unique|registered|active|page)\s)?(?:{_COUNTED})\b)"
+    rf"(?P<money>{_SIGN}\s?(?:{NUMBER})|(?:{NUMBER})\s?(?:{_SIGN}|{_CODE}))"
+    rf"|(?P<counter>(?<!\w){COUNTER})"
     rf"|(?P<number>[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
 )
 _WORDS, _TIMED_WORDS = (re.compile(text, re.IGNORECASE) for text in (_PLAIN, f"{EXPRESSION}|{_PLAIN}"))
@@ -50,7 +40,7 @@ _KINDS = {
     "relative": Kind.AGE, "date": Kind.TIME, "clock": Kind.TIME, "money": Kind.MONEY, "counter": Kind.COUNTER,
     "number": Kind.NUMBER, "word": Kind.WORD,
 }  # fmt: skip
-_COUNTING = re.compile(rf"(?:{_COUNTED}|counter|count|total)\Z", re.IGNORECASE)
+_COUNTING = re.compile(rf"(?:{COUNTED}|counter|count|total)\Z", re.IGNORECASE)
 _NAMING = frozenset(
     (
         "version", "release", "edition", "revision", "rev", "build", "chapter", "part", "issue", "episode", "volume",
@@ -207,9 +197,9 @@ def stayed(word: int) -> int:
     still, calm = (word >> _STILL & 15) + 1, word >> _CALM & 15
     kind = Kind(kind_of(word))
     fleeting = not is_volatile(word) and kind in {Kind.NUMBER, Kind.NAME}  # only a row of differences tells of these
-    if still > min((_SLOW_PATIENCE if kind in SLOW else _PATIENCE) + 3 * calm, MOST_STILL - 1) or (
-        fleeting and not pairs_of(word)
-    ):
+    # What was proved by pairs of fetches may rest: when it differs again, a pair tells what it is.
+    patience = MOST_STILL if is_volatile(word) else (_SLOW_PATIENCE if kind in SLOW else _PATIENCE) + 3 * calm
+    if still > min(patience, MOST_STILL - 1) or (fleeting and not pairs_of(word)):
         return word & ~(0x3FFF << _VARIED) | calm << _CALM
     return word & ~(15 << _STILL) | still << _STILL
 
@@ -218,6 +208,25 @@ def differed_in_pair(word: int, *, differs: bool) -> int:
     """The word after a quick second fetch."""
     pairs = min(pairs_of(word) + 1, 3) if differs else (pairs_of(word) if pairs_of(word) != 1 else 0)
     return word & ~(3 << _PAIRS) | pairs << _PAIRS
+
+
+def rest_of(word: int) -> int:
+    """At how many visits in a row it has not differed."""
+    return word >> _STILL & 15
+
+
+def needs_proof(word: int) -> bool:
+    """Whether it is volatile by what was seen of it, and not by its nature as times and counters are."""
+    return is_volatile(word) and kind_of(word) not in SLOW
+
+
+def disproved(word: int, *, wholly: bool) -> int:
+    """A volatile word after a pair of fetches that agreed: one more pair must prove it again, or all of it anew."""
+    if not needs_proof(word):
+        return word
+    if wholly or not pairs_of(word):
+        return word & ~(0x3FFF << _VARIED)
+    return with_pairs(word & ~(15 << _VARIED) | 1 << _VARIED, 1)
 
 
 def _worse(one: int, other: int) -> int:

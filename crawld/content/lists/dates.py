@@ -67,6 +67,11 @@ _ISO = re.compile(
     rf"(?P<year>[0-9]{{4}})(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[T ]\s*{_CLOCK}\s*{_ZONE})?)?)?",
     re.IGNORECASE,
 )
+_YEAR_FIRST = re.compile(
+    r"(?P<year>[0-9]{4})(?P<sep>[/.])(?P<month>[0-9]{1,2})(?P=sep)(?P<day>[0-9]{1,2})"
+    rf"(?:[T ]\s*{_CLOCK}\s*{_ZONE})?",
+    re.IGNORECASE,
+)
 _BASIC = re.compile(
     r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"
     rf"(?:T?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})\s*{_ZONE})?",
@@ -90,6 +95,7 @@ _ENGLISH = re.compile(
 _ZONE_NAME = re.compile(  # at the end, or between clock and year as `date` writes it
     r"(?:(?<=[0-9]\s)(?=[A-Za-z]+(?:\s*\([^()]*\))?$)|(?<=:[0-9]{2}\s)(?=[A-Za-z]+\s[0-9]{4}$))[A-Za-z]{1,5}\b"
 )
+_NUMBER = re.compile(r"(?<![0-9:+])(?:[0-9]{4}|[0-9]{2})(?![0-9:])")  # outside of clocks and zones
 _LEAP_SECOND = re.compile(r"(:[0-9]{2}):60\b")
 _PLACEHOLDER = re.compile(r"(?:invalid\b.*|nan|null|none|undefined|n/?a|unknown|false|true|0|-+)", re.IGNORECASE)
 _MONTHS = {name[:3].lower(): month for month, name in enumerate(calendar.month_name) if month}
@@ -157,7 +163,7 @@ def _read(raw: str) -> tuple[float, float] | None:
     """The first moment meant and the length of what is meant; ValueError where there is no such day or hour."""
     if (exact := _exact(raw)) is not None:
         return exact, 0.0
-    if match := _ISO.fullmatch(raw):
+    if match := _ISO.fullmatch(raw) or _YEAR_FIRST.fullmatch(raw):
         return _moment(match, match["month"], match["day"])
     if raw.isdigit() and raw.isascii() and len(raw) in (9, 10, 13):
         return int(raw) / (1000.0 if len(raw) == 13 else 1.0), 0.0
@@ -256,4 +262,6 @@ def parse_mail_date(text: str) -> tuple[datetime, bool] | None:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+    if not {f"{found.year:04}", f"{found.year % 100:02}"}.intersection(_NUMBER.findall(text)):
+        return None  # the library takes a word in the place of the year for the year 2000
     return found if found.tzinfo else found.replace(tzinfo=UTC), zone is not None

@@ -57,7 +57,7 @@ def read_sitemap(body: bytes, url: str, now: float) -> Listing:
 
 
 def _read_urls(body: bytes, form: Form, url: str, now: float) -> Listing:
-    reader, well_formed = read_entries(body, ("url", "sitemap"), lambda: _Urls(url, now))
+    reader, well_formed = read_entries(body, ("url", "sitemap"), lambda: _Urls(url, now), enough="loc")
     if not well_formed and not reader.entries:
         raise UnreadableError(Unreadable.NOT_XML, "and no URL can be made out")
     own = {entry.loc for entry in reader.entries}

@@ -1,7 +1,7 @@
 """A URL list as people write it: good lines are taken, each bad line is named with its number and reason."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from crawld.errors import InputError
@@ -9,6 +9,10 @@ from crawld.model.page import Wanted, check_importance
 from crawld.model.url import identity, normalise
 
 COMMENT = "#"
+SEPARATORS = ",;\t"
+"""Between the columns of a CSV file; the first line that has one decides."""
+LOOKED_AT = 200
+"""Lines by which a list is taken for CSV without a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,22 @@ class UrlList:
     wanted: tuple[Wanted, ...]
     bad: tuple[BadLine, ...]
     duplicates: int
+    form: str = "lines"  # how the list was read: lines, CSV, or CSV without a header
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Where a CSV file has its URLs and, where it has that, their importance."""
+
+    separator: str
+    url: int
+    importance: int | None
+    fewest: int = 1  # cells of a row that can be used
+    form: str = "CSV"
 
 
 def read_url_list(body: bytes) -> UrlList:
-    """Read `URL [importance]` lines, or CSV when the first line is a header naming `url`.
+    """Read `URL [importance]` lines, or CSV: by the header that names `url`, or without one by what its columns hold.
 
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
@@ -42,7 +58,10 @@ def read_url_list(body: bytes) -> UrlList:
     spellings: dict[str, str] = {}  # of the pages whose target is not their identity
     bad: list[BadLine] = []
     taken = 0
-    for number, line, url, importance in _rows(body, bad):
+    lines = list(_lines(body, bad))
+    header = _header(lines[0][1]) if lines else None
+    columns = header or _columns([line for _, line in lines if not line.startswith(COMMENT)][:LOOKED_AT])
+    for number, line, url, importance in _rows(lines[1:] if header else lines, columns, bad):
         try:
             target = normalise(url)
             weight = _importance(importance)
@@ -55,17 +74,24 @@ def read_url_list(body: bytes) -> UrlList:
             spellings[page] = target
         weights[page] = weight
     pages = tuple(Wanted(spellings.get(page, page), weight) for page, weight in weights.items())
-    return UrlList(pages, tuple(sorted(bad, key=lambda b: b.number)), taken - len(pages))
+    form = "lines" if columns is None else columns.form
+    return UrlList(pages, tuple(sorted(bad, key=lambda b: b.number)), taken - len(pages), form)
 
 
-def _rows(body: bytes, bad: list[BadLine]) -> Iterator[tuple[int, str, str, str | None]]:
-    lines = list(_lines(body, bad))
-    header = _csv_header(lines[0][1]) if lines else None
-    if header is not None:
-        yield from _csv_rows(lines[1:], header, bad)
-        return
+def _rows(
+    lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]
+) -> Iterator[tuple[int, str, str, str | None]]:
     for number, line in lines:
         if line.startswith(COMMENT):
+            continue
+        if columns is not None:
+            cells = _cells(line, columns.separator)
+            if cells is None or len(cells) < columns.fewest:
+                bad.append(BadLine(number, "not a row with the columns of the header", line))
+                continue
+            at = columns.importance
+            weight = cells[at] if at is not None and at < len(cells) else ""
+            yield number, line, cells[columns.url], weight or None
             continue
         parts = line.split()
         if len(parts) > 2:
@@ -85,25 +111,66 @@ def _lines(body: bytes, bad: list[BadLine]) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _csv_header(line: str) -> dict[str, int] | None:
-    names = [name.strip().lower() for name in next(csv.reader([line]))]
-    if "url" not in names:
+def _cells(line: str, separator: str) -> list[str] | None:
+    """The cells of a row; None where its quotes do not match."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, strict=True))]
+    except csv.Error:
         return None
-    return {name: names.index(name) for name in ("url", "importance") if name in names}
 
 
-def _csv_rows(
-    lines: Iterable[tuple[int, str]], header: dict[str, int], bad: list[BadLine]
-) -> Iterator[tuple[int, str, str, str | None]]:
-    for number, line in lines:
-        if line.startswith(COMMENT):
+def _header(line: str) -> _Columns | None:
+    """The columns that a header names."""
+    for separator in SEPARATORS:
+        names = [name.lower() for name in _cells(line, separator) or ()]
+        if "url" in names:
+            importance = names.index("importance") if "importance" in names else None
+            return _Columns(separator, names.index("url"), importance, 1 + max(names.index("url"), importance or 0))
+    return None
+
+
+def _columns(lines: Sequence[str]) -> _Columns | None:
+    """The columns of a CSV file without a header; None where the lines are no rows.
+
+    A URL may hold a comma itself, so a line counts as a row only where its other cells are numbers, empty, quoted, or
+    texts with a space in them, which no URL has. More than half of the lines are such rows. Their URLs are in the
+    column that begins with http, their importance is in the first column of numbers.
+    """
+    for separator in SEPARATORS:
+        rows = [cells for line in lines if (cells := _cells(line, separator)) and _is_row(line, cells)]
+        if 2 * len(rows) <= len(lines):
             continue
-        try:
-            cells = next(csv.reader([line], strict=True))
-            weight = cells[header["importance"]].strip() if "importance" in header else ""
-            yield number, line, cells[header["url"]], weight or None
-        except (csv.Error, IndexError):
-            bad.append(BadLine(number, "not a row with the columns of the header", line))
+        width = max(len(cells) for cells in rows)
+        for url in range(width):
+            if all(len(cells) > url and _is_url(cells[url]) for cells in rows):
+                numbers = (
+                    at
+                    for at in range(width)
+                    if at != url and all(_is_number(cells[at]) for cells in rows if at < len(cells) and cells[at])
+                    and any(at < len(cells) and cells[at] for cells in rows)
+                )  # fmt: skip
+                return _Columns(separator, url, next(numbers, None), url + 1, "CSV without a header")
+    return None
+
+
+def _is_row(line: str, cells: Sequence[str]) -> bool:
+    urls = [cell for cell in cells if _is_url(cell)]
+    others = [cell for cell in cells if not _is_url(cell)]
+    if len(cells) < 2 or not urls or any(" " in url for url in urls):
+        return False
+    return line.startswith('"') or all(not cell or _is_number(cell) or " " in cell for cell in others)
+
+
+def _is_url(cell: str) -> bool:
+    return cell.lower().startswith(("http://", "https://"))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _importance(text: str | None) -> float:

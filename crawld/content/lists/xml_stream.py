@@ -174,10 +174,13 @@ def begins_at(head: str) -> int | None:
     return start.start() if start else None
 
 
-def read_entries(body: bytes, names: Sequence[str], new_taker: Callable[[], AnyTaker]) -> tuple[AnyTaker, bool]:
+def read_entries(
+    body: bytes, names: Sequence[str], new_taker: Callable[[], AnyTaker], *, enough: str = ""
+) -> tuple[AnyTaker, bool]:
     """Give every element of these names to a taker, and say whether the file was well-formed.
 
-    What is not well-formed is read once more from its beginning, by a new taker, with its commonest faults mended.
+    What is not well-formed is read once more from its beginning, by a new taker, with its commonest faults mended. An
+    element that the end of the file cut off counts where its child of the name `enough` is whole.
     """
     try:
         taker = new_taker()
@@ -187,7 +190,7 @@ def read_entries(body: bytes, names: Sequence[str], new_taker: Callable[[], AnyT
         taker = new_taker()
         try:
             pieces, entities = _document(body)
-            _give(taker, _elements(_mended(pieces, entities), names, lenient=True))
+            _give(taker, _elements(_mended(pieces, entities), names, lenient=True, enough=enough))
         except (etree.XMLSyntaxError, UnicodeDecodeError) as error:  # the parser lets half of a pair through
             raise UnreadableError(Unreadable.NOT_XML, str(error)[:200]) from None
         return taker, False
@@ -210,7 +213,7 @@ def _document(body: bytes) -> tuple[Iterator[str], frozenset[str]]:
     return chain([head], pieces), entities
 
 
-def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> Iterator[Element]:
+def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool, enough: str = "") -> Iterator[Element]:
     """Finished elements of these names, each emptied, and what came before it dropped, before the next."""
     wanted = frozenset(names)
     parser = etree.XMLPullParser(
@@ -225,6 +228,7 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> 
         remove_pis=True,
     )
     meter = _Meter(MOST_TAGS_MENDED if lenient else MOST_TAGS_OF_FILE)
+    whole: list[Element] = []  # children of the present entry, where `enough` names one
     for piece in chain(pieces, [_FLUSH] if lenient else []):
         for start in range(0, len(piece), 65_536):
             part = piece[start : start + 65_536]
@@ -233,15 +237,22 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool) -> 
             for _, element in parser.read_events():
                 if local_name(element) in wanted:
                     yield element
+                    whole.clear()
                     if _forget(element):
                         meter.begin_entry()
+                elif enough and (parent := element.getparent()) is not None and local_name(parent) in wanted:
+                    whole.append(element)
             meter.check_entry()
     parser.close()
-    if lenient:  # what ends only now was cut off: half an address would be another one
-        return
     for _, element in parser.read_events():
-        if local_name(element) in wanted:
-            yield element
+        if local_name(element) not in wanted:
+            continue
+        if lenient:  # what ends only now was cut off: half an address would be another one
+            if enough not in {local_name(child) for child in whole}:
+                continue
+            for child in [child for child in element if child not in whole]:
+                element.remove(child)
+        yield element
 
 
 class _Meter:

@@ -28,6 +28,9 @@ CHEAP_ATTRIBUTES = 64
 CHEAP_MARKS = 60
 """A body within these four bounds is read in a few milliseconds at worst; in one, if nobody made it to be slow."""
 
+PDF_MARK = b"%PDF-"
+"""How a PDF begins: small ones may take seconds too."""
+
 _SPACE = rb"[\t\n\f\r ]"
 _NAME = rb"[A-Za-z][^\t\n\f\r />]{0,200}+"  # what is longer counts as attributes
 _ATTRIBUTE = (
@@ -62,6 +65,8 @@ def is_cheap(body: bytes) -> bool:
     Looks at every `<` as if a tag began there, so that no quote or comment can hide one.
     """
     if len(body) > CHEAP_BYTES or body.count(b"<") > CHEAP_TAGS or b"\0" in body:  # as in UTF-16
+        return False
+    if body.startswith(PDF_MARK):
         return False
     lower = body.lower()
     return sum(map(lower.count, _MARKED)) <= CHEAP_MARKS and _LARGE_TAG.search(body) is None

@@ -6,6 +6,7 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 
 import hashlib
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +14,21 @@ from itertools import accumulate
 from zlib import crc32
 
 from crawld.content.change.moments import LONGEST_BLOCK, MOST_MOMENTS, next_time, timed_block
-from crawld.content.page.markup import is_html, visible_blocks
+from crawld.content.page.documents import document_blocks
+from crawld.content.page.head import Head
+from crawld.content.page.markup import PageText, is_html, page_text
 from crawld.content.page.prepared import Prepared
 from crawld.content.page.rules import DEFAULT_RULE, DigestRule
 from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-ALGORITHM = 2
+ALGORITHM = 3
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
 
+MAX_TITLE_WORDS = 40
+_TITLE_WORDS = re.compile(r"[\w.]*\w|[^\w\s]")
 MOST_UNTIMED = 64
 """Blocks that look as if they named a time and name none; a page with more of them is compared word by word."""
 
@@ -38,8 +43,8 @@ class Reading:
     digest: Digest
     texts: Sequence[str] = ()
     prepared: Prepared | None = None
-    feeds: Sequence[str] | None = None
-    """Addresses of the feeds that the page links to; None where they were not looked for."""
+    head: Head | None = None
+    """What the page says in its head; None where it was not looked at."""
 
 
 def digest(
@@ -67,15 +72,33 @@ def read_body(
     if (same := read_again(body, rule, known)) is not None:
         return same
     raw, scheme = _raw(body), scheme_of(rule)
-    blocks = None
-    if rule.mode != "raw" and is_html(body, content_type):
-        blocks = visible_blocks(body, content_type, rule)
-    if blocks is None:
+    page = compared_text(body, content_type, rule)
+    if page is None:
         return Reading(Digest(raw, scheme=scheme))
-    text = _text_hash(blocks)
-    texts = grouped(blocks)
+    texts = grouped(page.blocks)
     numbers = tuple(block_number(block) for block in texts)
-    return Reading(Digest(raw, text, numbers, _times(texts, at), scheme), texts)
+    title = title_words(page.blocks[0]) if page.titled else ()
+    return Reading(Digest(raw, _text_hash(page.blocks), numbers, _times(texts, at), scheme, title, page.in_main), texts)
+
+
+def read_bytes(body: bytes, rule: DigestRule) -> Reading:
+    """The reading of a body of which only the bytes are compared."""
+    return Reading(Digest(_raw(body), scheme=scheme_of(rule)))
+
+
+def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
+    """The text of a body that a rule compares; None where that is its bytes."""
+    if rule.mode == "raw":
+        return None
+    if is_html(body, content_type):
+        return page_text(body, content_type, rule)
+    blocks = document_blocks(body, content_type, rule)
+    return PageText(blocks) if blocks else None
+
+
+def title_words(title: str) -> tuple[int, ...]:
+    """The words of a title as numbers: those that all titles of a host share belong to the site."""
+    return tuple(crc32(word.encode("utf-8", "replace")) for word in _TITLE_WORDS.findall(title)[:MAX_TITLE_WORDS])
 
 
 def read_again(body: bytes, rule: DigestRule, known: Digest | None) -> Reading | None:

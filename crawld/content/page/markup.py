@@ -1,10 +1,12 @@
 """HTML to the blocks of text that are compared, in bounded time whatever the markup."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from html import unescape
 from typing import Any
 
 from lxml import etree
@@ -38,13 +40,15 @@ UNSEEN = (
     "noframes", "datalist", "rp", "annotation", "annotation-xml",
 )  # fmt: skip
 """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
+TITLE_BYTES, MAX_TITLE = 65_536, 300
+"""Bytes of a page that its title is looked for in, and characters of it that are kept."""
 MOST_SIBLINGS = 2_000
 """Selectors that count siblings take time by the square of their number."""
 MOST_CUTS = 20_000
 """What follows after so many blocks is one more block."""
 EVENED_AT_ONCE = 65_536
 """Characters of a block whose white space is evened out at once."""
-_WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
+WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
 
 
 def _templates() -> str:
@@ -72,15 +76,17 @@ _NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-
 _SPACE = re.compile(r"\s")
 _KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
+_UNTOLD = {None, "text/plain", "application/octet-stream", "unknown/unknown"}
 _LOOKS_HTML = re.compile(
-    rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,200}?\?>\s*)?(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
 def is_html(body: bytes, content_type: str | None) -> bool:
-    """Whether a body is HTML, as declared, or by its beginning where nothing is declared."""
+    """Whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
     kind = media_type(content_type)
-    return kind in _HTML_TYPES if kind else _LOOKS_HTML.match(body) is not None
+    return kind in _HTML_TYPES or (kind in _UNTOLD and _LOOKS_HTML.match(body) is not None)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,10 @@ class PageText:
     """Whether the mode is main and the whole visible text is compared all the same, there being no other content."""
     only: bool = False
     """Whether it is what the rule's `only` found."""
+    titled: bool = False
+    """Whether the first block is the title of the document."""
+    in_main: bool = False
+    """Whether all of it but the title lies in the main part that the page says it has."""
     _pieces: tuple[tuple[str, str], ...] = ()
 
     @cached_property
@@ -101,6 +111,20 @@ class PageText:
         for kind, piece in self._pieces:
             counts[kind] += sum(1 for block in piece.split(CUT, MOST_CUTS) if block.strip())
         return {kind: count for kind, count in counts.most_common() if count}
+
+
+def page_title(body: bytes, content_type: str | None) -> str | None:
+    """The title of a page, from its first kilobytes: white space evened out, cut where it is very long."""
+    start = body[:TITLE_BYTES]
+    lower = start.lower()
+    opened = lower.find(b"<title")
+    begin = lower.find(b">", opened) + 1
+    end = lower.find(b"</title", begin)
+    if opened < 0 or begin == 0 or end < 0 or not is_html(body, content_type):
+        return None
+    text = start[begin:end].decode(encoding_of(body[:TITLE_BYTES], content_type), "replace")
+    title = " ".join(unescape(text).split())
+    return title[:MAX_TITLE] or None
 
 
 def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
@@ -122,7 +146,7 @@ def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageTe
         return None
     root = _parse(data, deep=not rule.selectors)
     del data
-    if root is None or (any(one.counts_siblings for one in rule.selectors) and _WIDE(root)):
+    if root is None or (any(one.counts_siblings for one in rule.selectors) and WIDE(root)):
         return None
     for selector in rule._selectors:
         for element in selector.find(root):
@@ -141,7 +165,17 @@ def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageTe
     selection = select(text, main=main)
     del text
     blocks = list(_blocks(selection.text, rule))
-    return PageText(blocks, selection.whole, found, selection.left_out) if blocks else None
+    title = next(_blocks(selection.title, rule), None)
+    if title is not None:
+        blocks.insert(0, title)
+    shape = selection.whole, found, title is not None, selection.in_main
+    return PageText(blocks, *shape, selection.left_out) if blocks else None
+
+
+def page_tree(body: bytes, content_type: str | None) -> Any | None:
+    """The elements of a page that selectors may look through; None where that would take too much."""
+    data = _as_utf8(body, content_type)
+    return _parse(data, deep=False) if is_readable(data, selected=True) else None
 
 
 def _as_utf8(body: bytes, content_type: str | None) -> bytes:
@@ -223,5 +257,27 @@ def _with_spaces(block: str) -> str:
     """The block with the white space that counts."""
     for space, kept in KEPT_SPACES.items():
         block = block.replace(kept, space)
-    # As a browser shows it: a line break right after the start or right before the end is not seen.
-    return block.removeprefix("\n").removesuffix("\n")
+    return "\n".join(_indented(block.split("\n")))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Lines without white space at their ends, empty ones around them, and the indentation that all of them share.
+
+    What remains of the indentation is told in steps: a block indented by four spaces or by tabs in place of two is the
+    same text. Spacing inside a line counts.
+    """
+    lines = [line.rstrip().expandtabs(4) for line in lines]
+    while lines and not lines[0]:
+        lines.pop(0)
+    while lines and not lines[-1]:
+        lines.pop()
+    indents = [len(line) - len(line.lstrip()) for line in lines if line]
+    if len(indents) < 2:  # perhaps a line of code in an element of its own, which says nothing of the others
+        return lines
+    least = min(indents, default=0)
+    step = math.gcd(*(indent - least for indent in indents)) or 1
+    found = []
+    for line in lines:
+        text = line.lstrip()
+        found.append("  " * ((len(line) - len(text) - least) // step) + text if line else "")
+    return found

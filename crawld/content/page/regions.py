@@ -6,7 +6,6 @@ which belong to an article follows the mapping of elements to landmarks (W3C, HT
 """
 
 import math
-import re
 from dataclasses import dataclass
 
 KINDS = (
@@ -47,8 +46,6 @@ _PAGE_FRAME = {"header": "header", "banner": "header", "footer": "footer", "cont
 _IN_SVG = frozenset({"title", "caption"})
 _BESIDE = frozenset({"aside", "nav", "hidden"})
 _STAYS = frozenset({"main", "title"})
-# In a title these stand between the name of the page and that of the site.
-_TITLE_SEPARATOR = re.compile(r"(?<=\s)(?:[|·•—–«»›-]|::?)(?=\s)|:(?=\s)")
 
 
 class Region:
@@ -145,8 +142,12 @@ class Selection:
     """The text to compare, still with its cuts; pieces that were left out, by kind; whether main was given up."""
 
     text: str
+    title: str = ""
+    """The title of the document, which is no part of `text`."""
     left_out: tuple[tuple[str, str], ...] = ()
     whole: bool = False
+    in_main: bool = False
+    """Whether it all lies in the main part that the page says it has."""
 
 
 def select(text: str, *, main: bool) -> Selection:
@@ -156,15 +157,19 @@ def select(text: str, *, main: bool) -> Selection:
     pieces, hidden = _without_hidden(pieces, MAIN if main else SEEN)
     level = _level_with_content(pieces) if main else SEEN
     kept: list[str] = []
+    titles: list[str] = []
+    title = next((region for region in regions if region.kind == "title" and not region.undrawn), None)
     left_out = [(HIDDEN, piece) for piece in hidden]
     for region, piece in pieces:
         if region.level <= level:
-            kept.append(_TITLE_SEPARATOR.sub(CUT, piece) if region.kind == "title" else piece)
+            (titles if region is title else kept).append(piece)
         else:
             left_out.append((region.fate or OUTSIDE, piece))
             if CUT in piece:
                 kept.append(CUT)
-    return Selection("".join(kept), tuple(left_out), whole=main and level == SEEN)
+    in_main = main and level == MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    named = " ".join("".join(titles).replace(CUT, " ").split())
+    return Selection("".join(kept), named, tuple(left_out), whole=main and level == SEEN, in_main=in_main)
 
 
 def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:

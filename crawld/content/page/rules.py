@@ -8,6 +8,8 @@ from typing import Any, Literal
 from crawld.content.page.patterns import compile_linear
 from crawld.content.page.selectors import Selector
 from crawld.errors import InputError
+from crawld.model.page import Mark
+from crawld.model.url import host_of, identity
 from crawld.model.url_pattern import UrlPattern
 
 Mode = Literal["main", "text", "raw"]
@@ -72,6 +74,37 @@ def _rule(*fields: Any) -> DigestRule:
 
 
 DEFAULT_RULE = DigestRule()
+
+
+class DigestRules:
+    """The rules in force: those of the settings, and what operators have marked on pages and hosts."""
+
+    def __init__(self, rules: Sequence[DigestRule] = ()) -> None:
+        self.rules = rules
+        self.marks: Sequence[Mark] = ()
+        self._by_page: dict[str, list[str]] = {}
+        self._by_host: dict[str, list[str]] = {}
+
+    def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Leave these parts out from now on."""
+        self.marks = marks
+        self._by_page, self._by_host = {}, {}
+        for mark in marks:
+            if mark.url is None:
+                self._by_host.setdefault(mark.host, []).append(mark.selector)
+            else:
+                self._by_page.setdefault(identity(mark.url), []).append(mark.selector)
+
+    def __call__(self, url: str) -> DigestRule:
+        """The rule for a URL, with what is marked; where bytes are compared, nothing can be left out."""
+        rule = rule_for(self.rules, url)
+        if not self.marks or rule.mode == "raw":
+            return rule
+        marked = (*self._by_host.get(host_of(url), ()), *self._by_page.get(identity(url), ()))
+        if not marked:
+            return rule
+        ignore = (*rule.ignore, *marked)
+        return _rule(rule.pattern, rule.mode, rule.only, ignore, tuple(rule.ignore_text), rule.min_change)
 
 
 def rule_for(rules: Sequence[DigestRule], url: str) -> DigestRule:

@@ -38,10 +38,10 @@ class FleetDaemon(Daemon):
                     await asyncio.sleep(PRUNE_PAUSE)
 
     async def _status(self) -> None:
-        """A line for systemd now and then."""
+        """A line for the log and one for systemd now and then."""
         while True:
             await asyncio.sleep(self.tick_seconds)
-            self.notifier.send(self._status_line())
+            self._tell_standing()
 
     async def _end(self) -> None:
         """Give the shards back as soon as everything is committed."""

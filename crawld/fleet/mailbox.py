@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from crawld.daemon.control import Steering
 from crawld.daemon.pages.page_set import PageSet
 from crawld.errors import DamagedError, StoreError
 from crawld.fleet.shard_set import ShardSet
 from crawld.interfaces import Clock
-from crawld.interfaces.fleet import HOST, PAGES, SIGNALS, Mail
+from crawld.interfaces.fleet import HOST, MARKS, PAGES, REFRESH, SIGNALS, Mail
 
 log = logging.getLogger("crawld.fleet")
 
@@ -19,8 +20,11 @@ PAGES_AT_ONCE = 2_000
 class Mailbox:
     """Does what messages ask for; those to a shard that is still to be loaded wait for it."""
 
-    def __init__(self, shard_set: ShardSet, page_set: PageSet, held: Callable[[int], bool], clock: Clock) -> None:
+    def __init__(
+        self, shard_set: ShardSet, page_set: PageSet, held: Callable[[int], bool], clock: Clock, steering: Steering
+    ) -> None:
         self._shard_set, self._page_set, self._held, self._clock = shard_set, page_set, held, clock
+        self._steering = steering
         self._waiting: list[Mail] = []
         self._come = asyncio.Event()
 
@@ -57,3 +61,8 @@ class Mailbox:
                 self._shard_set.steer_host(**one.body)
             elif one.kind == SIGNALS:
                 self._shard_set.hear(one.body["signals"])
+            elif one.kind == REFRESH:
+                for page_id in one.body["ids"]:
+                    self._steering.ask_now(page_id)
+        if any(one.kind == MARKS for one in mail):
+            await self._steering.restore_marks()

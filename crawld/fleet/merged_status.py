@@ -35,6 +35,7 @@ def merged_status(view: FleetView, measured: tuple[float, float, float] | None, 
         "predicted_freshness": view.freshness,
         "measured_freshness": None if measured is None else dict(zip(("mean", "low", "high"), measured, strict=True)),
         "level": level if math.isfinite(level) else 0.0,
+        "list_held_back": next((one["list_held_back"] for one in live if one.get("list_held_back")), None),
         "reload_refused": next((one["reload_refused"] for one in live if one["reload_refused"]), None),
         "pid": None,
         "workers": len(view.live),
@@ -102,6 +103,7 @@ def _slots(live: Sequence[Document]) -> dict[str, Any]:
     return {
         "seconds": max((part["seconds"] for part in parts), default=0.0),
         **{name: sum(part[name] for part in parts) for name in ("slots", "skipped", "idle")},
+        "skipped_spans": max((part.get("skipped_spans", part["skipped"]) for part in parts), default=0),
         "idle_because": dict(_added(part["idle_because"] for part in parts)),
         "bottleneck": None if idlest is None else idlest["bottleneck"],
     }

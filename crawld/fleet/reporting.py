@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Reporter:
         level = self.scheduler.chooser.level
         return Report(
             bid=self._bid() if bids else None,
-            pages=len(self.scheduler),
+            pages=self.scheduler.documents,
             request_rate=self._request_rate(),
             level=level if level is not None and math.isfinite(level) else None,
             lag=self.store.lag,
@@ -66,7 +66,19 @@ class Reporter:
         now, boot = self.clock.now(), self.clock.monotonic()
         waits = ROUND_SECONDS if self.time is None else ROUND_SECONDS - self.time.least(boot) % ROUND_SECONDS
         sent = self.rates.requests(boot, boot + waits)
-        return self.scheduler.bid(now, now + waits + ROUND_SECONDS, start=now + waits, sent=sent)
+        start, until = now + waits, now + waits + ROUND_SECONDS
+        bid = self.scheduler.bid(now, until, start=start, sent=sent)
+        return replace(bid, first=bid.first + self._asked(start, until))
+
+    def _asked(self, start: float, until: float) -> int:
+        """Pages that somebody waits for, as many as their hosts may be asked for in the round."""
+        gate, total = self.crawler.parts.gate, 0
+        for name, count in self.crawler.asked.by_host():
+            host = gate.host(name)
+            left, delay = until - max(float(gate.earliest[host]), start), float(gate.delay[host])
+            if left > 0:
+                total += count if delay <= 0 else min(count, math.ceil(left / delay))
+        return total
 
     def _request_rate(self) -> float:
         (before, count), now = self._mark, self.clock.monotonic()

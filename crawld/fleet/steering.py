@@ -2,25 +2,32 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from crawld.content.page.rules import DigestRules
+from crawld.daemon.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.daemon.audits import Audits
 from crawld.daemon.control import BANDWIDTH, PAUSED, steer
 from crawld.daemon.stored_scheduler import StoredScheduler, Terms
 from crawld.errors import InputError
 from crawld.fleet.merged_status import merged_status
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Adoption, Clock, Reload, Steered
-from crawld.interfaces.fleet import FleetStore
+from crawld.interfaces import ActionLog, Adoption, Clock, Refreshed, Reload, Steered
+from crawld.interfaces.fleet import MARKS as MARKS_MAIL
+from crawld.interfaces.fleet import REFRESH, FleetStore, Mail
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import shard_of_id
 from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
-from crawld.model.page import BY_HAND, PageState, Wanted
+from crawld.model.page import BY_HAND, Mark, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate
+from crawld.model.url import identity
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
 
+LOOK_SECONDS = 0.5
+"""Between two looks whether a page that was asked for has been crawled."""
 KEPT_SECONDS = 60.0
 """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
 MOST_PAGES = 100_000
@@ -35,12 +42,14 @@ class FleetSteering:
         store: FleetStore,
         terms: Terms,
         clock: Clock,
+        rules: DigestRules | None = None,
         *,
         healthy: Callable[[], bool] = lambda: True,
-        reload: Callable[[], Awaitable[Reload]] | None = None,
+        reload: Callable[[bool], Awaitable[Reload]] | None = None,
     ) -> None:
-        """`healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
-        self._store, self._terms, self._clock = store, terms, clock
+        """`rules`, `healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
+        self._store, self._terms, self._clock, self._rules = store, terms, clock, rules or DigestRules()
+        self.actions: ActionLog = Actions(self, store, clock)
         self._healthy, self._reload = healthy, reload
         self._one_at_a_time = asyncio.Lock()
         self._read: tuple[float, StoredScheduler, float] | None = None
@@ -97,13 +106,49 @@ class FleetSteering:
             raise InputError(f"{name}: no page is on this host")
         return Steered(state, float(gate.delay[gate.host(name)]), kept=True)
 
-    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
         """Take further pages in beside the list; the holders of their shards are told."""
-        return await self._store.adopt(wanted, origin=BY_HAND, now=self._clock.now())
+        return await self._store.adopt(wanted, origin=origin, now=self._clock.now())
 
-    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
         """Retire pages, whoever listed them; the holders of their shards are told."""
-        return [page.url for page in await self._store.retire(urls, now=self._clock.now())]
+        return [page.url for page in await self._store.retire(urls, now=self._clock.now(), keep_out=keep_out)]
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer."""
+        return await self._store.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL."""
+        return await self._store.origins(urls)
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others: the holders of their shards are told, and the database is looked at."""
+        known = {identity(one.url): one.id for one in await self._store.listed(urls)}
+        ids, now = list(known.values()), self._clock.now()
+        by_shard: dict[int, list[int]] = {}
+        for page_id in ids:
+            by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
+        await self._store.tell([Mail(shard, REFRESH, {"ids": some}) for shard, some in by_shard.items()])
+        until, done = self._clock.monotonic() + wait, dict[int, float | None]()
+        while ids and self._clock.monotonic() < until and len(done) < len(ids):
+            await asyncio.sleep(LOOK_SECONDS)
+            attempts = await self._store.attempts(ids)
+            done = {page_id: at for page_id, at in attempts.items() if at is not None and at >= now}
+        return [_refreshed(url, known.get(identity(url)), done) for url in urls]
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that operators have marked as not to be compared."""
+        return parse_marks(await self._store.setting(MARKS))
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts; every worker that holds a shard is told."""
+        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
+        await self._store.tell([Mail(shard, MARKS_MAIL, {}) for shard in range(self._store.shards)])
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change by the settings of the worker that answers."""
+        return rule_document(self._rules, url)
 
     async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is stored of a page and why it is not crawled just now; None where it is retired or unknown."""
@@ -170,13 +215,21 @@ class FleetSteering:
         waits = (reason.until for reason in reasons if reason.until is not None)
         return _finite(max(pages.scheduler.expected_at(page_id, now), *waits, now))
 
-    async def reload(self) -> Reload:
+    async def reload(self, *, retire: bool = False) -> Reload:
         """Read settings and list again: each worker has its own, so only the one that answers can."""
         if self._reload is None:
             return Reload(
                 refused="each worker of a fleet reads its own settings again, at SIGHUP or `systemctl reload`"
             )
-        return await self._reload()
+        return await self._reload(retire)
+
+
+def _refreshed(url: str, page_id: int | None, done: Mapping[int, float | None]) -> Refreshed:
+    if page_id is None:
+        return Refreshed(url, "unknown", "it is not on the list: `crawld urls add URL` adds it")
+    if page_id in done:
+        return Refreshed(url, "crawled", "it was asked for; its page shows what came", at=done[page_id])
+    return Refreshed(url, "waiting", "its worker asks for it as soon as its host may be asked")
 
 
 def _finite(seconds: float) -> float | None:

@@ -59,7 +59,8 @@ class Worker:
     id: str | None = None
     held: dict[int, int] = field(default_factory=dict)  # epochs by shard, of those that are ours
     beat: Beat | None = None  # the latest
-    duties: frozenset[str] = frozenset()  # what we do for the whole fleet
+    duties: Mapping[str, int] = field(default_factory=dict)  # what we do for the whole fleet, by epoch of the term
+    lease_until: float = float("-inf")  # the clock's monotonic time from which another worker may do our work
     _beaten: asyncio.Event = field(default_factory=asyncio.Event)
     _loading: asyncio.Task[None] | None = None
     _verbs: int = 0  # claims and such so far: what a beat says of shards and duties counts if none came in between
@@ -107,12 +108,25 @@ class Worker:
         worker = self.id
         if worker is None or self._stopping:
             return False
-        taken = await self.ledger.take_duty(worker, name)
+        epoch = await self.ledger.take_duty(worker, name)
         self._verbs += 1
-        if taken and worker == self.id:
-            self.duties |= {name}
-            return True
-        return False
+        if epoch is None or worker != self.id:
+            return False
+        self.duties = {**self.duties, name: epoch}
+        return True
+
+    async def give_duty(self, name: str) -> None:
+        """Let another worker do it from now on."""
+        worker = self.id
+        self.duties = {duty: epoch for duty, epoch in self.duties.items() if duty != name}
+        self._verbs += 1
+        if worker is not None:
+            await self.ledger.give_duty(worker, name)
+
+    @property
+    def draining(self) -> bool:
+        """Whether this worker is to give everything away."""
+        return self._stopping or (self.beat is not None and self.beat.draining)
 
     # -- beats ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +182,8 @@ class Worker:
         rates, now = NOTHING if self._stopping else schedule(time, beat.grants), self.clock.monotonic()
         self.reporter.time, self.reporter.rates = time, rates
         self.pacer.follow(rates, now)
-        self.door.follow(rates, lease_end(time, beat.expires))
+        self.lease_until = lease_end(time, beat.expires)
+        self.door.follow(rates, self.lease_until)
         self.crawler.status.bandwidth = rates.rate(now)
         self.crawler.wake()
         self._tell_grant(max(rates.rates, default=0.0))
@@ -211,7 +226,7 @@ class Worker:
 
     def _lose_lease(self) -> None:
         log.warning("the lease is lost: silent until this worker has joined anew", extra={"worker": self.name})
-        self.id, self.duties = None, frozenset()
+        self.id, self.duties, self.lease_until = None, {}, float("-inf")
         self._fall_silent()
 
     async def _come_back(self) -> None:

@@ -17,8 +17,8 @@ PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 class Command:
     """Runs a command once for each change; status 0 means that the change was taken.
 
-    Its standard error is ours, so that it ends up in the log. There are no pipes: a process that it leaves behind keeps
-    nothing of ours open.
+    Its standard error is ours, so that it ends up in the log. It has a session of its own: what it started and left
+    behind is killed when it ends, when its time is over, and when the daemon stops.
     """
 
     at_once = 1
@@ -65,8 +65,7 @@ class Command:
 
 
 async def _kill(process: Process) -> None:
-    """Kill a command that still runs, with whatever it started."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):  # it has just ended
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    """Kill whatever is left of a command: itself where it still runs, and what it started."""
+    with suppress(ProcessLookupError):  # nothing is
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

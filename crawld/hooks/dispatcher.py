@@ -32,14 +32,22 @@ STORE_PAUSE = 5.0
 class Dispatcher:
     """Runs beside the crawler and shares nothing with it but the store."""
 
-    def __init__(self, store: HookStore, hooks: Sequence[Hook], clock: Clock, rng: random.Random) -> None:
-        self._store, self._clock, self._rng = store, clock, rng
+    def __init__(
+        self,
+        store: HookStore,
+        hooks: Sequence[Hook],
+        clock: Clock,
+        rng: random.Random,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store, self._clock, self._rng, self._may_send = store, clock, rng, may_send
         self._hooks = tuple(hooks)
         self._replaced = asyncio.Event()
-        self._delivered: list[tuple[Line, list[int]]] = []
-        self._to_settle = asyncio.Event()
-        self._writing = asyncio.Lock()  # whoever has it may change figures and write them
-        self._cut_off = False  # a write did not end: the figures in memory may be ahead of the store
+        self._delivered: list[tuple[Line, list[int]]]
+        self._to_settle: asyncio.Event
+        self._writing: asyncio.Lock  # its holder may change figures and write them
+        self._cut_off: bool  # a write did not end: the figures in memory may be ahead of the store
+        self._begin()
         self.lines: dict[str, Line] = {}  # by name
 
     def change_hooks(self, hooks: Sequence[Hook]) -> None:
@@ -62,7 +70,7 @@ class Dispatcher:
         """Tell the hooks until cancelled."""
         while True:
             self._replaced.clear()
-            self._cut_off = False
+            self._begin()
             hooks = self._hooks
             try:
                 self.lines = await self._persistently(partial(self._open, hooks))
@@ -70,6 +78,11 @@ class Dispatcher:
             finally:
                 for hook in hooks:
                     await hook.transport.close()
+
+    def _begin(self) -> None:
+        """Start with nothing in memory: the store alone knows what was delivered before."""
+        self._delivered, self._to_settle, self._writing = [], asyncio.Event(), asyncio.Lock()
+        self._cut_off = False
 
     async def _open(self, hooks: Sequence[Hook]) -> dict[str, Line]:
         figures = await self._store.open_hooks([hook.name for hook in hooks])
@@ -155,7 +168,10 @@ class Dispatcher:
         hook = line.hook
         try:
             deliveries = await self._store.documents(hook.name, changes)
-            failed = await hook.transport.send(deliveries) if deliveries else None
+            if not self._may_send():
+                failed: NotDelivered | None = NotDelivered("another worker may be sending it")
+            else:
+                failed = await hook.transport.send(deliveries) if deliveries else None
         except StoreError as error:
             failed = NotDelivered(f"the queue cannot be read: {error}")
         except Exception as error:

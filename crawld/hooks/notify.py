@@ -12,7 +12,14 @@ from crawld.interfaces import HookDelivery, NotDelivered
 
 MOST_IN_A_MESSAGE = 50
 HINT = "pip install 'crawld[notify]'"
-VERBS = {"new": "is new", "changed": "has changed", "gone": "is gone", "back": "is back"}
+VERBS = {
+    "new": "is new",
+    "changed": "has changed",
+    "gone": "is gone",
+    "back": "is back",
+    "moved": "has moved",
+    "removed": "is no longer kept",
+}
 
 
 def load_apprise() -> Any:

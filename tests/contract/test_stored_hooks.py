@@ -19,7 +19,7 @@ from crawld.model.url_pattern import UrlPattern
 from crawld.store import SqlStore
 from tests.contract.store_builders import NOW, memory, record, rows, wanted
 
-EVERY = frozenset({"new", "changed", "gone", "back"})
+EVERY = frozenset({"new", "changed", "gone", "back", "moved"})
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_new_hook_begins_with_the_next_change_and_keeps_its_place(store:
     document = json.loads(news.changes[0].document)
     assert document == {
         "id": 3, "page_id": 3, "url": "https://example.org/c", "at": NOW, "verdict": "changed", "magnitude": None,
-        "version": None, "previous": None,
+        "version": None, "previous": None, "title": None, "from": None, "to": None,
     }  # fmt: skip
     assert (await queue.open_hooks(["x"]))["x"].cursor == 2
 
@@ -193,3 +193,47 @@ async def test_a_dispatcher_that_is_stopped_while_it_writes_loses_nothing(
     ear = Listening()
     async with dispatching(store, hook(ear)):
         await until(lambda: len(ear.taken) == 3)
+
+
+async def test_a_dispatcher_that_runs_again_after_a_cut_settlement_starts_from_the_store(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was delivered but not settled in one run comes again in the next, which knows nothing of the first."""
+    write, settling = store.hooks.write, asyncio.Event()
+
+    async def never(writes: QueueWrites, figures: Mapping[str, HookFigures]) -> None:
+        if writes.delivered:
+            settling.set()
+            await asyncio.Event().wait()
+        await write(writes, figures)
+
+    await store.hooks.open_hooks(["x"])
+    await change(store, 1, 2)
+    ear = Listening()
+    dispatcher = Dispatcher(store.hooks, [hook(ear)], SystemClock(), random.Random(1))
+    monkeypatch.setattr(store.hooks, "write", never)
+    first = asyncio.create_task(dispatcher.run())
+    await settling.wait()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    monkeypatch.setattr(store.hooks, "write", write)
+    again = asyncio.create_task(dispatcher.run())
+    await until(lambda: again.done() or (len(ear.taken) == 4 and not len(dispatcher.lines["x"].queue)))
+    assert not again.done(), again.exception()
+    again.cancel()
+    await asyncio.gather(again, return_exceptions=True)
+
+
+async def test_nothing_is_sent_while_another_process_may_be_sending(store: SqlStore) -> None:
+    """A dispatcher that may not send keeps its changes and sends them when it may."""
+    await store.hooks.open_hooks(["x"])
+    await change(store, 1, 2)
+    ear, allowed = Listening(), False
+    dispatcher = Dispatcher(store.hooks, [hook(ear)], SystemClock(), random.Random(1), lambda: allowed)
+    task = asyncio.create_task(dispatcher.run())
+    await until(lambda: "x" in dispatcher.lines and dispatcher.lines["x"].failures > 3)
+    assert ear.tries == 0
+    allowed = True
+    await until(lambda: len(ear.taken) == 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -52,6 +52,23 @@ async def test_a_running_worker_is_steered_from_outside(tmp_path: Path, postgres
             assert await running.end() == 0
 
 
+async def test_a_page_of_a_fleet_is_refreshed_from_outside(tmp_path: Path, postgres_url: str) -> None:
+    """Where no page is due and nobody bids, the one that is asked for is granted a slot."""
+    async with Site() as site:
+        await made(postgres_url, 4, 30, tmp_path)
+        calm = {"min_interval": 3600, "audit": {"share": 0}}
+        file = worker_settings(tmp_path / "w1", [site.url("/ok/1")], postgres_url, "w1", **calm)
+        async with worker("w1", file) as running:
+            run = {"w1": running}
+            await until(lambda: bool(site.visits("/ok/1")), run, "the page is crawled")
+            given = ("--wait", "30s", "--json", "--config", str(file))
+            ended = await command("refresh", site.url("/ok/1"), *given, cwd=tmp_path)
+            assert (ended.status, json.loads(ended.out)["pages"][0]["state"]) == (0, "crawled"), ended
+            assert len(site.visits("/ok/1")) == 2
+            ended = await command("refresh", site.url("/ok/2"), *given, cwd=tmp_path)
+            assert (ended.status, json.loads(ended.out)["pages"][0]["state"]) == (1, "unknown"), ended
+
+
 async def test_a_ping_reaches_whoever_holds_the_page(tmp_path: Path, postgres_url: str) -> None:
     """One worker is told of all pages; signals of the other's are there too, and the fleet knows of them."""
     names, pages = ("w1", "w2"), 24

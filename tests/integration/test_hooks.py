@@ -1,5 +1,6 @@
 """Hooks of a real daemon: webhooks to a real receiver, commands that are run, notifications, and the commands."""
 
+import asyncio
 import json
 import sys
 from dataclasses import fields
@@ -32,7 +33,8 @@ async def test_a_webhook_is_told_of_what_fits_and_says_who_we_are(tmp_path: Path
             await until(lambda: len(receiver.taken) == 2)
     assert [(one["url"], one["verdict"]) for one in receiver.taken] == [(urls[0], "new"), (urls[0], "changed")]
     assert receiver.taken[0]["id"] < receiver.taken[1]["id"]
-    assert list(receiver.taken[0]) == [one.name for one in fields(Change)], "as /v1/changes tells it"
+    told = {one.name.removeprefix("moved_") for one in fields(Change)}
+    assert set(receiver.taken[0]) == told, "as /v1/changes tells it"
     headers = receiver.requests[0].headers
     assert headers["User-Agent"].startswith("crawld/")
     assert headers["X-Crawld-Delivery"] == str(receiver.taken[0]["id"])
@@ -81,6 +83,32 @@ async def test_a_command_that_fails_says_how(words: list[str], said: str) -> Non
     failed = await Command(words, 1.0).send([DELIVERY])
     assert failed is not None
     assert said in failed.detail
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_what_a_command_leaves_behind_is_killed(tmp_path: Path, ends: bool) -> None:
+    """A process that it started ends with it, whether it ends by itself or by its time limit."""
+    left = tmp_path / "left"
+    script = (
+        "import os, sys, time\n"
+        "if not os.fork():\n"
+        "    open(sys.argv[1] + '.new', 'w').write(str(os.getpid()))\n"
+        "    os.rename(sys.argv[1] + '.new', sys.argv[1])\n"
+        "    time.sleep(600)\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "time.sleep(float(sys.argv[2]))"
+    )
+    sent = asyncio.create_task(
+        Command([sys.executable, "-c", script, str(left), "0" if ends else "600"], 600.0).send([DELIVERY])
+    )
+    if ends:
+        assert await sent is None
+    else:
+        await until(left.exists)
+        sent.cancel()
+        await asyncio.gather(sent, return_exceptions=True)
+    child = Path(f"/proc/{left.read_text()}/stat")
+    await until(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise imports it

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from crawld.errors import StoreError
-from crawld.interfaces import Poll, Record, SourceFile
+from crawld.errors import DutyLostError, StoreError
+from crawld.interfaces import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.fleet import first_id, shard_of_host, shard_of_id
@@ -23,6 +23,8 @@ from crawld.store import Retention, SqlShardStore, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.fleet import fleet_database
+from crawld.store.fleet.fence import Term, fenced_by
+from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, signal
 
@@ -211,6 +213,42 @@ async def test_a_worker_loads_its_own_shards_alone(fleet: str, stores: list[SqlS
         page.id for page in pages if shard_of_id(page.id) in {2, 3}
     )
     await fresh.close()
+
+
+async def test_a_worker_that_lost_a_duty_writes_nothing_more_for_it(fleet: str, stores: list[SqlShardStore]) -> None:
+    """Neither the queue of hooks nor the list nor settings, also from tasks begun during the term; a new term may."""
+    ledger, other = SqlLedger(fleet), SqlLedger(fleet)
+    worker, successor = await ledger.join("w"), await other.join("successor")
+    term = Term("hooks", worker, await ledger.take_duty(worker, "hooks") or 0)
+    queued = Queued("x", NewChange(1, 1, "https://h1.example/", "changed", "{}"), NOW)
+
+    async def write() -> None:
+        await stores[0].hooks.write(QueueWrites([queued]), {"x": HookFigures(cursor=1)})
+
+    with fenced_by(term):
+        await write()
+        await write()  # the same again adds nothing
+        await ledger.give_duty(worker, "hooks")
+        assert await other.take_duty(successor, "hooks") == term.epoch + 1
+        for attempt in (write(), asyncio.create_task(write()), stores[0].change_setting("paused", "yes", now=NOW)):
+            with pytest.raises(DutyLostError, match="another worker has the duty hooks"):
+                await attempt
+        with pytest.raises(DutyLostError):
+            await stores[0].adopt(lines("/new"), origin="list", now=NOW)
+    assert await rows(fleet, "SELECT hook, change FROM deliveries") == [("x", 1)]
+    assert await rows(fleet, "SELECT count(*) FROM settings WHERE name = 'paused'") == [(0,)]
+    assert await rows(fleet, "SELECT count(*) FROM pages") == [(0,)]
+    await write()  # what is no part of a duty is not fenced by one
+    for one in (ledger, other):
+        await one.close()
+
+
+async def test_hooks_that_a_worker_does_not_know_keep_their_queue(fleet: str, stores: list[SqlShardStore]) -> None:
+    """Settings of workers may differ for a while: taking the duty forgets nothing."""
+    queued = Queued("x", NewChange(1, 1, "https://h1.example/", "changed", "{}"), NOW)
+    await stores[0].hooks.write(QueueWrites([queued]), {"x": HookFigures(cursor=1)})
+    await stores[1].hooks.open_hooks(["y"])
+    assert await rows(fleet, "SELECT hook, change FROM deliveries") == [("x", 1)]
 
 
 async def test_new_hosts_get_one_id_whoever_comes_first(fleet: str, stores: list[SqlShardStore]) -> None:

@@ -39,6 +39,10 @@ class GrantPacer:
         """Whole slots lost so far because the driver came late."""
         return int(self._lost)
 
+    def begin(self, now: float) -> None:
+        """Let slots come from now on."""
+        self._advance(now)
+
     def follow(self, schedule: RateSchedule, now: float) -> None:
         """From now on slots come by another schedule."""
         self._advance(now)

@@ -1,9 +1,14 @@
-"""The fence: whether the shards of a write are still ours, asked in the transaction that writes."""
+"""The fence: whether the shards or the duty of a write are still ours, asked in the transaction that writes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.errors import DutyLostError
 
 STOPPED_WRITER = {"idle_in_transaction_session_timeout": "3000"}
 """Server settings of a connection that takes the fence, milliseconds: a worker that is stopped in the middle of a write
@@ -23,3 +28,36 @@ async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set
         return set()
     found = await connection.execute(_HELD, {"shards": list(leases), "epochs": list(leases.values())})
     return set(found.scalars())
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The time for which one worker has a duty."""
+
+    duty: str
+    worker: str
+    epoch: int
+
+
+_TERM: ContextVar[Term | None] = ContextVar("term", default=None)
+_IN_OFFICE = text("SELECT 1 FROM fleet_duties WHERE name = :duty AND worker = :worker AND epoch = :epoch FOR SHARE")
+
+
+@contextmanager
+def fenced_by(term: Term) -> Iterator[None]:
+    """Lets every transaction that is begun within, also in tasks made within, go through only during that term."""
+    token = _TERM.set(term)
+    try:
+        yield
+    finally:
+        _TERM.reset(token)
+
+
+async def check_duty(connection: AsyncConnection) -> None:
+    """Raises DutyLostError where the term under which this runs is over; no other worker takes it until the commit."""
+    term = _TERM.get()
+    if term is None:
+        return
+    parameters = {"duty": term.duty, "worker": term.worker, "epoch": term.epoch}
+    if (await connection.execute(_IN_OFFICE, parameters)).first() is None:
+        raise DutyLostError(f"another worker has the duty {term.duty} since")

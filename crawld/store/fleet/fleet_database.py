@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.errors import StoreError
 from crawld.store.database import Database
 from crawld.store.engine import writing_engine
-from crawld.store.fleet.fence import STOPPED_WRITER
+from crawld.store.fleet.fence import STOPPED_WRITER, check_duty
 from crawld.store.fleet.making import known_fleet
 from crawld.store.fleet.scope import Scope
 from crawld.store.lock import ADVISORY_KEY
@@ -29,7 +29,7 @@ class FleetDatabase(Database):
     def _write_connection(self) -> WriteConnection:
         engine = writing_engine(self._address, dict(STOPPED_WRITER))
         seconds = LONGEST_TRANSACTION_SECONDS
-        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds)
+        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
         """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""

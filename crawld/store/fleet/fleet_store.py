@@ -11,7 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.errors import StoreError
-from crawld.interfaces import Adoption, StoredPages
+from crawld.interfaces import Adoption, Listed, StoredPages
+from crawld.interfaces.actions import Action
 from crawld.interfaces.fleet import HOST, Mail, StoredPart
 from crawld.model.age_curve import AgeCurve
 from crawld.model.fleet import shard_of_host, shard_of_id
@@ -28,7 +29,7 @@ from crawld.store.fleet.making import known_fleet
 from crawld.store.fleet.numbering import FleetNumbering
 from crawld.store.fleet.scope import ranges
 from crawld.store.fleet.standing import Standing
-from crawld.store.records import hosts, learning, settings
+from crawld.store.records import actions, hosts, learning, settings
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
 from crawld.store.schema import check_readable
@@ -99,14 +100,64 @@ class SqlFleetStore:
                 await settings.write_setting(connection, name, value, now)
         self._seen = None
 
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                return await settings.read_setting(connection, name)
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+        return await self._pages.listed(urls)
+
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                return await actions.add_action(connection, action)
+
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                return await actions.read_actions(connection, limit, number)
+
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                return await actions.mark_undone(connection, number, at)
+
+    async def tell(self, mail: Sequence[Mail]) -> None:
+        """Leave messages to whoever holds their shards."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                await leave_mail(connection, mail)
+
+    async def attempts(self, page_ids: Sequence[int]) -> Mapping[int, float | None]:
+        """When each of these pages was last attempted."""
+        page = tables.pages.c
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                rows = await connection.execute(select(page.id, page.last_attempt).where(page.id.in_(page_ids)))
+                return {int(number): at for number, at in rows}
+
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
         """Take further pages in."""
         adopting = self._pages.adopt(wanted, origin=origin, now=now, complete=False)
         return Adoption.of([part async for part in adopting])
 
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire these pages; those that are unknown or retired already are passed over."""
-        return await self._pages.retire(urls, now=now)
+        return await self._pages.retire(urls, now=now, keep_out=keep_out)
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+        return await self._pages.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
+        return await self._pages.origins(urls)
 
     async def steer_host(
         self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]

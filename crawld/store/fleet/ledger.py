@@ -102,7 +102,7 @@ class SqlLedger:
             free=found["free"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
-            duties=frozenset(found["duties"]),
+            duties=dict(zip(found["duties"], found["duty_epochs"], strict=True)),
         )
 
     async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
@@ -118,10 +118,15 @@ class SqlLedger:
             leases += [Lease(row["id"], row["epoch"]) for row in found]
         return leases
 
-    async def take_duty(self, worker: str, name: str) -> bool:
-        """Do something for the whole fleet; False where another live worker does it."""
+    async def take_duty(self, worker: str, name: str) -> int | None:
+        """Do something for the whole fleet; the epoch of the term, None where another live worker does it."""
         await self._verbs.rows(statements.END_LOST)
-        return bool(await self._verbs.rows(statements.TAKE_DUTY, worker, name))
+        taken = await self._verbs.row(statements.TAKE_DUTY, worker, name)
+        return None if taken is None else int(taken["epoch"])
+
+    async def give_duty(self, worker: str, name: str) -> None:
+        """Let another worker do it."""
+        await self._verbs.rows(statements.GIVE_DUTY, worker, name)
 
     async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
         """Tell what our hosts say of hosts in general; what those of each other live worker say."""

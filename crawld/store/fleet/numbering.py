@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces.fleet import PAGES, Mail
 from crawld.model.fleet import shard_of_host, shard_of_id
-from crawld.store.fleet.ids import next_ids
+from crawld.store.fleet.ids import next_changes, next_ids
 from crawld.store.fleet.mail import leave_mail
 
 LISTS_KEY = 0x6372_6177_6C64_6C73  # "crawldls"
@@ -40,6 +40,10 @@ class FleetNumbering:
         for page in pages:
             by_shard[shard_of_id(page)].append(page)
         await leave_mail(connection, [Mail(shard, PAGES, {"ids": ids}) for shard, ids in sorted(by_shard.items())])
+
+    async def first_change(self, connection: AsyncConnection, count: int) -> int:
+        """The next numbers of the fleet's counter, which is ours until the transaction ends."""
+        return await next_changes(connection, count)
 
     async def _ids(
         self, connection: AsyncConnection, kind: Literal["pages", "hosts"], hosts: Sequence[str]

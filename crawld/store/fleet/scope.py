@@ -11,7 +11,7 @@ from crawld.interfaces import FreshnessPoint, Poll, Record
 from crawld.model.fleet import first_id, shard_of_host, shard_of_id
 from crawld.model.host import FrameChange, HostState
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal
+from crawld.model.signal import Signal, SignalGain
 from crawld.store.fleet.fence import holding
 from crawld.store.fleet.numbering import FleetNumbering
 from crawld.store.writing.batch import Item
@@ -78,7 +78,7 @@ class Scope:
                 return self.of_host(item.origin.partition("//")[2])
             case Poll():
                 return self.of_host(item.file.host)
-            case FrameChange():
+            case FrameChange() | SignalGain():
                 return self.of_host(item.host)
             case FreshnessPoint():
                 return None

@@ -1,8 +1,11 @@
 """The ledger's statements, each a transaction of its own. `$1` is the worker wherever one asks."""
 
+from crawld.model.units import MAX_RATE
+
 NOW = "(SELECT extract(epoch FROM clock_timestamp())::float8)"
-BANDWIDTH = """(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') THEN 0
-    ELSE coalesce((SELECT value::float8 FROM settings WHERE name = 'bandwidth'), fleet.bandwidth) END FROM fleet)"""
+BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') THEN 0
+    ELSE coalesce((SELECT least(value::float8, {MAX_RATE}) FROM settings WHERE name = 'bandwidth'), fleet.bandwidth) END
+    FROM fleet)"""
 
 PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present"
 FLEET = "SELECT shards FROM fleet"
@@ -54,7 +57,8 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     ARRAY(SELECT shard FROM mail ORDER BY id) AS mail_shards,
     ARRAY(SELECT kind FROM mail ORDER BY id) AS mail_kinds,
     ARRAY(SELECT body FROM mail ORDER BY id) AS mail_bodies,
-    ARRAY(SELECT name FROM fleet_duties WHERE worker = $1) AS duties,
+    ARRAY(SELECT name FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duties,
+    ARRAY(SELECT epoch FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duty_epochs,
     ARRAY(SELECT n FROM generate_series(t.round, CASE WHEN t.part >= 0.5 THEN t.round + 1 ELSE t.round END) AS n
         WHERE NOT EXISTS (SELECT FROM fleet_rounds r WHERE r.number = n) ORDER BY n) AS due
 FROM t, renewed
@@ -117,11 +121,14 @@ SELECT id, epoch FROM claimed
 """
 
 TAKE_DUTY = f"""
-INSERT INTO fleet_duties AS d (name, worker) SELECT $2::text, $1::text WHERE EXISTS ({_LIVE})
-ON CONFLICT (name) DO UPDATE SET worker = excluded.worker
-    WHERE d.worker = excluded.worker OR d.worker IN (SELECT id FROM fleet_workers WHERE ended_at IS NOT NULL)
-RETURNING worker
-"""
+INSERT INTO fleet_duties AS d (name, worker, epoch) SELECT $2::text, $1::text, 1 WHERE EXISTS ({_LIVE})
+ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, epoch = d.epoch + 1
+    WHERE d.worker IS NULL OR d.worker = excluded.worker
+        OR d.worker IN (SELECT id FROM fleet_workers WHERE ended_at IS NOT NULL)
+RETURNING epoch
+"""  # each taking is a term of its own, also by the worker that had the duty before
+
+GIVE_DUTY = "UPDATE fleet_duties SET worker = NULL WHERE worker = $1 AND name = $2"
 
 TEACH = f"""
 WITH own AS (
@@ -141,7 +148,7 @@ LEAVE = f"""
 WITH ended AS (
     UPDATE fleet_workers SET ended_at = {NOW} WHERE id = $1 AND ended_at IS NULL
 ), free AS (
-    DELETE FROM fleet_duties WHERE worker = $1
+    UPDATE fleet_duties SET worker = NULL WHERE worker = $1
 )
 UPDATE fleet_shards SET worker = NULL WHERE worker = $1
 """

@@ -87,7 +87,8 @@ duties = Table(  # what one worker does for all
     "fleet_duties",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("worker", Text, nullable=False),
+    Column("worker", Text),  # NULL: free
+    Column("epoch", BigInteger, nullable=False, server_default="0"),  # terms so far
 )
 
 taught = Table(  # what the hosts of each worker say of hosts in general: crawld.learning.host_priors

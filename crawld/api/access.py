@@ -2,14 +2,17 @@
 
 A page in somebody's browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
-Programs send the token; a browser exchanges it at /login for a cookie, which steers only from our own pages.
+The doors for strangers (IndexNow, WebSub) are open only where there is a public address. They, and all that changes
+something, are refused to pages of other sites (403). Programs send the token; a browser exchanges a code that is good
+once at /login for a cookie, which steers only from our own pages.
 """
 
 import asyncio
 import hmac
 import re
+import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
@@ -17,16 +20,20 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from crawld.api.listener import PROOF
 from crawld.api.refusals import REFUSED_SECONDS, RefusedError, Strangers
 from crawld.api.sentences import Handler
+from crawld.api.token import CODE_SECONDS, code_expiry
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
+PORT = re.compile(r":\d{1,5}$")
 _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
 """Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same."""
 
 
+FEED = "/v1/feed"
 LOGIN = "/login"
-"""Where a browser that brings the token gets its cookie."""
+"""Where a browser that brings a code gets its cookie."""
 COOKIE_SECONDS = 30 * 86400
 NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
@@ -39,9 +46,14 @@ class Right(Enum):
     STEER = "steer"
 
 
+def is_door(path: str) -> bool:
+    """Whether strangers send something there: sites that publish, and hubs."""
+    return path == "/indexnow" or path.startswith("/websub/")
+
+
 def right_of(method: str, path: str) -> Right:
     """What a request to the path needs; whatever is not named here needs the token, and nothing that reads changes."""
-    if path in {"/healthz", "/indexnow", LOGIN} or path.startswith("/websub/"):
+    if path in {"/healthz", LOGIN, PROOF} or is_door(path):
         return Right.NONE
     return Right.READ if method in {"GET", "HEAD"} else Right.STEER
 
@@ -55,6 +67,10 @@ class Access:
     """Names, besides localhost and the address that was connected to, under which the listener answers."""
     open_reading: bool = False
     """Whether reading needs no token on loopback."""
+    public_url: str | None = None
+    """The address under which strangers reach the listener; without one its doors for them are shut."""
+    started: float = field(default_factory=time.time)
+    _used: dict[str, float] = field(default_factory=dict)  # codes that let a browser in, and until when they are kept
 
     def refusal(self, request: web.Request) -> RefusedError | None:
         """Why a request is not answered; None where it is."""
@@ -62,10 +78,14 @@ class Access:
         if host is None or not self._ours(host, own):
             shown = "no host" if host is None else f"the host {host[:100]!r}"
             return RefusedError(421, f"{shown} is not answered for here: add it to `api.hosts` if it is yours")
-        right = right_of(request.method, request.path)
-        if right is Right.STEER and not self._same_origin(request, own):
+        right, door = right_of(request.method, request.path), is_door(request.path)
+        if (right is Right.STEER or door) and not self._same_origin(request, own):
             return RefusedError(403, "a page of another site may not ask this")
+        if door and self.public_url is None:
+            return RefusedError(404, "nothing is pushed here: `api.public_url` is not set")
         if right is Right.NONE or self.knows(request) or (right is Right.READ and self._open_to(request, host)):
+            return None
+        if right is Right.READ and self._opens_feed(request):
             return None
         if self._has_cookie(request):
             if right is Right.READ or _from_our_page(request):
@@ -86,11 +106,45 @@ class Access:
         """Whether this is the token; how long the answer takes tells nothing of it."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
 
+    def redeem(self, code: str, now: float) -> bool:
+        """Whether a code lets a browser in; it does so once, and none from before a restart does."""
+        until = code_expiry(self.token, code)
+        for old in [one for one, end in self._used.items() if end < now]:
+            del self._used[old]
+        made = until - CODE_SECONDS
+        if now > until or made > now + 1.0 or made + 1.0 < self.started or code in self._used:
+            return False
+        self._used[code] = until
+        return True
+
     def give_cookie(self, request: web.Request, response: web.StreamResponse) -> None:
         """Let the browser that gets this response in from now on. What it gets is not the token."""
         response.set_cookie(
-            _cookie_name(request), self._cookie, max_age=COOKIE_SECONDS, httponly=True, samesite="Strict", path="/"
+            _cookie_name(request),
+            self._cookie,
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="Strict",
+            path="/",
+            secure=self._by_https(request),
         )
+
+    def _by_https(self, request: web.Request) -> bool:
+        """Whether the browser reaches us by https: at the public address, or as a proxy says that has the right to."""
+        public = urlsplit(self.public_url or "")
+        if public.scheme == "https" and host_named(request) == _plain_host(public.netloc):
+            return True
+        trusted = public.scheme == "https" or _is_loopback(_address(request, "peername"))
+        return trusted and request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+
+    @property
+    def feed_key(self) -> str:
+        """What opens the feed of changes and nothing else: feed readers send no token, and keep what they are given."""
+        return hmac.new(self.token.encode(), b"a reader of the feed", "sha256").hexdigest()
+
+    def _opens_feed(self, request: web.Request) -> bool:
+        given = request.query.get("key", "") if request.path == FEED else ""
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.feed_key.encode())
 
     @property
     def _cookie(self) -> str:
@@ -104,11 +158,16 @@ class Access:
         return host == "localhost" or host in self.hosts or host == own
 
     def _same_origin(self, request: web.Request, own: str) -> bool:
-        """Whether a request that steers comes from no page at all or from a page under one of our names."""
+        """Whether a request comes from no page at all or from a page of ours: at this port, or by a proxy's name."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
             return False
         origin = request.headers.get("Origin")
-        return origin is None or self._ours(_plain_host(urlsplit(origin).netloc) or "", own)
+        if origin is None:
+            return True
+        place = urlsplit(origin).netloc
+        host = _plain_host(place) or ""
+        port, asked = (PORT.search(one) for one in (place, request.headers.get("Host", "")))
+        return host in self.hosts or (self._ours(host, own) and (port and port[0]) == (asked and asked[0]))
 
     def _open_to(self, request: web.Request, host: str) -> bool:
         """Whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
@@ -172,9 +231,9 @@ def _is_loopback(text: str) -> bool:
 
 
 async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
-    """Exchange the token in the link for a cookie and lead on, so that the token leaves the address bar."""
-    if not access.opens(request.query.get("token", "")):
-        raise RefusedError(401, "this link is not valid any more: `crawld dashboard` prints one that is")
+    """Exchange the code in the link for a cookie and lead on; the code is worth nothing from then on."""
+    if not access.redeem(request.query.get("code", ""), time.time()):
+        raise RefusedError(401, "this link was used, or is too old: `crawld dashboard` prints another")
     response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store", **NO_REFERRER})
     access.give_cookie(request, response)
     return response

@@ -6,16 +6,21 @@ import json
 import os
 import socket
 import stat
+from dataclasses import asdict
 from pathlib import Path
 
 from aiohttp import web
 
+from crawld.access import shared_with_group
+from crawld.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.api.metrics import add_metrics
 from crawld.api.refusals import read_body
-from crawld.api.sentences import CONTROL, errors_are_sentences, status
+from crawld.api.sentences import CONTROL, actor_of, errors_are_sentences, status
 from crawld.api.v1.endpoints import Parts
 from crawld.api.v1.routes import add_v1
 from crawld.errors import InputError, StoreError
+from crawld.interfaces import Steered
+from crawld.interfaces.actions import Action
 from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
@@ -25,6 +30,8 @@ CONTROL_BYTES = 2**20
 """Of a request's body: what is parsed in one go stops the loop for some 10 ms at the most."""
 MOST_URLS = 5_000
 """Of a request: taken over in one go, and more than a body of the size above usually holds."""
+MAX_UNDONE = 100
+"""Pages of a request of the command line that can be undone: of a list of a million, what undoes it is not kept."""
 URLS_AT_ONCE = 200
 """Addresses read before others get their turn: some 5 ms."""
 
@@ -39,16 +46,20 @@ async def _body(request: web.Request) -> dict[str, object]:
     return given
 
 
+async def _act(request: web.Request, verb: str, **what: object) -> Action:
+    return await request.app[CONTROL].actions.act(actor_of(request), verb, what)
+
+
 async def _bandwidth(request: web.Request) -> web.Response:
     given = (await _body(request)).get("rate")
     if not isinstance(given, str | int | float):
         raise InputError('give {"rate": "2/s"}')
-    await request.app[CONTROL].change_bandwidth(parse_rate(given))
+    await _act(request, "bandwidth", rate=parse_rate(given))
     return web.json_response(await request.app[CONTROL].status())
 
 
 async def _pause(request: web.Request) -> web.Response:
-    await request.app[CONTROL].pause(paused=request.path == "/pause")
+    await _act(request, request.path.removeprefix("/"))
     return web.json_response(await request.app[CONTROL].status())
 
 
@@ -61,7 +72,8 @@ async def _host(request: web.Request) -> web.Response:
         raise InputError("`delay` must be a duration like 5s, or null to drop it")
     seconds = None if delay is None else parse_duration(delay)
     name, drop = host_name(request.match_info["name"]), "delay" in given and delay is None
-    steered = await request.app[CONTROL].steer_host(name, blocked=blocked, delay=seconds, drop_delay=drop)
+    done = await _act(request, "host", host=name, blocked=blocked, delay=seconds, drop_delay=drop)
+    steered: Steered = done.result
     return web.json_response(
         {
             "host": steered.state.name,
@@ -74,8 +86,8 @@ async def _host(request: web.Request) -> web.Response:
     )
 
 
-async def _wanted(request: web.Request) -> list[Wanted]:
-    given = (await _body(request)).get("urls")
+async def _wanted(body: dict[str, object]) -> list[Wanted]:
+    given = body.get("urls")
     if not isinstance(given, list):
         raise InputError('give {"urls": ["https://…", …]}')
     if len(given) > MOST_URLS:
@@ -92,15 +104,27 @@ async def _wanted(request: web.Request) -> list[Wanted]:
 
 
 async def _add(request: web.Request) -> web.Response:
-    adoption = await request.app[CONTROL].add_pages(await _wanted(request))
+    wanted = [(page.url, page.importance) for page in await _wanted(await _body(request))]
+    adoption = (await _act(request, "add", wanted=wanted, undoable=len(wanted) <= MAX_UNDONE)).result
     return web.json_response(
         {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
     )
 
 
 async def _remove(request: web.Request) -> web.Response:
-    urls = [page.url for page in await _wanted(request)]
-    return web.json_response({"removed": list(await request.app[CONTROL].remove_pages(urls))})
+    """Remove pages, and say who listed them, who brings them back unless they are kept out."""
+    given = await _body(request)
+    urls, keep_out = [page.url for page in await _wanted(given)], given.get("keep_out", False)
+    if not isinstance(keep_out, bool):
+        raise InputError("`keep_out` must be true or false")
+    done = await _act(request, "remove", urls=urls, keep_out=keep_out, undoable=len(urls) <= MAX_UNDONE)
+    origins = await request.app[CONTROL].origins(done.result)
+    return web.json_response({"removed": done.result, "origins": dict(origins)})
+
+
+async def _readmit(request: web.Request) -> web.Response:
+    urls = [page.url for page in await _wanted(await _body(request))]
+    return web.json_response({"readmitted": list(await request.app[CONTROL].readmit_pages(urls))})
 
 
 async def _explain(request: web.Request) -> web.Response:
@@ -124,29 +148,39 @@ async def _forecast(request: web.Request) -> web.Response:
 
 
 async def _reload(request: web.Request) -> web.Response:
-    result = await request.app[CONTROL].reload()
+    retire = (await _body(request)).get("retire", False)
+    if not isinstance(retire, bool):
+        raise InputError("`retire` must be true or false")
+    result = await request.app[CONTROL].reload(retire=retire)
     if result.refused is not None:
         return web.json_response({"error": result.sentence}, status=409)
     return web.json_response(
-        {"reloaded": result.sentence, "applied": list(result.applied), "waiting": list(result.waiting)}
+        {
+            "reloaded": result.sentence,
+            "applied": list(result.applied),
+            "waiting": list(result.waiting),
+            "list": None if result.listed is None else asdict(result.listed),
+        }
     )
 
 
-def control_app(parts: Parts) -> web.Application:
+def control_app(parts: Parts, listener: Listener) -> web.Application:
     """The routes over a daemon's control, and version 1 of the API."""
     app = web.Application(middlewares=[errors_are_sentences])
-    app[CONTROL] = parts.control
+    app[CONTROL], app[LISTENER] = parts.control, listener
     add_v1(app, parts)
     add_metrics(app, parts.metrics)
     app.add_routes(
         [
             web.get("/status", status),
+            web.get(PROOF, vouch),
             web.put("/bandwidth", _bandwidth),
             web.post("/pause", _pause),
             web.post("/resume", _pause),
             web.put("/hosts/{name}", _host),
             web.post("/urls", _add),
             web.delete("/urls", _remove),
+            web.post("/urls/readmit", _readmit),
             web.get("/explain", _explain),
             web.get("/forecast", _forecast),
             web.post("/reload", _reload),
@@ -156,8 +190,9 @@ def control_app(parts: Parts) -> web.Application:
 
 
 def _unix_socket(path: Path) -> socket.socket:
-    """A socket only we may open; one left behind by a dead daemon is replaced (the database lock says it is dead).
+    """A socket that only we may open, and the group that its directory is shared with.
 
+    One left behind by a dead daemon is replaced (the database lock says it is dead).
     In a folder that others may write to somebody may have been there first: nothing of theirs is used or removed.
     """
     what = "Set `api.socket` to a short path in a directory that can be written"
@@ -168,6 +203,8 @@ def _unix_socket(path: Path) -> socket.socket:
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
+        if shared_with_group(path.parent):
+            path.chmod(0o660)
     except OSError as error:
         sock.close()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -199,13 +236,13 @@ def _unlink_own(path: Path, inode: int) -> None:
 class ControlServer:
     """Serves the control interface until cancelled."""
 
-    def __init__(self, parts: Parts, path: Path) -> None:
-        self._parts = parts
+    def __init__(self, parts: Parts, path: Path, listener: Listener) -> None:
+        self._parts, self._listener = parts, listener
         self.path = path
 
     async def run(self) -> None:
         """Open the socket and answer; the socket goes when we go."""
-        app = control_app(self._parts)
+        app = control_app(self._parts, self._listener)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
         inode = None

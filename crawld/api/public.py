@@ -15,6 +15,7 @@ from aiohttp.typedefs import Middleware
 from crawld.api.access import LOGIN, Access, guarded_by, log_in
 from crawld.api.connections import RECEIVE_BYTES, Connection, Connections
 from crawld.api.copies import copy, place_among
+from crawld.api.listener import LISTENER, PROOF, Listener, prove
 from crawld.api.metrics import add_metrics
 from crawld.api.refusals import Strangers, read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
@@ -34,7 +35,7 @@ MOST_BODIES = 4
 """Bodies without the token that are read at once: 20 MB at the most. Others wait unread."""
 LONGEST_LINE, LONGEST_HEADER, MOST_HEADERS = 8_190, 4_096, 64
 """Of a request: an address in a query takes 6,000 characters at the most, and no client sends more headers."""
-TAKEN = "no dashboard and API: another program has this port; set api.listen to another one, or to null, and restart"
+TAKEN = "another program has this port; set api.listen to another one, or to null, and restart"
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 """What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
@@ -85,17 +86,18 @@ async def _health(request: web.Request) -> web.Response:
     return web.Response(text="ok" if well else "not ok", status=200 if well else 503)
 
 
-def public_app(inbox: Inbox, parts: Parts, access: Access, *outer: Middleware) -> web.Application:
+def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *outer: Middleware) -> web.Application:
     """The routes. `outer` come before every other middleware."""
     guard = guarded_by(access, Strangers(time.monotonic))
     app = web.Application(middlewares=[*outer, errors_are_sentences, guard])
-    app[INBOX], app[CONTROL] = inbox, parts.control
+    app[INBOX], app[CONTROL], app[LISTENER] = inbox, parts.control, listener
     app[READING] = asyncio.Semaphore(MOST_BODIES)
     add_v1(app, parts)
     add_metrics(app, parts.metrics)
     app.add_routes(
         [
             web.get("/healthz", _health),
+            web.get(PROOF, prove),
             web.get(LOGIN, partial(log_in, access)),
             web.get("/status", status),
             web.get("/copy", _copy),
@@ -112,10 +114,9 @@ def public_app(inbox: Inbox, parts: Parts, access: Access, *outer: Middleware) -
 class PublicServer:
     """Serves the public interface until cancelled."""
 
-    def __init__(self, app: Callable[[Middleware], web.Application], listen: str) -> None:
-        """Take what makes the application, given the middleware that comes first."""
-        self._app = app
-        self._listen = listen
+    def __init__(self, app: Callable[[Middleware], web.Application], listen: str, listener: Listener) -> None:
+        """Take what makes the application, given the middleware that comes first, and what is told how it stands."""
+        self._app, self._listen, self._listener = app, listen, listener
 
     async def run(self) -> None:
         """Listen and answer."""
@@ -138,13 +139,18 @@ class PublicServer:
         try:
             server = await self._bind(lambda: Connection(make(), connections))
             if server is None:
+                self._listener.closed(f"no dashboard and API at {self._listen}: {TAKEN}")
                 await asyncio.Event().wait()
                 return
+            host, _, port = self._listen.rpartition(":")
+            bound = server.sockets[0].getsockname()[1] if port == "0" else port
+            self._listener.opened(f"{host}:{bound}")
             try:
                 await connections.keep_sweeping()
             finally:
                 server.close()
         finally:
+            self._listener.closed()
             await runner.cleanup()
 
     async def _bind(self, protocol: Callable[[], Connection]) -> asyncio.Server | None:
@@ -158,7 +164,7 @@ class PublicServer:
             await server.start_serving()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                log.warning(TAKEN, extra={"listen": self._listen})
+                log.warning("no dashboard and API: %s", TAKEN, extra={"listen": self._listen})
                 return None
             raise StoreError(f"api.listen {self._listen}: {error.strerror}. Choose another address.") from None
         return server

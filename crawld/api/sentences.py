@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from crawld.api.listener import LISTENER
 from crawld.api.refusals import RefusedError
 from crawld.errors import CrawldError, StoreError
 from crawld.interfaces import Control
@@ -40,6 +41,13 @@ async def errors_are_sentences(request: web.Request, handler: Handler) -> web.St
         return web.json_response({"error": str(error)}, status=400)
 
 
+def actor_of(request: web.Request) -> str:
+    """In whose name a request acts: how it proved itself, and where it came from."""
+    if not request.remote:
+        return "control socket"
+    return f"{'token' if 'Authorization' in request.headers else 'browser'} at {request.remote}"
+
+
 def shows_pages(request: web.Request) -> bool:
     """Whether a person waits for the answer in a browser, rather than a program."""
     return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
@@ -53,5 +61,5 @@ def _page(sentence: str) -> str:
 
 
 async def status(request: web.Request) -> web.Response:
-    """What the daemon is doing now."""
-    return web.json_response(await request.app[CONTROL].status())
+    """What the daemon is doing now, and where its dashboard is."""
+    return web.json_response(await request.app[CONTROL].status() | {"listener": request.app[LISTENER].standing()})

@@ -1,5 +1,11 @@
-"""The token that opens the listener: made once, kept in a file that only the daemon's own user can read."""
+"""The token that opens the listener: made once, kept in a file that only the daemon's own user can read.
 
+A browser gets a code in its place, made from the token, that is good once and for some minutes: what stands in an
+address or on a command line is seen by others.
+"""
+
+import hmac
+import math
 import os
 import secrets
 import stat
@@ -13,6 +19,30 @@ SHORTEST_TOKEN = 16
 """Characters that a token written by hand has at least; a shorter one is refused rather than trusted."""
 LONGEST_TOKEN = 1024
 """Characters of a token file that are read: a file that is no token is not taken into memory."""
+
+
+CODE_SECONDS = 600.0
+"""For which a code is good: time enough to forward a port, or to carry the link to another machine."""
+
+
+def login_code(token: str, now: float) -> str:
+    """A code that lets one browser in."""
+    claim = f"{now + CODE_SECONDS:.0f}.{secrets.token_hex(8)}"
+    return f"{claim}.{_proof(token, claim)}"
+
+
+def code_expiry(token: str, code: str) -> float:
+    """Until when a code is good; minus infinity for what was not made from the token."""
+    claim, _, proof = code.rpartition(".")
+    until = claim.partition(".")[0]
+    if not hmac.compare_digest(proof.encode("utf-8", "surrogateescape"), _proof(token, claim).encode()):
+        return -math.inf
+    return float(until)
+
+
+def _proof(token: str, claim: str) -> str:
+    text = f"a browser that may come in: {claim}".encode("utf-8", "surrogateescape")
+    return hmac.new(token.encode(), text, "sha256").hexdigest()
 
 
 def make_token(file: Path) -> str:

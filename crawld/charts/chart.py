@@ -58,6 +58,7 @@ class Column:
     start: float
     end: float
     values: Sequence[float]
+    unfinished: bool = False  # its time is not over, or began before what is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ def data_table(chart: Chart, most: int = MOST_ROWS) -> tuple[list[str], list[lis
             rows.setdefault(point.x, [""] * len(chart.names))[before + at] = _cell(chart.y, point)
     step = max(math.ceil(len(rows) / most), 1)
     kept = sorted(rows)[::-1][::step][::-1]
-    return heading, [[chart.x.text(x), *rows[x]] for x in kept]
+    unfinished = {column.start for column in chart.stack.columns if column.unfinished} if chart.stack else set()
+    return heading, [[chart.x.text(x) + (" (not over)" if x in unfinished else ""), *rows[x]] for x in kept]
 
 
 def _cell(axis: Axis, point: Point) -> str:

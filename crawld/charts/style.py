@@ -21,6 +21,7 @@ RULES = (
     "{vector-effect:non-scaling-stroke}.chart .grid{stroke:var(--chart-grid)}.line{fill:none;stroke-width:2;"
     "stroke-linejoin:round}.error{stroke-width:1}.dashed{stroke-dasharray:5 4}.band{opacity:.16}.bar{opacity:.85}"
     ".line.quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}.bar.quiet{fill:var(--chart-grid)}"
+    ".bar.unfinished{opacity:.35;stroke:var(--chart-soft);stroke-dasharray:2 2}"
     ".marker{stroke:var(--chart-soft);stroke-dasharray:3 3}.event{stroke:var(--chart-soft);stroke-width:1.5;"
     "opacity:.7}.event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
 ) + _SERIES

@@ -196,13 +196,14 @@ def _bars(stack: Stack, x: Scale, y: Scale, chart: Chart) -> Iterator[str]:
         left, right = x.place(column.start), x.place(column.end)
         gap = min(1.0, (right - left) / 5)
         below = 0.0
+        so_far, part = (" so far", " unfinished") if column.unfinished else ("", "")
         for at, value in enumerate(column.values):
             if value > 0:
                 low, high = y.place(below), y.place(below + value)
                 below += value
-                text = f"{stack.names[at]}: {chart.y.text(value)}, {chart.x.text(column.start)}"
+                text = f"{stack.names[at]}: {chart.y.text(value)}{so_far}, {chart.x.text(column.start)}"
                 size = f'width="{right - left - gap:.1f}" height="{low - high:.1f}"'
-                place = f'<rect x="{left:.1f}" y="{high:.1f}" {size} class="bar {series_class(chart, at)}">'
+                place = f'<rect x="{left:.1f}" y="{high:.1f}" {size} class="bar {series_class(chart, at)}{part}">'
                 yield f"{place}<title>{escape(text)}</title></rect>"
 
 

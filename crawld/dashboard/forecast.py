@@ -58,10 +58,11 @@ async def confirm(sources: Sources, query: Mapping[str, str]) -> View:
     return View("confirm.html", "Change the bandwidth", PATH, sources.now(), context)
 
 
-async def change(sources: Sources, form: Mapping[str, str]) -> str:
+async def change(sources: Sources, who: str, form: Mapping[str, Sequence[str]]) -> str:
     """Set the rate that was confirmed; where to go then."""
-    await sources.control.change_bandwidth(parse_rate(form.get("rate", "").strip()))
-    return f"{PATH}?set=1"
+    rate_wanted = parse_rate("".join(form.get("rate", ())).strip())
+    done = await sources.control.actions.act(who, "bandwidth", {"rate": rate_wanted})
+    return f"{PATH}?set=1&action={done.id}"
 
 
 async def _rate_set(sources: Sources) -> float:

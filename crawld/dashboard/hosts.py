@@ -22,8 +22,14 @@ class HostRow:
     line: HostLine
     gate: str
     kind: str  # good, warn or bad
-    robots: str
+    robots: str  # what it asks for
+    robots_trouble: str  # why it is unavailable
     spacing: str
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing keeps the host from being asked."""
+        return self.kind == "good" and not self.robots_trouble
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
@@ -36,7 +42,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         sources.reading.source_files(limit=ROWS + 1, search=wanted or None),
     )
     robots = robots_failures(status, now)
-    rows = sorted((host_row(line, robots, now) for line in hosts[:ROWS]), key=lambda row: row.kind == "good")
+    rows = sorted((host_row(line, robots, now) for line in hosts[:ROWS]), key=lambda row: row.well)
     context = {
         "hosts": rows,
         "signals": [(line, *worth(line)) for line in signals[:ROWS]],
@@ -59,16 +65,15 @@ def robots_failures(status: Mapping[str, Any], now: float) -> dict[str, str]:
 def host_row(line: HostLine, robots: Mapping[str, str], now: float) -> HostRow:
     """A host with its gate, its robots.txt and its spacing in words."""
     gate, kind = _gate(line, now)
-    trouble = robots.get(line.host)
-    told = trouble or ("" if line.crawl_delay_seconds is None else f"asks for {duration(line.crawl_delay_seconds)}")
+    told = "" if line.crawl_delay_seconds is None else f"asks for {duration(line.crawl_delay_seconds)}"
     by = "set by the operator" if line.delay_seconds is not None else ""
     spacing = duration(line.delay_seconds) if line.delay_seconds is not None else ""
-    return HostRow(line, gate, "bad" if trouble and kind == "good" else kind, told, f"{spacing} {by}".strip())
+    return HostRow(line, gate, kind, told, robots.get(line.host, ""), f"{spacing} {by}".strip())
 
 
 def _gate(line: HostLine, now: float) -> tuple[str, str]:
     if line.blocked:
-        return "blocked by the operator", "warn"
+        return "paused by the operator", "warn"
     if line.asked_until > now:
         return f"asked us to wait, asked again {age(line.blocked_until, now)}", "warn"
     if line.blocked_until > now:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawld.charts import Axis, Chart, Column, Form, Line, Look, Point, Spread, Stack
+from crawld.charts import Axis, Chart, Form, Line, Look, Point, Spread, Stack
 from crawld.dashboard.headline import headline
 from crawld.dashboard.rendering import View
-from crawld.dashboard.slot_uses import MINUTE, Stretch, bucket, slots_chart
+from crawld.dashboard.slot_uses import MINUTE, Stretch, slots_chart
 from crawld.dashboard.sources import Sources
 from crawld.dashboard.troubles import MORE, told
 from crawld.dashboard.words import NOTHING, count, duration, rate, share
@@ -18,6 +18,8 @@ from crawld.model.page import PageState
 
 HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
+MAX_AGE_OF_RATE = 300.0
+"""Seconds after which a rate that was reached says nothing of now."""
 MOST_POINTS = 240
 """Of a line: more than a screen can show apart."""
 
@@ -39,29 +41,33 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     window = window if window in WINDOWS else "day"
     points = await sources.reading.freshness_history(now - WINDOWS[window])
     since = max(now - WINDOWS[window], first_seen(points)) if points else now - HOUR
-    span = bucket(now - since)
+    stretch = Stretch.of(since, now, [point.at for point in points])
+    begin = since // stretch.span * stretch.span  # of the column that it is in
     reading = sources.reading
     overview, changes, uses, overdue, expected = await asyncio.gather(
         reading.overview(),
-        reading.change_counts(since, span),
-        reading.slots(since, span),
+        reading.change_counts(begin, stretch.span),
+        reading.slots(begin, stretch.span),
         reading.overdue(now - status["max_interval_seconds"]),
         sources.forecasts.latest(status["bandwidth"]),
     )
-    shown, stretch = thinned(points), Stretch(since, now, span)
+    shown, troubles = thinned(points), told(status, overview, overdue, now)
     context = {
-        "figures": _figures(status, overview, sum(changes.values()), now - since),
+        "figures": _figures(status, overview, sum(changes.values()), now - begin, now),
         "freshness": freshness_chart(shown),
         "charts": [
-            (slots_chart(uses, stretch), "Slots per second, by what each was used for."),
+            (slots_chart(uses, stretch), "Slots per second, by what each was used for. A pale bar is not over."),
             (rate_chart(shown), "Requests per second that left, against what is allowed."),
-            (changes_chart(changes, stretch), "Crawls that found new content, as a rate."),
+            (
+                changes_chart(changes, stretch),
+                "Crawls that found a page other than it was; first copies are no changes. A pale bar is not over.",
+            ),
             (level_chart(shown), "It rises where more pages are worth a request, and falls with bandwidth."),
         ],
         "window": window,
         "windows": list(WINDOWS),
-        "headline": headline(status["predicted_freshness"], overview, expected),
-        "troubles": told(status, overview, overdue, now),
+        "headline": headline(status, overview, expected, troubles),
+        "troubles": troubles,
         "more": MORE,
     }
     return View("overview.html", "Overview", "/", now, context)
@@ -104,19 +110,20 @@ def level_chart(points: Sequence[FreshnessPoint]) -> Chart:
 
 
 def changes_chart(changes: Mapping[float, int], stretch: Stretch) -> Chart:
-    """Changes found per hour, over time."""
-    columns = [
-        Column(*stretch.ends(at), (number * HOUR / stretch.covered(at),)) for at, number in sorted(changes.items())
-    ]
+    """Changes found per hour, over time; a bar that is not over shows those so far, and only grows."""
+    columns = [stretch.column(at, (number * HOUR / stretch.span,)) for at, number in sorted(changes.items())]
     axes = Axis("time", Form.TIME), Axis("changes", low=0.0)
     return Chart("Changes found per hour", *axes, stack=Stack(("changes",), columns))
 
 
-def _figures(status: Mapping[str, Any], overview: Overview, changes: int, seconds: float) -> list[Figure]:
+def _figures(status: Mapping[str, Any], overview: Overview, changes: int, seconds: float, now: float) -> list[Figure]:
     measured, latest = status["measured_freshness"], overview.latest
     interval = "" if measured is None else f"95 %: {share(measured['low'])} to {share(measured['high'])}"
-    reached = rate(latest.request_rate) if latest is not None else NOTHING
+    stopped = not status["store"]["healthy"]
+    known = latest is not None and now - latest.at < MAX_AGE_OF_RATE and not stopped
+    reached = rate(latest.request_rate) if latest is not None and known else NOTHING
     allowed = f"of {rate(status['bandwidth'])} set" + (", paused" if status["paused"] else "")
+    allowed = "stopped" if stopped else allowed
     waiting = overview.states.get(PageState.WAITING, 0)
     return [
         Figure("Fresh, predicted", share(status["predicted_freshness"]), "weighted by importance"),

@@ -10,9 +10,10 @@ from crawld.dashboard.timeline import kappa_of, timeline
 from crawld.dashboard.words import age, duration, figure, share, words_of
 from crawld.interfaces.read_model import EstimateLine, PageView
 from crawld.model.change_rate import format_rate_of_change
+from crawld.model.page import FROM_LIST, Mark
 from crawld.model.signal import SOURCES
 from crawld.model.units import many
-from crawld.model.url import normalise_given
+from crawld.model.url import identity, normalise_given
 
 PATH = "/page"
 CRAWLS_SHOWN = 20
@@ -24,9 +25,14 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     now, url = sources.now(), normalise_given(query.get("url", ""))
     view = await sources.reading.page(url)
     if view is None:
-        unknown = {"sentence": f"{url} is not on the list.", "hint": "Add it with `crawld urls add URL`."}
+        unknown = {
+            "sentence": f"{url} is not on the list.",
+            "hint": "Add it under Pages, or with `crawld urls add URL`.",
+        }
         return View("message.html", "Unknown page", "/pages", now, unknown, status=404)
     held = await sources.control.explain(view.page.id)
+    rule, marks = sources.control.rule_of(url), await sources.control.marks()
+    hosts = await sources.reading.hosts(search=view.page.host, limit=100)
     context = {
         "view": view,
         "page": view.page,
@@ -37,8 +43,32 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "worth": list(_worth(held, now)),
         "crawls": view.crawls[:CRAWLS_SHOWN],
         "versions": view.versions,
+        "retired": view.retired_at is not None,
+        "from_list": view.origin == FROM_LIST,
+        "host_paused": any(line.blocked for line in hosts if line.host == view.page.host),
+        "rule": rule,
+        "compared": list(_compared(rule)),
+        "marks": [mark for mark in marks if _concerns(mark, view.page.url, view.page.host)],
     }
     return View("page.html", view.page.url, "/pages", now, context)
+
+
+def _concerns(mark: Mark, url: str, host: str) -> bool:
+    return mark.host == host if mark.url is None else identity(mark.url) == identity(url)
+
+
+def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
+    """What of the page counts as a change, by the rule of the settings that fits it."""
+    modes = {"main": "the main text", "text": "all of the visible text", "raw": "every byte"}
+    yield "Compared", modes[rule["mode"]]
+    yield "By the rule", "the usual one" if rule["pattern"] == "*" else f"{rule['pattern']} of the settings"
+    if rule["only"]:
+        yield "Only", rule["only"]
+    for name, key in (("Ignored", "ignore"), ("Ignored text", "ignore_text")):
+        if rule[key]:
+            yield name, ", ".join(rule[key])
+    if rule["min_change"]:
+        yield "At least", f"{share(rule['min_change'])} of it must differ"
 
 
 def _why(view: PageView, held: Mapping[str, Any] | None) -> list[str]:
@@ -79,7 +109,7 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
             seen = many(estimate.signals[source], "signal")
             yield (
                 words_of(source).capitalize(),
-                f"{seen}; {share(precision[source])} true, announcing {share(recall)} of changes",
+                f"{seen}; {share(precision[source])} true, told of {share(recall)} of changes before a crawl did",
             )
     seen = f"{many(estimate.crawls, 'revisit')}, {estimate.changes} of which found a change"
     yield "Evidence", f"{seen}, and what the other pages of the host do"

@@ -6,7 +6,8 @@ from crawld.dashboard.rendering import View
 from crawld.dashboard.sources import Sources
 from crawld.dashboard.words import link
 from crawld.errors import InputError
-from crawld.interfaces.read_model import PageQuery, PageSort
+from crawld.interfaces.read_model import ANY_TROUBLE, PageQuery, PageSort
+from crawld.model.fetched import Trouble
 from crawld.model.page import PageState
 
 PATH = "/pages"
@@ -29,12 +30,14 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     wanted = _wanted(query)
     found = await sources.reading.pages(wanted)
     kept = {"q": wanted.search, "host": wanted.host, "state": wanted.state and wanted.state.value}
+    kept["trouble"] = wanted.trouble
     sort = _spelt(wanted.sort, descending=wanted.descending)
     context = {
         "pages": found.pages,
         "columns": [(name, css, *_heading(column, wanted, kept)) for column, name, css in COLUMNS],
         "sort": sort,
         "states": list(PageState),
+        "troubles": list(Trouble),
         "query": wanted,
         "next": found.next and link(PATH, sort=sort, after=found.next, **kept),
         "first": wanted.after and link(PATH, sort=sort, **kept),
@@ -45,13 +48,14 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 def _wanted(query: Mapping[str, str]) -> PageQuery:
     given = query.get("sort") or PageSort.URL.value
-    state = query.get("state") or None
+    state, trouble = query.get("state") or None, query.get("trouble") or None
     try:
         return PageQuery(
             sort=PageSort(given.removeprefix("-")),
             descending=given.startswith("-"),
             host=query.get("host", "").strip() or None,
             state=None if state is None else PageState(state),
+            trouble=trouble if trouble in {None, ANY_TROUBLE} else Trouble(trouble).value,
             search=query.get("q", "").strip() or None,
             after=query.get("after") or None,
             limit=ROWS,

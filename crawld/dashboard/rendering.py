@@ -12,6 +12,7 @@ from crawld import __version__
 from crawld.charts import Chart, data_table, draw, key
 from crawld.charts.style import DARK, LIGHT, RULES
 from crawld.dashboard import words
+from crawld.interfaces.actions import Action
 
 VIEWS = (
     ("Overview", "/"),
@@ -20,6 +21,7 @@ VIEWS = (
     ("Hosts", "/hosts"),
     ("Forecast", "/forecast"),
     ("Calibration", "/calibration"),
+    ("Log", "/actions"),
 )
 FILTERS = (
     "share", "count", "rate", "duration", "age", "date", "iso", "figure", "size", "split_url", "stamp", "words_of",
@@ -38,6 +40,8 @@ class View:
     now: float
     context: Mapping[str, object] = field(default_factory=dict)
     status: int = 200
+    notice: Action | None = None  # what was just done
+    back: str = "/"  # the address of the view, where forms lead back to
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +94,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for name in (
-            "share",
-            "count",
-            "rate",
-            "duration",
-            "age",
-            "date",
-            "iso",
-            "figure",
-            "size",
-            "split_url",
-            "stamp",
-            "words_of",
-        ):
+        for name in FILTERS:
             self._templates.filters[name] = getattr(words, name)
         self._templates.filters |= {"svg": _svg, "table": data_table, "key": _key, "marked": _marked}
         self._templates.globals |= {
@@ -116,4 +107,5 @@ class Renderer:
     def html(self, view: View) -> str:
         """The whole page."""
         template = self._templates.get_template(view.template)
-        return template.render(title=view.title, here=view.here, now=view.now, **view.context)
+        given = {"title": view.title, "here": view.here, "now": view.now, "notice": view.notice, "back": view.back}
+        return template.render(given | dict(view.context))

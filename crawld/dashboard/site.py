@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import parse_qsl
+from dataclasses import replace
+from functools import partial
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from crawld.dashboard import calibration, changes, difference, forecast, hosts, overview, page, pages
+from crawld.dashboard import acting, calibration, changes, difference, forecast, hosts, ignoring, overview, page, pages
 from crawld.dashboard.rendering import Renderer, View
 from crawld.dashboard.sources import Sources
-from crawld.errors import CrawldError, StoreError
+from crawld.errors import CrawldError, InputError, StoreError
+from crawld.interfaces.actions import Action
 
 Show = Callable[[Sources, Mapping[str, str]], Awaitable[View]]
 HEADERS = {
@@ -24,8 +27,10 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Of every page: no inline script or style, nothing of another site, nobody's frame, and no copy in a cache."""
-LONGEST_FORM = 1_000
-"""Bytes that are read of a form: a rate."""
+MAX_FORM = 2**20
+"""Bytes of a form: a list of some thousand pages."""
+NOTICE_SECONDS = 600.0
+"""After an action, in which the view that it led to tells of it."""
 FOREVER = "private, max-age=31536000, immutable"
 """A file's name changes with its content."""
 SHOWN: Mapping[str, Show] = {
@@ -39,6 +44,8 @@ SHOWN: Mapping[str, Show] = {
     "/forecast": forecast.show,
     "/forecast/bandwidth": forecast.confirm,
     "/calibration": calibration.show,
+    "/page/parts": ignoring.show,
+    "/actions": acting.show_log,
 }
 
 
@@ -55,12 +62,15 @@ class Dashboard:
         return [
             *(web.get(path, self._shown(show)) for path, show in SHOWN.items()),
             web.post("/forecast/bandwidth", self._change_bandwidth),
+            web.post("/act/{name}", self._act),
             web.get("/static/{name}", self._static),
         ]
 
     def _shown(self, show: Show) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            return await self._answer(await self._view(show, request.query))
+            view = await self._view(show, request.query)
+            back = str(request.rel_url.without_query_params("action", "set"))
+            return await self._answer(replace(view, notice=await self._notice(request), back=back))
 
         return handle
 
@@ -81,14 +91,37 @@ class Dashboard:
         text = await asyncio.to_thread(self._renderer.html, view)
         return web.Response(text=text, status=view.status, content_type="text/html", headers=HEADERS)
 
-    async def _change_bandwidth(self, request: web.Request) -> web.Response:
-        body = await request.content.read(LONGEST_FORM)
-        form = dict(parse_qsl(body.decode("utf-8", "replace")))
+    async def _notice(self, request: web.Request) -> Action | None:
+        """What was just done, where the address says so and it was done a moment ago."""
+        number = request.query.get("action", "")
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            return None
         try:
-            target = await forecast.change(self._sources, form)
+            done = await self._sources.control.actions.get(int(number))
+        except CrawldError:
+            return None  # the view itself says what is wrong
+        return done if done is not None and self._sources.now() - done.at < NOTICE_SECONDS else None
+
+    async def _change_bandwidth(self, request: web.Request) -> web.Response:
+        return await self._done(partial(forecast.change, self._sources), request)
+
+    async def _act(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in acting.DEEDS and name != "undo":
+            raise web.HTTPNotFound
+        return await self._done(lambda who, form: acting.act(self._sources, who, name, form), request)
+
+    async def _done(
+        self, do: Callable[[str, acting.Form], Awaitable[View | str]], request: web.Request
+    ) -> web.Response:
+        """Do what a form asks for, and lead on to where that is shown: reloading that does nothing again."""
+        try:
+            found = await do(_who(request), await _form(request))
         except CrawldError as error:
-            return await self._answer(self._sentence(error))
-        return web.Response(status=303, headers=HEADERS | {"Location": target})
+            found = self._sentence(error)
+        if isinstance(found, View):
+            return await self._answer(found)
+        return web.Response(status=303, headers=HEADERS | {"Location": found})
 
     async def _static(self, request: web.Request) -> web.Response:
         asset = self._files.get(request.path)
@@ -96,3 +129,18 @@ class Dashboard:
             raise web.HTTPNotFound
         headers = HEADERS | {"Cache-Control": FOREVER}
         return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers)
+
+
+def _who(request: web.Request) -> str:
+    """In whose name a form acts."""
+    return f"{'token' if 'Authorization' in request.headers else 'browser'} at {request.remote}"
+
+
+async def _form(request: web.Request) -> acting.Form:
+    """The fields of a form; InputError where they are more than anybody would type."""
+    body = bytearray()
+    async for some in request.content.iter_any():
+        body += some
+        if len(body) > MAX_FORM:
+            raise InputError("the form is too long: `crawld urls import FILE` takes lists of any length")
+    return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)

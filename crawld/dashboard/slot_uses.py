@@ -1,8 +1,10 @@
-"""What slots were spent on, as a chart."""
+"""What slots were spent on, as a chart, and the columns of time that charts of counts have."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from crawld.charts import Axis, Chart, Column, Form, Stack
 from crawld.interfaces.read_model import SlotLine
@@ -19,6 +21,8 @@ GROUPS = {
 }
 MOST_COLUMNS = 48
 MINUTE = 60.0
+LONGEST_TICK = 3.0
+"""Of the usual length: a longer one spans a time in which no daemon ran."""
 QUIET = frozenset({"idle", "skipped"})
 GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
 
@@ -30,20 +34,42 @@ def bucket(seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The time that is shown, in columns of `span` seconds; the first and the last may be cut off."""
+    """The time that is shown, in whole columns of `span` seconds: from when on something is known, until now.
+
+    Slots are counted tick by tick, and a tick belongs to the column that it ends in. `covered` tells how many seconds
+    the ticks of a column count, which is what their slots are a rate over.
+    """
 
     since: float
     now: float
     span: float
+    covered: Mapping[float, float] = field(default_factory=dict)
 
-    def ends(self, start: float) -> tuple[float, float]:
-        """Where the column that begins at `start` is seen."""
-        return max(start, self.since), max(min(start + self.span, self.now), start + 1.0)
+    @classmethod
+    def of(cls, since: float, now: float, ticks: Sequence[float]) -> "Stretch":
+        """The time since then, in which slots were counted at these times."""
+        span = bucket(now - since)
+        return cls(since, now, span, dict(_covered(ticks, span)))
 
-    def covered(self, start: float) -> float:
-        """How many seconds of that column lie within the time shown."""
-        first, last = self.ends(start)
-        return max(last - first, 1.0)
+    def column(self, start: float, values: Sequence[float]) -> Column:
+        """The column that begins there, with these values."""
+        unfinished = start + self.span > self.now or start < self.since
+        return Column(start, start + self.span, values, unfinished)
+
+    def rate(self, start: float, count: float) -> float:
+        """So many slots of the ticks of a column, a second."""
+        return count / self.covered.get(start, self.span)
+
+
+def _covered(ticks: Sequence[float], span: float) -> Iterable[tuple[float, float]]:
+    """By column, the seconds that its ticks count; a tick after a pause counts no more than others do."""
+    lengths = [after - before for before, after in pairwise(ticks)]
+    usual = statistics.median(lengths) if lengths else MINUTE
+    sums: dict[float, float] = {}
+    for at, length in zip(ticks, (usual, *lengths)):
+        start = at // span * span
+        sums[start] = sums.get(start, 0.0) + (length if length <= LONGEST_TICK * usual else usual)
+    return sums.items()
 
 
 def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
@@ -55,7 +81,7 @@ def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
     found = {group for column in sums.values() for group, slots in column.items() if slots}
     names = [name for name in GROUPS if name in found] + sorted(found - set(GROUPS))
     columns = [
-        Column(*stretch.ends(start), [column.get(name, 0.0) / stretch.covered(start) for name in names])
+        stretch.column(start, [stretch.rate(start, column.get(name, 0.0)) for name in names])
         for start, column in sorted(sums.items())
     ]
     axes = Axis("time", Form.TIME), Axis("slots", Form.RATE, low=0.0)

@@ -8,8 +8,10 @@ from crawld.interfaces.read_model import PageTexts, ReadModel
 
 
 class Sources:
-    """The daemon, what it has committed, the texts of copies, and the time."""
+    """The daemon, what it has committed, the texts of copies, the time, and what opens the feed of changes."""
 
-    def __init__(self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float]) -> None:
-        self.control, self.reading, self.texts, self.now = control, reading, texts, now
+    def __init__(
+        self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float], feed_key: str = ""
+    ) -> None:
+        self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
         self.forecasts = Forecasts(control, now)

@@ -1,6 +1,16 @@
 """Contracts between drivers and doors, so that neither knows the other."""
 
-from crawld.interfaces.control import Control, Copies, Copy, Gone, Inbox, Reload, Steered
+from crawld.interfaces.actions import Action, ActionLog
+from crawld.interfaces.control import (
+    Control,
+    Copies,
+    Copy,
+    Gone,
+    Inbox,
+    Refreshed,
+    Reload,
+    Steered,
+)
 from crawld.interfaces.hooks import (
     HookDelivery,
     HookFigures,
@@ -20,6 +30,7 @@ from crawld.interfaces.store import (
     FreshnessPoint,
     Histories,
     Ints,
+    Listed,
     Poll,
     Record,
     SourceFile,
@@ -31,6 +42,8 @@ from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetc
 from crawld.interfaces.workers import Workers
 
 __all__ = [
+    "Action",
+    "ActionLog",
     "Adoption",
     "Allowed",
     "Clock",
@@ -51,6 +64,7 @@ __all__ = [
     "Hubs",
     "Inbox",
     "Ints",
+    "Listed",
     "NeedsFetch",
     "NewChange",
     "News",
@@ -61,6 +75,7 @@ __all__ = [
     "QueueWrites",
     "Queued",
     "Record",
+    "Refreshed",
     "Reload",
     "Robots",
     "RobotsFailure",

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from crawld.interfaces.actions import ActionLog
 from crawld.interfaces.store import Adoption
 from crawld.model.host import HostState
-from crawld.model.page import Wanted
+from crawld.model.page import BY_HAND, Mark, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Reload:
     applied: Sequence[str] = ()  # settings that took effect
     waiting: Sequence[str] = ()  # settings that wait for a restart
     refused: str | None = None  # why everything stayed as it was
+    listed: "ListNews | None" = None  # what the list did; None where there is none
 
     @property
     def sentence(self) -> str:
@@ -23,9 +25,29 @@ class Reload:
         if self.refused is not None:
             return f"kept the old settings: {self.refused}"
         applied = ", ".join(self.applied) or "nothing changed"
-        return f"took over the settings: {applied}" + (
-            f"; after a restart: {', '.join(self.waiting)}" if self.waiting else ""
+        parts = [f"took over the settings: {applied}"]
+        if self.waiting:
+            parts.append(f"after a restart: {', '.join(self.waiting)}")
+        if self.listed is not None:
+            parts.append(f"list: {self.listed.sentence}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ListNews:
+    """What the URL list did since the last reload, or the start."""
+
+    added: int = 0
+    removed: int = 0
+    held_back: str | None = None  # why pages that the list no longer names stay
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        told = (
+            f"{self.added} added, {self.removed} removed" if self.added or self.removed else "nothing added or removed"
         )
+        return told if self.held_back is None else f"{told}; {self.held_back}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +59,32 @@ class Steered:
     kept: bool  # whether it is in the database; otherwise it is written once the store can write
 
 
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What became of a page that was asked for now.
+
+    `state` is crawled, waiting (it is asked as soon as its host may be), refused (robots.txt forbids it), or unknown
+    (it is not on the list); `sentence` says so to people.
+    """
+
+    url: str
+    state: str
+    sentence: str
+    verdict: str | None = None
+    at: float | None = None  # when the request left
+    status: int | None = None
+    trouble: str | None = None
+
+
 class Control(Protocol):
-    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON."""
+    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON.
+
+    Whoever changes something in somebody's name does it by `actions`.
+    """
+
+    @property
+    def actions(self) -> ActionLog:
+        """What was done to the crawl, and by whom."""
 
     async def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
@@ -60,17 +106,39 @@ class Control(Protocol):
     ) -> Steered:
         """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
 
-    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
         """Take further pages in."""
 
-    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
-        """Retire pages; the URLs of those that were here."""
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here. With `keep_out` no list and no sitemap brings them back."""
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL: those that are removed come back from there, unless they are kept out."""
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
+
+        Those who ask for a page meanwhile share one request. The answer comes when all pages are crawled, or after
+        so many seconds.
+        """
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that the operator has marked as not to be compared."""
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on; kept over a restart."""
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change: the rule of the settings, without what is marked."""
 
     async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
 
-    async def reload(self) -> Reload:
-        """Read the settings and the URL list again."""
+    async def reload(self, *, retire: bool = False) -> Reload:
+        """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
 
 
 class Inbox(Protocol):

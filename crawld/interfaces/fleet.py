@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from crawld.interfaces.store import Adoption, Ints, SourceFile, Store, StoredPages
+from crawld.interfaces.actions import Action
+from crawld.interfaces.store import Adoption, Ints, Listed, SourceFile, Store, StoredPages
 from crawld.model.age_curve import AgeCurve
 from crawld.model.fleet import Bid, Grant, Lease
 from crawld.model.fleet_view import FleetView
@@ -29,7 +30,7 @@ class Report:
     status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
 
-PAGES, HOST, SIGNALS = "pages", "host", "signals"
+PAGES, HOST, SIGNALS, REFRESH, MARKS = "pages", "host", "signals", "refresh", "marks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Mail:
 
     PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
     "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
-    for pages that are not the sender's.
+    for pages that are not the sender's. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
+    pages that the operator has marked were changed, and are read again.
     """
 
     shard: int
@@ -59,7 +61,7 @@ class Beat:
     free: int = 0  # shards that nobody holds
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
-    duties: frozenset[str] = frozenset()  # ours
+    duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
 
 
 class LeaseLostError(Exception):
@@ -88,7 +90,10 @@ class Ledger(Protocol):
         A former shard whose epoch is unchanged had no other owner: it keeps its epoch and need not be loaded again.
         """
 
-    async def take_duty(self, worker: str, name: str) -> bool:
+    async def give_duty(self, worker: str, name: str) -> None:
+        """Let another worker do it."""
+
+    async def take_duty(self, worker: str, name: str) -> int | None:
         """Do something for the whole fleet, as long as the lease lasts; False where another live worker does it."""
 
     async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
@@ -152,6 +157,8 @@ class StoredPart:
 class FleetStore(Protocol):
     """What steering a fleet reads and writes, from any machine; workers are told of it by their beats and by mail."""
 
+    shards: int
+
     async def view(self) -> FleetView:
         """How the fleet stands, at most a moment ago."""
 
@@ -164,11 +171,38 @@ class FleetStore(Protocol):
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
 
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""
+
+    async def tell(self, mail: Sequence[Mail]) -> None:
+        """Leave messages to whoever holds their shards."""
+
+    async def attempts(self, page_ids: Sequence[int]) -> Mapping[int, float | None]:
+        """When each of these pages was last attempted."""
+
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
         """Take further pages in."""
 
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire these pages; those that are unknown or retired already are passed over."""
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
 
     async def steer_host(
         self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]

@@ -6,16 +6,18 @@ part begins, so that the last of a million rows costs what the first does.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Any, ClassVar, Protocol
+
+from pydantic import ConfigDict, Field
 
 from crawld.interfaces.control import Copy
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
-from crawld.model.page import PageState
-from crawld.model.signal import Source
+from crawld.model.page import NOT_LISTED, PagePart, PageState
+from crawld.model.signal import Source, bought_in_words
 
 
 class PageSort(StrEnum):
@@ -32,6 +34,9 @@ class PageSort(StrEnum):
     NEXT_CRAWL = "next_crawl"
 
 
+ANY_TROUBLE = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class PageQuery:
     """Which pages are wanted, in which order, and from where on."""
@@ -39,7 +44,8 @@ class PageQuery:
     sort: PageSort = PageSort.URL
     descending: bool = False
     host: str | None = None
-    state: PageState | None = None  # None: every page that is not retired
+    state: PageState | None = None  # None: every page that is kept, neither retired nor another address of one
+    trouble: str | None = None  # of the last crawl of pages that fail or are forbidden; ANY_TROUBLE: whatever it is
     search: str | None = None  # a part of the URL, in any case of letters
     after: str | None = None  # the cursor that the part before ended with
     limit: int = 50
@@ -63,6 +69,8 @@ class PageLine:
     gone_since: float | None
     freshness: float | None
     next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
+    title: str | None = None  # of the latest copy
+    trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,7 @@ class EstimateLine:
 class Change:
     """A change of a page. Its number is its place in the order of commits, and a cursor."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(serialize_by_alias=True, validate_by_name=True)
     id: int
     page_id: int
     url: str
@@ -127,6 +136,14 @@ class Change:
     magnitude: float | None  # 0-1: how much of the text changed
     version: int | None  # the version it brought, while that is kept
     previous: int | None  # the version before, while that is kept
+    title: str | None = None  # of the latest copy
+    moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
+    moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
+
+    def document(self) -> dict[str, Any]:
+        """The change as others are told it, in JSON."""
+        told = asdict(self)
+        return told | {"from": told.pop("moved_from"), "to": told.pop("moved_to")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +154,10 @@ class Changes:
     cursor: int
     missed: bool  # changes after the cursor asked for are no longer kept
     first: int  # the oldest change that is kept, 0 where there is none
+
+    def unread(self, until: int) -> int:
+        """Where the cursor is the newest change: how many that are kept came after this one; numbers have no gaps."""
+        return max(self.cursor - max(until, self.first - 1), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +195,9 @@ class PageView:
     signals: Sequence[SignalLine]
     changes: Sequence[Change]
     versions: Sequence[Version]
+    alias_of: str | None = None  # the page that this is another address of,
+    alias_why: str | None = None  # how that was proved,
+    aliases: Sequence[str] = ()  # and the other addresses of this page
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +216,7 @@ class HostLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """What the signals of a host and source were worth, and whether they are heard (None: not known yet) and why."""
+    """What the signals of a host and source were worth, and how far they are heard (None: not known yet) and why."""
 
     host: str
     source: Source
@@ -203,8 +227,18 @@ class SourceLine:
     precision: float | None
     recall: float | None
     heard: bool | None = None
+    weight: float | None = None
     score: float | None = None
     why: str | None = None
+    confirmed: int = 0  # crawls after believed signals that found a change
+    in_vain: int = 0  # and that found none
+    saved: float = 0.0  # requests, against a crawler that ignores signals; polls are taken off
+    freshness_gain: float | None = None  # of the host's copies since the first of them was made
+
+    @property
+    def bought(self) -> str:
+        """What the source has bought, in words."""
+        return bought_in_words(self.confirmed + self.in_vain, self.saved, self.freshness_gain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +283,12 @@ class Overview:
     last_change: int  # the number of the newest change, 0 where there is none
     last_crawl_at: float | None  # of the latest success
     database_bytes: int
+    free_bytes: int | None = None  # on the disk of the database; None where that is a server's business
 
     @property
     def pages(self) -> int:
-        """Pages that are not retired."""
-        return sum(count for state, count in self.states.items() if state is not PageState.RETIRED)
+        """Pages that are kept: neither retired nor other addresses of a page."""
+        return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +326,19 @@ class ReadModel(Protocol):
         InputError where the cursor is beyond the newest change: it is not of this database.
         """
 
-    async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
-        """The newest changes, newest first, or those before a number; the cursor is that of the newest change."""
+    async def latest_changes(
+        self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
+        """The newest changes, newest first, or those before a number; the cursor is that of the newest change.
+
+        With verdicts, only changes of those.
+        """
 
     async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
-        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds."""
+        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds.
+
+        The first copy of a page is no change.
+        """
 
     async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
         """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
@@ -335,6 +378,9 @@ class PageTexts(Protocol):
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
         """What the second version did to the first; None where either has no text."""
+
+    async def parts(self, version: VersionBody) -> Sequence[PagePart]:
+        """The parts of a version that can be left out of what is compared; none where bytes are compared."""
 
 
 class LivePages(Protocol):

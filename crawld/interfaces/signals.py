@@ -44,6 +44,12 @@ class PollResult:
     hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
     topic: str | None = None
     summary: str = ""
+    trouble: str | None = None  # why the file told nothing
+
+    @property
+    def news(self) -> bool:
+        """Whether the poll brought anything but a file that says what it said before."""
+        return bool(self.signals or self.removed or self.trouble) or self.discoveries is not None
 
     @property
     def counted(self) -> Sequence[tuple[int, int]]:
@@ -54,8 +60,14 @@ class PollResult:
 class SignalSources(Protocol):
     """Signal sources: what to poll next, and what the answers mean. No verb awaits."""
 
-    def due(self, now: float) -> Iterator[Request]:
-        """Polls to send now, by turns of the sites that planted the files; several, since a host may not be ready."""
+    def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
+        """Polls to send now, by turns of the sites that planted the files; several, since a host may not be ready.
+
+        Unless to `explore`, only files whose signals pay for their polls.
+        """
+
+    def pays(self, request: Request) -> bool:
+        """Whether the poll was planned because its signals pay for it, not to explore."""
 
     def postpone(self, request: Request, until: float) -> None:
         """The poll's host may not be asked before then."""
@@ -67,10 +79,16 @@ class SignalSources(Protocol):
         """Give up a poll that was not sent, or whose answer never came; it is due again from then on."""
 
     def reader(self, request: Request) -> Callable[[Outcome, float], Any]:
-        """What reads the answer to a poll, for `finish` alone; it can be pickled and run in a worker."""
+        """What reads the answer to a poll, for `finish` alone; it can run in a worker."""
 
     def finish(self, request: Request, reading: Any, now: float) -> Slices[PollResult]:
         """Decide what the answer means in the light of the last one; trouble takes no slice."""
+
+    def bought(self, url: str, staleness: float, gain: float, level: float) -> Poll | None:
+        """Take in what the last poll's signals bought: importance shown to be stale, fresh seconds by importance.
+
+        `level` is the crawl value at which pages are picked. Returns the file where its next poll is planned anew.
+        """
 
     def found(
         self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None
@@ -92,11 +110,11 @@ class Pings(Protocol):
 
     @property
     def read_signals(self) -> Callable[[bytes, float], Any]:
-        """Reads the body of a `POST /signals` at a time, for `take` alone; can be pickled and run in a worker."""
+        """Reads the body of a `POST /signals` at a time, for `take` alone; can run in a worker."""
 
     @property
     def read_indexnow(self) -> Callable[[bytes], Any]:
-        """Reads the body of an IndexNow POST, for `take` alone; can be pickled and run in a worker."""
+        """Reads the body of an IndexNow POST, for `take` alone; can run in a worker."""
 
     def take(self, ping: Any, now: float) -> Slices[PushAnswer]:
         """Take in a ping that was read."""
@@ -110,7 +128,7 @@ class Pings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A feed that a hub delivered: `read(now)` reads it; it can be pickled and run in a worker."""
+    """A feed that a hub delivered: `read(now)` reads it; it can run in a worker."""
 
     url: str
     host: str

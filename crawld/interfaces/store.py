@@ -1,22 +1,32 @@
 """What the drivers need of the store."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate
-from crawld.model.host import FrameChange, HostState
-from crawld.model.page import Page, PageState, Wanted
+from crawld.model.host import FrameChange, HostPage, HostState
+from crawld.model.page import Alias, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal, SignalTrust, Source
+from crawld.model.signal import Signal, SignalGain, SignalTrust, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+MayRetire = Callable[[int, int], bool]
+"""Whether so many pages may be retired, of so many that were listed before."""
+
+
+def always(_retired: int, _listed: int) -> bool:
+    """Retire whatever is no longer listed."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,8 @@ class Adoption:
     retired: Sequence[Page] = ()
     lines: int = 0
     respelt: Sequence[Page] = ()  # the same page under another spelling of its URL
+    held_back: int = 0  # pages no longer listed that stay, because too many at once would go
+    excluded: int = 0  # lines passed over: their pages are kept out
 
     @classmethod
     def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
@@ -40,6 +52,8 @@ class Adoption:
             retired=[page for part in parts for page in part.retired],
             lines=sum(part.lines for part in parts),
             respelt=tuple(page for part in parts for page in part.respelt),
+            held_back=sum(part.held_back for part in parts),
+            excluded=sum(part.excluded for part in parts),
         )
 
 
@@ -60,7 +74,9 @@ class StoredPages:
     rate: Floats
     kappa: Floats  # (pages, sources)
     gamma: Floats  # (pages, sources)
+    mixed: Floats  # (pages, 3): heard, deaf_alpha, deaf_shape
     gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
+    alias_of: Sequence[int | None]  # the page that this is another address of
 
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
@@ -79,7 +95,9 @@ class StoredPages:
             rate=self.rate[which],
             kappa=self.kappa[which],
             gamma=self.gamma[which],
+            mixed=self.mixed[which],
             gone=self.gone[which],
+            alias_of=[self.alias_of[i] for i in order],
         )
 
 
@@ -141,6 +159,8 @@ class Record:
     memory: Memory | None = None  # None leaves what is remembered as it is
     body: bytes | None = None  # the new copy, where it is to be kept
     host: HostState | None = None  # where the attempt changed what is known of the host
+    title: str | None = None  # of the new copy; None leaves the title as it is
+    alias: Alias | None = None  # where it turned out to be another address of a page, or no longer to be one
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +183,16 @@ class Poll:
     site_events: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page that is kept fresh, and whose word that is."""
+
+    id: int
+    url: str
+    importance: float
+    origin: str
+
+
 class Store(Protocol):
     """The truth. Writes are queued and committed in batches at most 200 ms apart; reads see what is committed."""
 
@@ -182,16 +212,37 @@ class Store(Protocol):
         """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
 
         A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
-        A new spelling of a page's URL is a new spelling of that page, not another page.
+        One that is kept out is passed over, unless it is wanted by hand, which ends that.
         """
 
     def adopting(
-        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = True,
+        may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
-        """The same a piece at a time, each committed when it is given; pages no longer listed come last."""
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
 
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
-        """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over."""
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
+        """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
+
+        With `keep_out` no list and no sitemap brings any of them back.
+        """
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, retired ones too, by their URL; pages that are kept out are left out."""
+
+    async def retire_moved(self, page_ids: Sequence[int], *, now: float) -> Sequence[Page]:
+        """Retire those of these pages that are kept only because others moved there."""
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
 
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""
@@ -217,8 +268,8 @@ class Store(Protocol):
     async def copy(self, page_id: int) -> bytes | None:
         """The latest copy of a page, where one is kept."""
 
-    async def recent_blocks(self, host: str, limit: int) -> Sequence[tuple[int, tuple[int, ...]]]:
-        """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
+    async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
+        """What is remembered of the pages of a host that were fetched most recently, oldest first."""
 
     def record(self, record: Record) -> None:
         """Queue a finished attempt."""
@@ -240,6 +291,9 @@ class Store(Protocol):
 
     def record_poll(self, poll: Poll) -> None:
         """Queue what is now known of a source file."""
+
+    def record_signal_gain(self, gain: SignalGain) -> None:
+        """Queue what signals before a crawl gained, to be added to the account of their host and source."""
 
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
@@ -303,3 +357,12 @@ class Store(Protocol):
 
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
+
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""

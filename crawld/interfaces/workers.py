@@ -13,8 +13,8 @@ class Workers(Protocol):
     async def run(self, payer: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Return what `work` returns; TooCostlyError where it exceeded a limit. `payer` is the host that sent it all.
 
-        `work` is a function at the top level of a module; it, what it is given and what it returns can be pickled.
-        What it raises is raised here.
+        `work` is a function at the top level of a module, or a partial one; its annotations say the shapes of what
+        it is given and returns. crawld's own errors are raised here as themselves, others as RuntimeError.
         """
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
 
+from crawld.api.token import login_code
 from tests.process import ROOT
 
 AXE_VERSION = "4.14.0"
@@ -115,8 +117,8 @@ async def visitor(
     try:
         page = await context.new_page()
         visiting = Visitor(context, page, base)
-        await visiting.go(f"/login?token={token}")
-        assert "token" not in page.url
+        await visiting.go(f"/login?code={login_code(token, time.time())}")
+        assert "code" not in page.url
         yield visiting
     finally:
         await context.close()

@@ -22,6 +22,7 @@ VIEWS = {
     "Hosts": "What signals are worth",
     "Forecast": "What would more bandwidth buy?",
     "Calibration": "Do predictions come true?",
+    "Log": "What was done to this crawl",
 }
 
 
@@ -153,7 +154,7 @@ async def _check_all(visiting: Visitor, url: str) -> list[str]:
     """What axe-core says of every view."""
     found = []
     paths = ("/", "/pages", "/changes", "/hosts", "/forecast", "/forecast/bandwidth?rate=9/s", "/calibration")
-    for path in (*paths, f"/page?url={url}", f"/diff?url={url}"):
+    for path in (*paths, "/actions", f"/page?url={url}", f"/page/parts?url={url}", f"/diff?url={url}"):
         await visiting.go(path)
         found += await visiting.violations()
         width = await visiting.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")

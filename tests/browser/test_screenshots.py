@@ -38,9 +38,10 @@ async def test_the_screenshots_show_the_demo(tmp_path: Path) -> None:
     )
     try:
         assert process.stderr is not None
-        while b"/login?token=" not in (line := await process.stderr.readline()):
+        while b"/login?code=" not in (line := await process.stderr.readline()):
             assert line, "ended without a link"
-        base, token = line.decode().strip().split("/login?token=")
+        base = line.decode().strip().partition("/login?code=")[0]
+        (token,) = (file.read_text(encoding="ascii").strip() for file in tmp_path.rglob("*.token"))
         await asyncio.sleep(60.0)  # what is served is a daemon that has just gone on
         async with browser() as opened:
             for name, (path, size, scheme) in SHOTS.items():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +12,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawld.api.token import make_token
+from crawld import wiring
+from crawld.api.app import ControlServer
+from crawld.api.token import CODE_SECONDS, login_code, make_token
+from crawld.cli.dashboard import own_listener
+from crawld.config import load
 from crawld.daemon.supervisor import Daemon
+from crawld.errors import CrawldError
 from tests.behaviours import answer, page
 from tests.integration.test_daemon import bearer, running, until
 from tests.integration.test_public_api import free_port
@@ -168,19 +174,38 @@ async def test_steering_on_both_doors(tmp_path: Path) -> None:
                 await get(door, "/v1/nothing", 404)
 
 
-async def test_a_browser_gets_a_cookie_for_the_token(tmp_path: Path) -> None:
-    """The link sets a cookie and leads away; the cookie reads, and steers only from our own pages."""
+async def test_a_browser_gets_a_cookie_for_a_code(tmp_path: Path) -> None:
+    """The link sets a cookie once and leads away; the cookie reads, and steers only from our own pages."""
     async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
         address = str(program._base_url).rstrip("/")
         async with aiohttp.ClientSession(address, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
             async with browser.get("/v1/status") as answered:
                 assert answered.status == 401
-            async with browser.get("/login", params={"token": "guess"}) as answered:
-                assert answered.status == 401
             token = make_token(tmp_path / "x.db.token")
-            async with browser.get("/login", params={"token": token}, allow_redirects=False) as answered:
+            now = time.time()
+            code, old, early = (login_code(token, at) for at in (now, now - 2 * CODE_SECONDS, now - 60.0))
+            forged = f"{code[:-1]}{'0' if code[-1] != '0' else '1'}"
+            for query in (
+                {"token": token},
+                {"code": "guess"},
+                {"code": ".x."},
+                *({"code": one} for one in (forged, old)),
+            ):
+                async with browser.get("/login", params=query) as answered:
+                    assert answered.status == 401
+            async with browser.get("/login", params={"code": early}) as answered:
+                assert answered.status == 401  # made before this daemon began: it may have been used
+            async with browser.get("/login", params={"code": code}, allow_redirects=False) as answered:
                 assert (answered.status, answered.headers["Location"]) == (303, "/")
                 given = answered.headers["Set-Cookie"]
+            async with browser.get("/login", params={"code": code}, allow_redirects=False) as answered:
+                assert answered.status == 401
+            assert "Secure" not in given
+            proxied, another = {"X-Forwarded-Proto": "https"}, login_code(token, time.time())
+            async with program.get(
+                "/login", params={"code": another}, headers=proxied, allow_redirects=False
+            ) as answered:
+                assert "; Secure" in answered.headers["Set-Cookie"]
             assert "HttpOnly" in given
             assert "SameSite=Strict" in given
             assert token not in given
@@ -220,6 +245,56 @@ async def test_a_taken_port_stops_nothing(tmp_path: Path, caplog: pytest.LogCapt
             async with running(tmp_path, [site.url("/ok/1")], api={"listen": listen}) as daemon:
                 await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
     assert "set api.listen to another one, or to null" in caplog.text
+
+
+async def test_a_program_that_has_taken_the_port_gets_no_token(tmp_path: Path) -> None:
+    """`crawld dashboard` says that there is no listener and why, with status 2, and so does `crawld stats`."""
+    heard: list[bytes] = []
+
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(10_000))
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"proof": "ok"}')
+        writer.close()
+
+    async with Site() as site, await asyncio.start_server(impostor, "127.0.0.1", 0) as taken:
+        listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
+        file = tmp_path / "config.yaml"
+        file.write_text(f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{listen}'}}\n")
+        async with running(tmp_path, [site.url("/ok/1")], api={"listen": listen}):
+            ended = await command("dashboard", "--config", str(file), cwd=tmp_path)
+            stats = await command("stats", "--json", "--config", str(file), cwd=tmp_path)
+            token = (tmp_path / "x.db.token").read_text().strip()
+    assert ended.status == 2
+    assert "another program has this port" in ended.err
+    assert token not in ended.out + ended.err
+    assert heard == []
+    assert "no_listener" in [one["kind"] for one in json.loads(stats.out)["trouble"]]
+
+
+async def test_a_listener_that_cannot_prove_itself_gets_no_token(tmp_path: Path) -> None:
+    """Where the daemon listens but something else answers at its address, only the nonce has travelled."""
+    heard: list[bytes] = []
+
+    async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"proof": "ok"}')
+        writer.close()
+
+    async with await asyncio.start_server(impostor, "127.0.0.1", 0) as taken, Site() as site:
+        listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
+        settings = load(None, {"database": f"sqlite:///{tmp_path}/y.db", "urls": str(tmp_path / "urls.txt")})
+        (tmp_path / "urls.txt").write_text(site.url("/ok/1"))
+        assembly = wiring.Assembly(settings)
+        assembly.listener.opened(listen)
+        control = ControlServer(assembly._api_parts(), settings.control_socket(), assembly.listener)
+        serving_socket = asyncio.create_task(control.run())
+        await until(control.path.exists)
+        with pytest.raises(CrawldError, match="is not this daemon"):
+            await asyncio.to_thread(own_listener, settings)
+        serving_socket.cancel()
+        await asyncio.gather(serving_socket, return_exceptions=True)
+    assert [line.split(b"?")[0] for line in heard] == [b"GET /listener"]
+    assert b"uthorization" not in heard[0]
 
 
 async def test_the_command_prints_the_link(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The dashboard as a browser gets it: every view over a real daemon, with no page, one page and some."""
 
 import html
+import re
 import socket
+import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
 import pytest
 
+from crawld.interfaces import FreshnessPoint
 from tests.behaviours import answer
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_public_api import free_port
@@ -129,3 +132,75 @@ async def test_markup_of_others_stays_text(tmp_path: Path) -> None:
                 assert evil not in text, path
             _, text = await _get(session, f"{api}/pages?q={quote(evil)}")
             assert html.escape(evil) in text
+
+
+def _figures(text: str, title: str) -> list[list[str]]:
+    """The table behind a chart: rows of cells."""
+    part = text.split(f'aria-label="Figures behind {title}"', 1)[1].split("</table>", 1)[0]
+    return [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in part.split("<tr>")[2:]]
+
+
+def _point(at: float, **more: object) -> FreshnessPoint:
+    given = {"bandwidth": 3.0, "request_rate": 3.0, "predicted": 0.9, "measured": None, "measured_low": None}
+    given |= {"measured_high": None, "level": 1.0, "pages": 1, "changed_share": None, "skipped_slots": 0}
+    return FreshnessPoint(at=at, **(given | more))  # type: ignore[arg-type]
+
+
+async def test_no_chart_shows_a_rate_that_was_not_sent(tmp_path: Path) -> None:
+    """Ticks of a minute at 3/s are never shown as more, wherever in a column the last one lies."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with (
+        Site() as site,
+        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
+        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
+    ):
+        await until(lambda: daemon.crawler.status.verdicts["new"] == 1 and listening(port))
+        now = daemon.clock.now()
+        for minutes in range(7):
+            daemon.store.record_freshness(_point(now - 1.0 - 60.0 * minutes, slots={("page", "ok"): 180}))
+        await daemon.store.flush()
+        _, text = await _get(session, f"{api}/?window=hour")
+        rows = _figures(text, "What slots were spent on")
+        assert len(rows) >= 6
+        assert {row[1] for row in rows} == {"3/s"}
+        assert [row[0].endswith("(not over)") for row in rows][-1]
+        assert 'class="bar s1 unfinished"' in text
+
+
+async def test_first_copies_are_no_changes(tmp_path: Path) -> None:
+    """The overview counts what `crawld stats` counts: of 20 pages that were fetched, the one that changed."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with (
+        Site() as site,
+        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
+        running(tmp_path, [site.url(f"/cue/{n}") for n in range(20)], api={"listen": f"127.0.0.1:{port}"}) as daemon,
+    ):
+        verdicts = daemon.crawler.status.verdicts
+        await until(lambda: verdicts["new"] == 20 and listening(port))
+        site.change("/cue/7")
+        await until(lambda: verdicts["changed"] == 1)
+        await daemon.store.flush()
+        _, text = await _get(session, f"{api}/")
+        assert "<dt>Changes found</dt><dd>1<small>" in text
+        assert len(_figures(text, "Changes found per hour")) == 1
+
+
+async def test_a_store_that_cannot_write_is_shown_as_a_stop(tmp_path: Path) -> None:
+    """In red, in a sentence with its reason, and never as a first round that goes on."""
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    async with Site() as site, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
+        urls = [site.url(f"/ok/{n}") for n in range(40)]
+        settings: dict[str, object] = {"bandwidth": "4/s", "api": {"listen": f"127.0.0.1:{port}"}}
+        async with running(tmp_path, urls, **settings) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] >= 1 and listening(port))
+            with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
+                other.execute("BEGIN IMMEDIATE")  # as on a full disk, no commit succeeds
+                await until(lambda: not daemon.store.healthy, 60.0)
+                _, text = await _get(session, f"{api}/")
+                other.execute("ROLLBACK")
+            assert '<h1 class="headline bad">Crawling has stopped.</h1>' in text
+            assert "The store cannot write" in text
+            assert 'class="card notice severe"' in text
+            assert '<li class="bad">the store cannot write' in text
+            assert "first round goes on" not in text
+            await until(lambda: daemon.store.healthy, 60.0)

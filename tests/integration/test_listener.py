@@ -74,9 +74,7 @@ async def test_the_token_opens_everything_that_does_not_prove_itself(tmp_path: P
             assert (answered.status, answered.content_type) == (401, "text/html")
             assert "<code>crawld dashboard</code> prints the link" in await answered.text()
         async with session.get("/indexnow") as answered:
-            assert answered.status == 400
-        async with session.get("/websub/unknown") as answered:
-            assert answered.status == 404
+            assert answered.status == 404  # there is no public address
 
 
 async def test_there_is_no_token_before_the_first_start(tmp_path: Path) -> None:
@@ -107,10 +105,34 @@ async def test_a_page_of_another_site_steers_nothing(tmp_path: Path) -> None:
             ({"Origin": "https://evil.example"}, 403),
             ({"Origin": "null"}, 403),
             ({"Sec-Fetch-Site": "cross-site"}, 403),
+            ({"Origin": f"http://localhost:{port + 1}"}, 403),
             ({"Origin": f"http://localhost:{port}", "Sec-Fetch-Site": "same-origin"}, 200),
         ):
             async with session.post("/signals", json=[], headers=bearer(tmp_path) | headers) as answered:
                 assert answered.status == status
+
+
+async def test_the_doors_for_strangers_are_shut_to_pages(tmp_path: Path) -> None:
+    """With a public address sites and hubs are answered, but no page in a browser can ask for them."""
+    async with Site() as site, listening(tmp_path, site, public_url="https://crawld.example.org") as (_, _, session):
+        for method, path in (("GET", "/indexnow"), ("POST", "/indexnow"), ("GET", "/websub/x"), ("POST", "/websub/x")):
+            for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+                async with session.request(method, path, headers=headers, data=b"{}") as answered:
+                    assert answered.status == 403
+            async with session.request(method, path, data=b"{}") as answered:
+                assert answered.status == (400 if path == "/indexnow" else 404 if method == "GET" else 410)
+
+
+async def test_the_doors_for_strangers_tell_nothing_of_the_list(tmp_path: Path) -> None:
+    """An IndexNow submission is answered alike whether its page is listed, its key denied, or neither."""
+    async with Site() as site, listening(tmp_path, site, public_url="https://crawld.example.org") as (_, _, session):
+        said = set()
+        for url in (site.url("/ok/1"), site.url("/nothing"), "https://elsewhere.example/"):
+            for number in range(6):
+                query = {"url": url, "key": f"a-key-of-nobody-{number}"}
+                async with session.get("/indexnow", params=query) as answered:
+                    said.add((answered.status, await answered.text()))
+        assert said == {(202, '{"accepted": 1}')}
 
 
 async def test_health_is_one_word(tmp_path: Path) -> None:
@@ -150,7 +172,8 @@ async def test_a_copy_cannot_act(tmp_path: Path) -> None:
 
 async def test_bodies_are_refused_before_they_are_read(tmp_path: Path) -> None:
     """By their length, while they come, and where they are packed."""
-    async with Site() as site, listening(tmp_path, site) as (_, port, session):
+    public = {"public_url": "https://crawld.example.org"}
+    async with Site() as site, listening(tmp_path, site, **public) as (_, port, session):
         said = await raw(port, b"POST /indexnow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99000000\r\n\r\n")
         assert b" 413 " in said
         assert b"2,097,152 bytes" in said
@@ -218,7 +241,7 @@ async def test_strangers_are_slowed_down(tmp_path: Path, monkeypatch: pytest.Mon
         for _ in range(int(refusals.STRANGERS_BURST) + 5):
             async with session.get("/indexnow") as answered:
                 seen.append(answered.status)
-        assert seen == [400] * int(refusals.STRANGERS_BURST) + [429] * 5
+        assert seen == [404] * int(refusals.STRANGERS_BURST) + [429] * 5
         async with session.get("/status", headers=bearer(tmp_path)) as answered:
             assert answered.status == 200
 

@@ -20,7 +20,8 @@ WANTED = {
     "crawld_freshness_measured_ratio", "crawld_calibration_gap_ratio", "crawld_level", "crawld_pages",
     "crawld_pages_active", "crawld_requests_in_flight", "crawld_learner_lag_seconds", "crawld_writer_lag_seconds",
     "crawld_hook_waiting_changes", "crawld_hook_changes", "crawld_store_size_bytes", "crawld_signals",
-    "crawld_hosts_blocked", "crawld_event_loop_lag_seconds", "crawld_healthy",
+    "crawld_hosts_blocked", "crawld_pages_overdue", "crawld_disk_free_bytes",
+    "crawld_event_loop_lag_seconds", "crawld_healthy",
 }  # fmt: skip
 
 
@@ -50,6 +51,7 @@ async def test_the_figures_are_those_of_the_daemon(tmp_path: Path) -> None:
     assert told == {"delivered": 3, "dropped": 0}
     assert families["crawld_pages"].samples[0].value == 3
     assert families["crawld_store_size_bytes"].samples[0].value > 0
+    assert families["crawld_disk_free_bytes"].samples[0].value > 0
     lag = families["crawld_event_loop_lag_seconds"].samples
     buckets = [sample for sample in lag if sample.name.endswith("_bucket")]
     assert [one.value for one in buckets] == sorted(one.value for one in buckets)

@@ -3,17 +3,23 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from pydantic import ValidationError
 
-from crawld.api.v1.endpoints import adapter
+from crawld.api.v1.endpoints import Endpoint, adapter, refusal
+from crawld.api.v1.models import AskChanges
 from crawld.api.v1.openapi import describe
 from crawld.api.v1.routes import ENDPOINTS, add_v1
+from crawld.errors import InputError
+from crawld.mistakes import UNNAMED
 from tests.integration.test_api_v1 import serving
 from tests.site import Site
+from tests.unit.test_config import FOREIGN
 
 DESCRIPTION = describe(ENDPOINTS)
 
@@ -57,6 +63,49 @@ async def test_answers_are_what_is_described(tmp_path: Path) -> None:
             async with session.get(endpoint.path, params=query) as answered:
                 assert answered.status == 200, endpoint.path
                 adapter(endpoint.answer).validate_json(await answered.read())
+
+
+WRONG: tuple[object, ...] = (
+    "",
+    "x",
+    "-1",
+    "1e30",
+    "nan",
+    "0.5",
+    "null",
+    "nwo",
+    None,
+    True,
+    -1,
+    2**70,
+    [],
+    ["x"],
+    {},
+    {"url": 3},
+    [{"url": 3}],
+)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_no_wrong_parameter_is_answered_in_the_librarys_words(endpoint: Endpoint) -> None:
+    """Every parameter of every endpoint with every kind of value is taken, or refused in a sentence of ours."""
+    for name in [*(field.alias or name for name, field in endpoint.asked.model_fields.items()), "nonsense"]:
+        for wrong in WRONG:
+            with suppress(InputError):  # raised by a parameter's own reader, in its words
+                try:
+                    endpoint.asked.model_validate({name: wrong})
+                except ValidationError as error:
+                    said = refusal(error, endpoint.asked)
+                    assert not FOREIGN.search(said), said
+                    assert UNNAMED not in said, said
+
+
+def test_a_misspelt_cursor_is_answered_with_what_to_write() -> None:
+    """`after` takes a number or `now`, and both are named."""
+    with pytest.raises(ValidationError) as caught:
+        AskChanges.model_validate({"after": "nwo", "limt": 3})
+    said = refusal(caught.value, AskChanges)
+    assert said == "after: write a whole number, 0 or more, or now; limt: no such name: did you mean limit?"
 
 
 @pytest.mark.parametrize("path", ["/v1/pages?limit=x", "/v1/copy", "/v1/changes?after=-1", "/v1/changes?wait=61"])

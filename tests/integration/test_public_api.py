@@ -1,12 +1,14 @@
 """Other programs over HTTP: pings and IndexNow in, copies and status out."""
 
 import socket
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from crawld.model.signal import SOURCES, Source
+from crawld.signals.push_inbox import MAX_DENIALS
 from tests.behaviours import answer
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.site import Site
@@ -78,15 +80,14 @@ async def test_a_page_that_is_gone_answers_410(tmp_path: Path) -> None:
 
 
 async def test_indexnow_counts_once_the_host_vouches_for_the_key(tmp_path: Path) -> None:
-    """The key file is asked for with a slot of its own; a wrong key brings no signal."""
+    """The key file is asked for within the share of signals; a wrong key brings no signal."""
     key = "0123456789abcdef"
     async with Site() as site, aiohttp.ClientSession() as session:
         site.pages[f"/{key}.txt"] = answer(key, content_type="text/plain")
         api = f"http://127.0.0.1:{(port := free_port())}"
         url = site.url("/ok/1")
-        async with running(
-            tmp_path, [url], api={"listen": f"127.0.0.1:{port}"}, min_interval=3600, max_interval=7200
-        ) as daemon:
+        listener = {"listen": f"127.0.0.1:{port}", "public_url": "https://crawld.example.org"}
+        async with running(tmp_path, [url], api=listener, min_interval=3600, max_interval=7200) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
             async with session.get(f"{api}/indexnow", params={"url": url, "key": key}) as answered:
                 assert answered.status == 202
@@ -97,3 +98,26 @@ async def test_indexnow_counts_once_the_host_vouches_for_the_key(tmp_path: Path)
             async with session.get(f"{api}/indexnow", params={"url": url, "key": "?"}) as answered:
                 assert answered.status == 400
     assert rows(tmp_path, "SELECT count(*) FROM signals") == [(1,)]
+
+
+def _more_visits(site: Site, than: int) -> bool:
+    return len(site.visits()) > than
+
+
+async def test_strangers_with_new_keys_cost_a_host_a_few_requests(tmp_path: Path) -> None:
+    """However many keys are sent, a host is asked for a few that it denies, and then for none for an hour."""
+    async with Site() as site, aiohttp.ClientSession() as session:
+        url = site.url("/ok/1")
+        listener = {"listen": f"127.0.0.1:{(port := free_port())}", "public_url": "https://crawld.example.org"}
+        async with running(tmp_path, [url], api=listener, min_interval=3600, max_interval=7200) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+            for number in range(4 * MAX_DENIALS):
+                query, asked = {"url": url, "key": f"stranger-{number}"}, len(site.visits())
+                async with session.get(f"http://127.0.0.1:{port}/indexnow", params=query) as answered:
+                    assert answered.status == 202
+                if number < MAX_DENIALS:
+                    await until(partial(_more_visits, site, asked))
+            slots = daemon.crawler.status.slots
+            await until(lambda: daemon.crawler.status.slots > slots + 100)
+            keys = [one for one in site.visits() if one.path.startswith("/stranger-")]
+            assert len(keys) == MAX_DENIALS

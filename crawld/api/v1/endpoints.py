@@ -14,6 +14,7 @@ from crawld.errors import InputError
 from crawld.interfaces import Clock, Control, Copies
 from crawld.interfaces.metrics import Metrics
 from crawld.interfaces.read_model import ChangeEvents, PageTexts, ReadModel
+from crawld.mistakes import mistakes
 
 BODY_BYTES = 2**20
 """Of a request: what is parsed in one go stops the loop for some 10 ms at the most."""
@@ -81,7 +82,7 @@ class Endpoint:
             body = await read_body(request, BODY_BYTES)
             return self.asked.model_validate(_decoded(body))
         except ValidationError as error:
-            raise InputError(_sentence(error)) from None
+            raise InputError(refusal(error, self.asked)) from None
 
 
 @lru_cache
@@ -115,12 +116,6 @@ def _decoded(body: bytes) -> object:
         raise InputError(f"the request's body is not JSON: {error}") from None
 
 
-def _sentence(error: ValidationError) -> str:
-    """What is wrong, of the first few mistakes."""
-    told = [f"{_place(one['loc']) or 'the request'}: {one['msg']}" for one in error.errors()[:3]]
-    return "; ".join(told)
-
-
-def _place(parts: tuple[int | str, ...]) -> str:
-    """Where in the request a mistake is; of alternatives only what is tried is named, not which."""
-    return ".".join(str(part) for part in parts if isinstance(part, int) or part.isidentifier())
+def refusal(error: ValidationError, asked: type[Asked]) -> str:
+    """What is wrong with a request, of the first few mistakes."""
+    return "; ".join(f"{one.place or 'the request'}: {one.sentence}" for one in mistakes(error, asked, {})[:3])

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from crawld.api.v1.endpoints import Asked
+from crawld.interfaces import Refreshed
 from crawld.interfaces.read_model import PageSort, PageView, Version
 from crawld.model.difference import BlockEdit
-from crawld.model.page import PageState
+from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
 
@@ -39,6 +40,7 @@ class AskPages(Asked):
     descending: bool = False
     host: Annotated[str, Field(max_length=300)] | None = None
     state: PageState | None = None
+    trouble: Annotated[str, Field(max_length=50, description="Of the last crawl, or `any`")] | None = None
     search: Annotated[str, Field(max_length=1_000)] | None = None
     after: Annotated[str, Field(max_length=12_000, description="`next` of the part before")] | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 50
@@ -144,7 +146,7 @@ class WantedUrl(Asked):
     """A page and its weight."""
 
     url: _Url
-    importance: Annotated[float, Field(gt=0, le=1e300, allow_inf_nan=False)] = 1.0
+    importance: Annotated[float, Field(gt=0, le=MAX_IMPORTANCE, allow_inf_nan=False)] = 1.0
 
 
 class SetUrls(Asked):
@@ -152,6 +154,62 @@ class SetUrls(Asked):
 
     add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
     remove: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
+    keep_out: Annotated[bool, Field(description="Whether no list and no sitemap may bring removed pages back")] = False
+
+
+class AskRefresh(Asked):
+    """Pages to crawl now, before all others."""
+
+    urls: Annotated[tuple[GivenUrl, ...], Field(min_length=1, max_length=MOST_URLS)]
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait until they are crawled")] = 0.0
+
+
+class AskRules(Asked):
+    """What of pages is compared; with `url`, the rule for that page."""
+
+    url: GivenUrl | None = None
+
+
+class IgnoredParts(Asked):
+    """Parts of a page to leave out of what is compared; with `host`, of all pages of its host."""
+
+    url: GivenUrl
+    selectors: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(min_length=1)]
+    host: bool = False
+
+
+class SetRules(Asked):
+    """Parts to ignore from now on, and numbers of marks whose parts are compared again."""
+
+    ignore: Annotated[tuple[IgnoredParts, ...], Field(max_length=100)] = ()
+    compare: Annotated[tuple[Number, ...], Field(max_length=1_000)] = ()
+
+
+class SetRead(Asked):
+    """The newest change that was read."""
+
+    until: Annotated[int, Field(ge=0, le=LARGEST)]
+
+
+class AskActions(Asked):
+    """How many actions."""
+
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+
+
+class AskUndo(Asked):
+    """The number of an action."""
+
+    action: Number
+
+
+class AskFeed(Asked):
+    """The newest changes, of all pages or one, as a feed."""
+
+    key: Annotated[str, Field(max_length=200, description="What the dashboard's link holds, instead of a token")] = ""
+    first: Annotated[bool, Field(description="With first copies")] = False
+    url: GivenUrl | None = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
 class Status(BaseModel):
@@ -211,6 +269,43 @@ class UrlsAnswer:
     added: int
     reweighted: int
     removed: Sequence[str]
+    returning: Sequence[str] = ()  # of those removed: a list or a sitemap names them, which brings them back
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshAnswer:
+    """What became of the pages that were asked for."""
+
+    pages: Sequence[Refreshed]
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAnswer:
+    """What operators have marked as not to be compared, and the settings' rule for the page that was asked about."""
+
+    marks: Sequence[Mark]
+    rule: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """The newest change that was read, and how many have come since."""
+
+    until: int
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActionAnswer:
+    """What somebody did."""
+
+    id: int
+    at: float
+    who: str
+    verb: str
+    sentence: str
+    undoable: bool
+    undone_at: float | None
 
 
 class Problem(BaseModel):

@@ -8,23 +8,29 @@ from aiohttp import web
 from crawld.api.refusals import RefusedError
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import (
+    ActionAnswer,
+    AskActions,
     AskDiff,
     AskForecast,
     AskHistory,
     AskHosts,
     AskPage,
     AskPages,
+    AskRules,
     AskSignals,
     AskSlots,
     AskUrl,
     Difference,
     ExplainedPage,
     Nothing,
+    ReadAnswer,
+    RulesAnswer,
     Versions,
 )
 from crawld.content.page.difference import unified
 from crawld.errors import TooCostlyError
 from crawld.interfaces import FreshnessPoint
+from crawld.interfaces.actions import Action
 from crawld.interfaces.read_model import (
     CalibrationLine,
     HostLine,
@@ -35,6 +41,7 @@ from crawld.interfaces.read_model import (
     Version,
     VersionBody,
 )
+from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
 
 
@@ -130,6 +137,42 @@ async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any
     """What bandwidths buy."""
     rates = [parse_rate(rate) for rate in asked.bandwidth.split(",") if rate.strip()]
     return await request.app[PARTS].control.forecast(rates)
+
+
+async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
+    """The parts of a page's latest copy that can be left out of what is compared."""
+    found = await request.app[PARTS].read.version(asked.url)
+    if found is None:
+        raise RefusedError(404, f"there is no copy of {asked.url}")
+    try:
+        return await request.app[PARTS].texts.parts(found)
+    except TooCostlyError as error:
+        raise RefusedError(422, f"the copy cannot be read: {error}") from None
+
+
+async def rules(request: web.Request, asked: AskRules) -> RulesAnswer:
+    """What operators have marked, and the settings' rule for a page."""
+    control = request.app[PARTS].control
+    return RulesAnswer(await control.marks(), None if asked.url is None else dict(control.rule_of(asked.url)))
+
+
+async def read(request: web.Request, _: Nothing) -> ReadAnswer:
+    """The newest change that was read, and how many have come since."""
+    parts = request.app[PARTS]
+    until, found = await parts.control.actions.read_until(), await parts.read.latest_changes(limit=1)
+    return ReadAnswer(until, found.unread(until))
+
+
+async def actions(request: web.Request, asked: AskActions) -> Sequence[ActionAnswer]:
+    """What was done to the crawl, newest first."""
+    return [action_answer(one) for one in await request.app[PARTS].control.actions.latest(asked.limit)]
+
+
+def action_answer(action: Action) -> ActionAnswer:
+    """An action as it is told."""
+    return ActionAnswer(
+        action.id, action.at, action.who, action.verb, action.sentence, action.undoable, action.undone_at
+    )
 
 
 def _unknown(url: str) -> RefusedError:

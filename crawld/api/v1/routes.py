@@ -9,9 +9,11 @@ from aiohttp import web
 from crawld.api import copies
 from crawld.api.v1 import following, models, reading, steering
 from crawld.api.v1.endpoints import Endpoint, Parts, add_routes
+from crawld.api.v1.feed import feed
 from crawld.api.v1.openapi import describe
 from crawld.interfaces import FreshnessPoint
 from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
+from crawld.model.page import PagePart
 
 NO_PAGE = {404: "The page is not on the list"}
 NO_COPY = {
@@ -21,6 +23,7 @@ NO_COPY = {
     410: "The page is gone; the header X-Include-Gone: 1 asks for the last copy",
     422: "Its text takes too much to read",
 }
+NO_PARTS = {404: "There is no copy of the page", 422: "Its copy takes too much to read"}
 NO_PAIR = {404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"}
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -67,6 +70,30 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, models.Status),
     Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
     Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
+    Endpoint(
+        "POST", "/v1/refresh", "Crawl pages now, before all others", steering.refresh, models.AskRefresh,
+        models.RefreshAnswer,
+    ),
+    Endpoint(
+        "GET", "/v1/parts", "The parts of a page that can be ignored", reading.page_parts, models.AskUrl,
+        Sequence[PagePart], statuses=NO_PARTS,
+    ),
+    Endpoint("GET", "/v1/rules", "What of pages is compared", reading.rules, models.AskRules, models.RulesAnswer),
+    Endpoint(
+        "POST", "/v1/rules", "Ignore parts of pages, or compare them again", steering.rules, models.SetRules,
+        models.RulesAnswer,
+    ),
+    Endpoint("GET", "/v1/read", "Which changes were read", reading.read, models.Nothing, models.ReadAnswer),
+    Endpoint("POST", "/v1/read", "Mark changes as read", steering.mark_read, models.SetRead, models.ReadAnswer),
+    Endpoint(
+        "GET", "/v1/actions", "What was done to the crawl, and by whom", reading.actions, models.AskActions,
+        Sequence[models.ActionAnswer],
+    ),
+    Endpoint("POST", "/v1/undo", "Undo an action", steering.undo, models.AskUndo, models.ActionAnswer),
+    Endpoint(
+        "GET", "/v1/feed", "The newest changes as an Atom feed", feed, models.AskFeed, None,
+        media=("application/atom+xml",), statuses=NO_PAGE,
+    ),
 )  # fmt: skip
 
 

@@ -1,40 +1,62 @@
-"""Endpoints that steer the daemon."""
+"""Endpoints that steer the daemon: each is an action in the asker's name, logged and kept."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
+from crawld.api.sentences import actor_of
 from crawld.api.v1.endpoints import PARTS
-from crawld.api.v1.models import HostAnswer, Nothing, SetBandwidth, SetHost, SetUrls, UrlsAnswer
+from crawld.api.v1.models import (
+    ActionAnswer,
+    AskRefresh,
+    AskRules,
+    AskUndo,
+    HostAnswer,
+    Nothing,
+    ReadAnswer,
+    RefreshAnswer,
+    RulesAnswer,
+    SetBandwidth,
+    SetHost,
+    SetRead,
+    SetRules,
+    SetUrls,
+    UrlsAnswer,
+)
+from crawld.api.v1.reading import action_answer
+from crawld.api.v1.reading import read as read_marks
+from crawld.api.v1.reading import rules as read_rules
 from crawld.interfaces import Steered
+from crawld.interfaces.actions import Action
 from crawld.model.host import host_name
-from crawld.model.page import Wanted
+from crawld.model.page import BY_HAND
 from crawld.model.url import normalise
 
 URLS_AT_ONCE = 200
 """Addresses read before others get their turn: some 5 ms."""
 
 
+async def _act(request: web.Request, verb: str, **what: object) -> Action:
+    return await request.app[PARTS].control.actions.act(actor_of(request), verb, what)
+
+
 async def bandwidth(request: web.Request, asked: SetBandwidth) -> Mapping[str, object]:
     """Change the request rate."""
-    control = request.app[PARTS].control
-    await control.change_bandwidth(float(asked.rate))
-    return await control.status()
+    await _act(request, "bandwidth", rate=float(asked.rate))
+    return await request.app[PARTS].control.status()
 
 
 async def pause(request: web.Request, _: Nothing) -> Mapping[str, object]:
     """Stop crawling until told to go on."""
-    control = request.app[PARTS].control
-    await control.pause(paused=True)
-    return await control.status()
+    await _act(request, "pause")
+    return await request.app[PARTS].control.status()
 
 
 async def resume(request: web.Request, _: Nothing) -> Mapping[str, object]:
     """Go on crawling."""
-    control = request.app[PARTS].control
-    await control.pause(paused=False)
-    return await control.status()
+    await _act(request, "resume")
+    return await request.app[PARTS].control.status()
 
 
 async def host(request: web.Request, asked: SetHost) -> HostAnswer:
@@ -42,8 +64,8 @@ async def host(request: web.Request, asked: SetHost) -> HostAnswer:
     drop = "delay" in asked.model_fields_set and asked.delay is None
     delay = None if asked.delay is None else float(asked.delay)
     name = host_name(asked.host)
-    steered = await request.app[PARTS].control.steer_host(name, blocked=asked.blocked, delay=delay, drop_delay=drop)
-    return host_answer(steered)
+    done = await _act(request, "host", host=name, blocked=asked.blocked, delay=delay, drop_delay=drop)
+    return host_answer(done.result)
 
 
 def host_answer(steered: Steered) -> HostAnswer:
@@ -54,14 +76,42 @@ def host_answer(steered: Steered) -> HostAnswer:
 
 async def urls(request: web.Request, asked: SetUrls) -> UrlsAnswer:
     """Add pages, and remove others."""
-    control, added, reweighted = request.app[PARTS].control, 0, 0
-    wanted = [Wanted(url, one.importance) for url, one in zip(await _spelt([w.url for w in asked.add]), asked.add)]
+    added, reweighted, removed = 0, 0, ()
+    wanted = [(url, one.importance) for url, one in zip(await _spelt([w.url for w in asked.add]), asked.add)]
     unwanted = await _spelt(asked.remove)
-    removed = await control.remove_pages(unwanted) if unwanted else ()
+    if unwanted:
+        removed = (await _act(request, "remove", urls=unwanted, keep_out=asked.keep_out)).result
+    origins: Mapping[str, str] = await request.app[PARTS].control.origins(removed) if removed else {}
     if wanted:
-        adoption = await control.add_pages(wanted)
+        adoption = (await _act(request, "add", wanted=wanted)).result
         added, reweighted = len(adoption.added) + len(adoption.returned), len(adoption.reweighted)
-    return UrlsAnswer(added, reweighted, list(removed))
+    returning = [url for url, origin in origins.items() if origin != BY_HAND]
+    return UrlsAnswer(added, reweighted, list(removed), returning)
+
+
+async def refresh(request: web.Request, asked: AskRefresh) -> RefreshAnswer:
+    """Crawl pages before all others; the answer comes when they are crawled, or after `wait` seconds."""
+    return RefreshAnswer((await _act(request, "refresh", urls=list(asked.urls), wait=asked.wait)).result)
+
+
+async def rules(request: web.Request, asked: SetRules) -> RulesAnswer:
+    """Ignore parts of pages, and compare others again."""
+    if asked.compare:
+        await _act(request, "compare", marks=list(asked.compare))
+    for one in asked.ignore:
+        await _act(request, "ignore", url=one.url, selectors=list(one.selectors), host=one.host)
+    return await read_rules(request, AskRules(url=asked.ignore[0].url if asked.ignore else None))
+
+
+async def mark_read(request: web.Request, asked: SetRead) -> ReadAnswer:
+    """Mark changes as read."""
+    await _act(request, "read", until=asked.until)
+    return await read_marks(request, Nothing())
+
+
+async def undo(request: web.Request, asked: AskUndo) -> ActionAnswer:
+    """Undo an action; the action that did so."""
+    return action_answer(await request.app[PARTS].control.actions.undo(actor_of(request), asked.action))
 
 
 async def _spelt(urls: Sequence[str]) -> list[str]:

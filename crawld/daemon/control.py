@@ -1,30 +1,36 @@
 """Steering while running: each change takes effect from the next slot and is kept over a restart."""
 
 import asyncio
+import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
+from crawld.content.page.rules import DigestRules
+from crawld.daemon.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.daemon.crawler import Crawler
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
 from crawld.daemon.reasons import hosts_in_trouble
+from crawld.daemon.slots.asked_pages import Answer
 from crawld.daemon.slots.slot_log import bottleneck
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Adoption, Clock, Reload, RobotsFailure, Steered, Store
+from crawld.interfaces import ActionLog, Adoption, Refreshed, Reload, RobotsFailure, Steered
 from crawld.interfaces.metrics import HookStanding
 from crawld.model.host import MOST_NAMED, HostState
-from crawld.model.page import BY_HAND, Page, Wanted
+from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
-from crawld.model.url import host_of
+from crawld.model.url import host_of, identity
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
-from crawld.scheduler import Scheduler
 
+log = logging.getLogger("crawld")
 BANDWIDTH, PAUSED = "bandwidth", "paused"
+OWN_WAITS = frozenset({Why.GONE, Why.FAILING, Why.MIN_INTERVAL})
+"""Waits of a page that whoever asks for it now does not wait for."""
 KEPT_SECONDS = 5.0
 """For which an answer waits until what was steered is written."""
 
@@ -32,33 +38,39 @@ KEPT_SECONDS = 5.0
 class Steering:
     """Implements `interfaces.Control` over the daemon's parts."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        scheduler: Scheduler,
-        gate: HostGate,
-        pages: Pages,
-        page_set: PageSet,
-        store: Store,
-        clock: Clock,
-        forecasts: Forecasts,
-    ) -> None:
-        self._crawler, self._scheduler, self._gate = crawler, scheduler, gate
-        self._pages, self._page_set, self._store, self._clock = pages, page_set, store, clock
-        self._forecasts = forecasts
+    def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
+        parts = crawler.parts
+        self._crawler, self._scheduler, self._gate = crawler, parts.scheduler, parts.gate
+        self._pages, self._page_set, self._store, self._clock = parts.pages, page_set, parts.store, parts.clock
+        self._forecasts, self._rules = forecasts, rules
+        self.actions: ActionLog = Actions(self, parts.store, parts.clock)
         self._rate = crawler.status.bandwidth
         self._paused = False
-        self.on_reload: Callable[[], Awaitable[Reload]] | None = None
+        self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
         self.hooks: Callable[[], Sequence[HookStanding]] = tuple  # how each hook stands: there are none
 
     async def restore(self, configured: float, *, insist: bool) -> None:
         """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
         kept = None if insist else await self._store.setting(BANDWIDTH)
-        self._rate = configured if kept is None else parse_rate(float(kept))
+        self._rate = configured
+        if kept is not None:
+            try:
+                self._rate = parse_rate(float(kept))
+            except (InputError, ValueError):
+                log.warning(
+                    "the bandwidth kept from an earlier run cannot be used: the configured one holds instead",
+                    extra={"kept": kept, "bandwidth": format_rate(configured)},
+                )
+                insist = True
         if insist:
             await self._store.change_setting(BANDWIDTH, None, now=self._clock.now())
         self._paused = await self._store.setting(PAUSED) == "yes"
+        await self.restore_marks()
         self._apply()
+
+    async def restore_marks(self) -> None:
+        """Take over what operators have marked, as it is kept."""
+        self._rules.change_marks(parse_marks(await self._store.setting(MARKS)))
 
     async def status(self) -> dict[str, object]:
         """What the daemon is doing now."""
@@ -70,7 +82,7 @@ class Steering:
         measured = self._crawler.audits.measured()
         chooser = self._scheduler.chooser
         return {
-            "pages": len(self._scheduler),
+            "pages": self._scheduler.documents,
             "bandwidth": self._rate,
             "paused": self._paused,
             "requests": status.requests,
@@ -97,6 +109,7 @@ class Steering:
             "picks": chooser.picks,
             "faults": status.faults,
             "reload_refused": status.reload_refused,
+            "list_held_back": status.list_held_back,
             "pid": os.getpid(),
             "min_interval_seconds": chooser.pages.intervals.shortest,
             "max_interval_seconds": chooser.pages.intervals.longest,
@@ -106,7 +119,7 @@ class Steering:
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
         """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
-        return await self._forecasts.report(self._rate, rates, self._crawler.poll_share.share)
+        return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
 
     def healthy(self) -> bool:
         """Whether slots are served and the store takes what is recorded."""
@@ -174,13 +187,65 @@ class Steering:
             return False
         return True
 
-    async def add_pages(self, wanted: Sequence[Wanted]) -> Adoption:
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
         """Take further pages in beside the list."""
-        return await self._page_set.adopt(wanted, origin=BY_HAND, now=self._clock.now(), complete=False)
+        return await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=False)
 
-    async def remove_pages(self, urls: Sequence[str]) -> Sequence[str]:
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
         """Retire pages, whoever listed them."""
-        return await self._page_set.retire(urls, now=self._clock.now())
+        return await self._page_set.retire(urls, now=self._clock.now(), keep_out=keep_out)
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer."""
+        return await self._store.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL."""
+        return await self._store.origins(urls)
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others; what became of them after so many seconds at the most."""
+        known = {identity(one.url): one.id for one in await self._store.listed(urls)}
+        answers = {url: self.ask_now(known.get(identity(url), -1)) for url in urls}
+        asked = [answer for answer in answers.values() if answer is not None]
+        if asked and wait > 0:
+            await asyncio.wait(asked, timeout=wait)
+            await self._kept()  # whoever looks next sees what came
+        return [self._refreshed(url, known.get(identity(url), -1), answer) for url, answer in answers.items()]
+
+    def ask_now(self, page_id: int) -> "asyncio.Future[Answer] | None":
+        """Have a page crawled before all others; what that brings, or None where it is not here."""
+        page = self._pages.get(page_id)
+        if page is None:
+            return None
+        asked = self._crawler.asked.ask(page, self._clock.now(), under_way=self._scheduler.held(page_id))
+        self._crawler.wake()
+        return asked
+
+    def _refreshed(self, url: str, page_id: int, answer: "asyncio.Future[Answer] | None") -> Refreshed:
+        if answer is None:
+            return Refreshed(url, "unknown", "it is not on the list: `crawld urls add URL` adds it")
+        if not answer.done():
+            reasons = self._reasons(self._pages[page_id], self._clock.now())
+            return Refreshed(url, "waiting", reasons[0].sentence(self._clock.now()))
+        if isinstance(found := answer.result(), str):
+            return Refreshed(url, "refused", found)
+        trouble = f" ({found.trouble})" if found.trouble else ""
+        sentence = f"{found.verdict.value}{trouble}"
+        return Refreshed(url, "crawled", sentence, found.verdict.value, found.at, found.status, found.trouble)
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that operators have marked as not to be compared."""
+        return self._rules.marks
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on."""
+        self._rules.change_marks(marks)
+        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change by the settings."""
+        return rule_document(self._rules, url)
 
     async def explain(self, page_id: int) -> dict[str, object] | None:
         """What is held in memory of a page and why it is not crawled just now."""
@@ -215,10 +280,15 @@ class Steering:
     def _reasons(self, page: Page, now: float) -> list[Reason]:
         """Every reason why the page is not crawled now, the most decisive first; there is always one."""
         found = self._crawler.reasons.of(page, now)
+        asked = page.id in self._crawler.asked
+        if asked:  # neither its own waits nor its value keep it back
+            found = [reason for reason in found if reason.why not in OWN_WAITS]
         if self._paused:
             found.append(Reason(Why.PAUSED))
         elif self._rate == 0:
             found.append(Reason(Why.NO_BANDWIDTH))
+        if asked and not found:
+            return [Reason(Why.NEXT)]
         if not any(reason.why is not Why.ROBOTS_UNKNOWN for reason in found):
             worth = self._worth(page.id, now)
             found = [worth] if worth.why is Why.NOT_WORTH_IT else found or [worth]
@@ -243,9 +313,9 @@ class Steering:
         at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]), *waits, now)
         return _finite(at)
 
-    async def reload(self) -> Reload:
+    async def reload(self, *, retire: bool = False) -> Reload:
         """Read the settings and the URL list again."""
-        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload()
+        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload(retire)
 
 
 def steer(

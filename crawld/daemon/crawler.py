@@ -1,8 +1,8 @@
 """The heart of the daemon: every slot becomes a request.
 
-At each slot, in this order: a request that continues something under way (a redirect hop), a poll of a signal source
-within its share, an audit within its share, and else the page with the highest crawl value. What is decided is
-decided synchronously; awaiting happens after.
+At each slot, in this order: a request that continues something under way (a redirect hop), a page that somebody waits
+for, a poll of a signal source within its share, an audit within its share, and else the page with the highest crawl
+value. What is decided is decided synchronously; awaiting happens after.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from crawld.content.page.rules import DigestRule
@@ -20,9 +21,12 @@ from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawl.page_crawl import PageCrawls, log_crawl
 from crawld.daemon.crawl.sender import Sender
+from crawld.daemon.logs import log_no_memory
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
 from crawld.daemon.reasons import Reasons
+from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.daemon.slots.door import Door, PacedDoor
 from crawld.daemon.slots.further_requests import Permits
 from crawld.daemon.slots.host_pauses import (
@@ -34,7 +38,6 @@ from crawld.daemon.slots.host_pauses import (
 )
 from crawld.daemon.slots.late_requests import LateRequests
 from crawld.daemon.slots.outages import Outages
-from crawld.daemon.slots.request_chain import RequestChain
 from crawld.daemon.slots.shares import Share
 from crawld.daemon.slots.slot_log import SlotLog, page_to_ask, why_idle
 from crawld.daemon.slots.stall_watch import StallWatch
@@ -55,7 +58,7 @@ from crawld.interfaces import (
     Workers,
 )
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.fetched import Outcome, Request, Trouble
+from crawld.model.fetched import Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
 from crawld.pacer import Departures, Slots
@@ -69,12 +72,17 @@ ROBOTS_WAIT = 1.0
 """Seconds that a page waits while its site's robots.txt is being fetched."""
 MOST_SET_ASIDE = 200
 """Hosts that may be set aside in one slot because they are not known to answer; each is a pick in vain, once."""
+RELISTED_LOOKED_AT = 20
+"""Pages that are gone and listed anew that are looked at in one slot."""
 MOST_IN_FLIGHT = 2000
 """Requests that are being sent, answered or read at once; what waits for a permit is counted apart."""
 FORGET_PAUSE = 0.1
 """Seconds between two steps of forgetting hosts."""
 MOST_AT_ONCE = 16
 """Slots served in one turn of the loop where they come faster than it turns."""
+
+EXPLORING = 0.2
+"""The part of the polls' share that files may take whose signals have not yet paid for their polls."""
 
 Work = Coroutine[Any, Any, None]
 
@@ -87,6 +95,7 @@ class Parts:
     gate: HostGate
     pacer: Slots
     pages: Pages
+    page_set: PageSet
     store: Store
     fetcher: Fetcher
     robots: Robots
@@ -95,7 +104,7 @@ class Parts:
     rng: random.Random
     workers: Workers
     polls: Polls | None = None
-    poll_share: float = 0.05
+    poll_share: float = 0.25
     audit_share: float = 0.01
     unconditional_share: float = 0.02
     door: Door | None = None  # None: requests leave as far apart as slots are
@@ -105,9 +114,10 @@ class Crawler:
     """Serves slots until told to stop."""
 
     def __init__(self, parts: Parts) -> None:
-        self._p = p = parts
+        self.parts = self._p = p = parts
         self.status = Status(p.clock.now(), p.pacer.rate, last_slot_at=p.clock.monotonic())
         self.audits = Audits()
+        self.asked = AskedPages()
         self._unproven_hosts = UnprovenHosts(p.gate, p.pages, lambda: p.pacer.rate)
         self._pauses = HostPauses(p.gate)
         self._permits = Permits(p.gate, p.pages, p.pacer, p.clock, self._unproven_hosts)
@@ -136,6 +146,8 @@ class Crawler:
             p.workers,
             p.polls,
         )
+        self.poll_share, self.explore_share = Share(p.poll_share), Share(p.poll_share * EXPLORING)
+        self.audit_share = Share(p.audit_share)
         self._page_crawls = PageCrawls(
             sender=self._sender,
             gate=p.gate,
@@ -149,11 +161,13 @@ class Crawler:
             unconditional_share=p.unconditional_share,
             rng=p.rng,
             audits=self.audits,
+            audit_share=self.audit_share,
             workers=p.workers,
             status=self.status,
+            page_set=p.page_set,
+            asked=self.asked,
             polls=p.polls,
         )
-        self.poll_share, self.audit_share = Share(p.poll_share), Share(p.audit_share)
         self._tasks: set[asyncio.Task[None]] = set()  # each by the name of the host that pays for it
         self._wake = asyncio.Event()
         self._stopping = False
@@ -163,6 +177,7 @@ class Crawler:
 
     async def run(self) -> None:
         """Serve slots until `stop`."""
+        self._p.pacer.begin(self._p.clock.monotonic())
         while not self._stopping:
             await self._sleep_until(self._p.pacer.next_at())
             self._serve_slots(self._p.clock.monotonic(), self._p.clock.now())
@@ -199,12 +214,19 @@ class Crawler:
         return len(tasks)
 
     def change_bandwidth(self, rate: float) -> None:
-        """Slots follow the new rate from the next one on."""
+        """Slots follow the new rate from the next one on; what became of earlier ones says nothing of it."""
+        if rate != self.status.bandwidth:
+            self.slots.restart()
         self._p.pacer.change_rate(rate, self._p.clock.monotonic())
         self._p.scheduler.change_bandwidth(rate, self._p.clock.now())
         self.status.bandwidth = rate
         self.status.last_slot_at = self._p.clock.monotonic()
         self._wake.set()
+
+    def change_shares(self, polls: float, audits: float) -> None:
+        """Let polls and audits take up to these shares of the slots from now on."""
+        self.poll_share.share, self.explore_share.share = polls, polls * EXPLORING
+        self.audit_share.share = audits
 
     def serves_slots(self) -> bool:
         """Whether slots are taken (at a rate above 0 the last one is not long ago) and used where there is a use."""
@@ -212,10 +234,6 @@ class Crawler:
         if self._stall.stuck:
             return False
         return math.isinf(spacing) or self._p.clock.monotonic() - self.status.last_slot_at < 3 * spacing + 10.0
-
-    async def send(self, request: Request) -> Outcome:
-        """Send a request of someone else's with a slot of its own: gate and robots.txt are respected."""
-        return await self._sender.send_alone(request, RequestChain(request.host, in_slot=False))
 
     @property
     def in_flight(self) -> int:
@@ -226,10 +244,6 @@ class Crawler:
     def frames(self) -> Frames:
         """What the pages of hosts share."""
         return self._page_crawls.frames
-
-    def change_rules(self, rule_for: Callable[[str], DigestRule]) -> None:
-        """What counts as a change, from the next visit on."""
-        self._page_crawls.rule_for = rule_for
 
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
@@ -275,6 +289,7 @@ class Crawler:
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
             self.poll_share.tick()
+            self.explore_share.tick()
             self.audit_share.tick()
             self._permits.share.tick()
             self._unproven_hosts.tick()
@@ -304,12 +319,42 @@ class Crawler:
     def _use_slot(self, now: float) -> bool:
         return (
             self._permits.grant(now)
+            or self._crawl_asked(now)
+            or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
             or self._grant_beyond(now)
             or self._crawl_best(now)
             or self._permits.grant_beyond(now)  # nobody else wants the slot
         )
+
+    def _crawl_asked(self, now: float) -> bool:
+        """Crawl a page that somebody waits for, whatever its value and its own waits.
+
+        1. It was taken off the list, or robots.txt forbids it: whoever waits is told.
+        2. Its host may not be asked yet, or its robots.txt is being fetched: it goes on waiting.
+        3. It is being crawled: whoever waits shares that crawl.
+        4. Its robots.txt is not known: the slot is spent on that.
+        5. Otherwise the slot is spent on it.
+        """
+        for page in self.asked.first(now):
+            verdict = self._p.robots.verdict(page.url, now)
+            if page.id not in self._p.scheduler:
+                self.asked.refuse(page, "it was taken off the list")
+            elif isinstance(verdict, Disallowed):
+                self.asked.refuse(page, verdict.reason)
+            elif not self._p.gate.ready(self._p.gate.host(page.host), now):
+                continue
+            elif isinstance(verdict, NeedsFetch):
+                if verdict.url not in self._sender.robots_under_way:
+                    self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+                    return True
+            else:
+                self.asked.begin(page)
+                if self._p.scheduler.hold(page.id, now):
+                    self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+                    return True
+        return False
 
     def _grant_beyond(self, now: float) -> bool:
         share = self._permits.share
@@ -321,16 +366,45 @@ class Crawler:
     def _poll(self, now: float) -> bool:
         polls = self._p.polls
         # Without pages nothing else could use the slot, and polls may find some.
-        if polls is None or not (self.poll_share.ready or len(self._p.scheduler) == 0):
+        alone = len(self._p.scheduler) == 0
+        if polls is None or not (self.poll_share.ready or alone):
             return False
-        chosen = polls.choose(now, self._p.gate, self._p.robots, self._sender.robots_under_way)
+        explore = alone or self.explore_share.ready
+        chosen = polls.choose(now, self._p.gate, self._p.robots, self._sender.robots_under_way, explore=explore)
         if chosen is None:
             return False
         request, verdict = chosen
-        if self.poll_share.ready:
-            self.poll_share.spend()
-        self._start(request.host, verdict, polls.run(request, self._sender.follow), now)
+        self.poll_share.spend_if_ready()
+        if not polls.sources.pays(request):
+            self.explore_share.spend_if_ready()
+        self._start(request.host, verdict, polls.run(request, self._sender.follow, self._sender.send), now)
         return True
+
+    def _ask_relisted(self, now: float) -> bool:
+        """Ask a page that is gone and that a sitemap, feed or ping has named since, within the share of polls."""
+        polls = self._p.polls
+        if polls is None or not polls.relisted or not self.poll_share.ready:
+            return False
+        for page_id in list(islice(polls.relisted, RELISTED_LOOKED_AT)):
+            page = self._p.pages.get(page_id)
+            del polls.relisted[page_id]
+            if page is None or self._p.pages.state(page_id) is not PageState.GONE:
+                continue
+            polls.relisted[page_id] = None  # behind the others
+            due = self._p.pages.relisted_after(page_id, self._p.scheduler.last_success(page_id))
+            if due > now or not self._p.gate.ready(self._p.gate.host(page.host), now):
+                continue
+            verdict = self._p.robots.verdict(page.url, now)
+            if isinstance(verdict, NeedsFetch) and verdict.url in self._sender.robots_under_way:
+                continue
+            if not isinstance(verdict, NeedsFetch):
+                del polls.relisted[page_id]
+                if isinstance(verdict, Disallowed) or not self._p.scheduler.hold(page_id, now):
+                    return False
+            self.poll_share.spend()
+            self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+            return True
+        return False
 
     def _audit(self, now: float) -> bool:
         """Crawl a page drawn by importance; it waits for its host, because another draw would not be by chance."""
@@ -413,6 +487,8 @@ class Crawler:
         # Many forbidden pages of a host are looked at again one by one, not all whenever robots.txt was read again.
         crowd = self._p.pages.on_host(page.host) if verdict.by_rule else 0
         self._p.scheduler.release(page.id, max(verdict.until, now + FORBIDDEN_SPACING * crowd))
+        if self._p.pages.state(page.id) is PageState.ALIAS:
+            return  # it stays another address of a page, which is what it was when it could be asked
         if verdict.by_rule and self._p.pages.change_state(page.id, PageState.DISALLOWED):
             crawl = Crawl(page.id, now, Verdict.FAILED, trouble=Trouble.ROBOTS.value, detail=verdict.reason)
             self._p.store.record(Record(crawl, PageState.DISALLOWED))
@@ -425,4 +501,7 @@ class Crawler:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, UnsentError):
             self.status.faults += 1
+            if isinstance(error, MemoryError):
+                log_no_memory()
+                return
             log.error("internal error in a crawl task; please report it", exc_info=error)

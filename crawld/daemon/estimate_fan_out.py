@@ -17,9 +17,9 @@ class EstimateFanOut:
     def __init__(self, scheduler: Scheduler, polls: Polls, pages: Pages, gate: HostGate) -> None:
         self._scheduler, self._polls, self._pages, self._gate = scheduler, polls, pages, gate
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
-        """Take over new estimates; values are taken over shapes of at most `most_shape`."""
-        self._scheduler.learn(estimates, most_shape)
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates."""
+        self._scheduler.learn(estimates)
         self._polls.learn(estimates, self._pages)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:

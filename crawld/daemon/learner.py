@@ -51,11 +51,11 @@ class Learner:
     @property
     def taught(self) -> Floats:
         """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
-        return self._online_learner.host_priors.taught.copy()
+        return self._online_learner.taught
 
     def hear(self, others: Floats) -> None:
         """Take over what the hosts of all other workers say: the sum of what each has `taught`."""
-        self._online_learner.host_priors.hear(others)
+        self._online_learner.hear(others)
 
     def forget(self, page_ids: Sequence[int]) -> None:
         """Drop what is kept of pages that are ours no longer, before the next batch."""

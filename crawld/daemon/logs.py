@@ -1,10 +1,15 @@
-"""Log lines: one per crawl and per poll, as text for people or JSON for machines."""
+"""Log lines as text for people or JSON for machines: changes, troubles, and a summary a minute.
+
+Each crawl and poll has a line of its own at debug; `log.crawls` in the settings brings those to info.
+"""
 
 import json
 import logging
 import sys
 import time
 from typing import TextIO
+
+from crawld.model.units import printable
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -26,7 +31,7 @@ class JsonLines(logging.Formatter):
         } | _facts(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable(json.dumps(line, default=str, ensure_ascii=False))
 
 
 class TextLines(logging.Formatter):
@@ -41,7 +46,7 @@ class TextLines(logging.Formatter):
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime(record.created)) if self._with_time else ""
         facts = "".join(f" {name}={_quoted(value)}" for name, value in _facts(record).items())
         line = f"{stamp}{record.levelname.lower()} {record.getMessage()}{facts}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return printable(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
 
 
 def _quoted(value: object) -> str:
@@ -49,7 +54,35 @@ def _quoted(value: object) -> str:
     return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "\n\t') else text
 
 
-def configure(level: str, style: str, *, in_journal: bool, stream: TextIO | None = None) -> None:
+_EACH = logging.getLogger("crawld.each")
+"""Enabled for info where each crawl and poll is to have its line there."""
+
+
+def level_of(*, news: bool) -> int:
+    """The level of the line of one crawl or poll: info where it is news, or where every one is wanted."""
+    return logging.INFO if news or _EACH.isEnabledFor(logging.INFO) else logging.DEBUG
+
+
+class _OncePerMinute:
+    """Says at most once a minute that memory has run out: every task meets it, and a traceback each tells no more."""
+
+    def __init__(self) -> None:
+        self._said_at: float | None = None
+
+    def __call__(self) -> None:
+        record = logging.LogRecord("crawld", logging.ERROR, __file__, 0, NO_MEMORY, None, None)
+        if self._said_at is None or record.created > self._said_at + 60.0:
+            self._said_at = record.created
+            logging.getLogger("crawld").handle(record)
+
+
+NO_MEMORY = (
+    "out of memory: raise its limit (ulimit -v, MemoryMax), or give crawld fewer pages; what failed is tried again"
+)
+log_no_memory = _OncePerMinute()
+
+
+def configure(level: str, style: str, *, in_journal: bool, crawls: bool = False, stream: TextIO | None = None) -> None:
     """Send crawld's log lines to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines(with_time=not in_journal))
@@ -57,3 +90,4 @@ def configure(level: str, style: str, *, in_journal: bool, stream: TextIO | None
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
+    _EACH.setLevel(logging.INFO if crawls else logging.WARNING)

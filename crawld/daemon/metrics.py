@@ -34,6 +34,8 @@ class Costly:
 
     calibration_gap: float | None
     store_bytes: int
+    free_bytes: int | None
+    overdue: int
     hosts: dict[str, int]
 
 
@@ -79,8 +81,10 @@ class DaemonMetrics:
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
                 gaps = sum(line.crawls * abs(line.seen - line.predicted) for line in lines)
-                size = (await self.read.overview()).database_bytes
-                self._costly = Costly(gaps / crawls if crawls else None, size, hosts)
+                stored = await self.read.overview()
+                late = await self.read.overdue(self.clock.now() - self.scheduler.chooser.pages.intervals.longest)
+                gap = gaps / crawls if crawls else None
+                self._costly = Costly(gap, stored.database_bytes, stored.free_bytes, late.count, hosts)
                 self._costly_at = now
             return self._costly
 
@@ -133,7 +137,8 @@ class DaemonMetrics:
             _one("crawld_healthy", GAUGE, "1 while slots are served and the store writes.", float(well)),
             _one("crawld_bandwidth_per_second", GAUGE, "Requests per second that may leave.", status.bandwidth),
             _one("crawld_request_rate_per_second", GAUGE, reached, (slots - idle) / seconds if seconds else 0.0),
-            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", len(self.scheduler)),
+            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.scheduler.documents),
+            _one("crawld_pages_overdue", GAUGE, "Pages not crawled with success for max_interval.", costly.overdue),
             _one("crawld_pages_active", GAUGE, "Pages whose value may reach the level soon.", chooser.active),
             _one("crawld_level", GAUGE, "The crawl value of the pages being picked.", chooser.level),
             _one("crawld_freshness_predicted_ratio", GAUGE, "Freshness by the estimates.", self.freshness.predicted()),
@@ -156,6 +161,7 @@ class DaemonMetrics:
             _one("crawld_writer_waiting_records", GAUGE, "Records that wait to be committed.", self.store.backlog),
             _one("crawld_lost_records", COUNTER, lost, self.store.lost),
             _one("crawld_store_size_bytes", GAUGE, "Size of the database.", costly.store_bytes),
+            _one("crawld_disk_free_bytes", GAUGE, "Free space where the SQLite database is.", costly.free_bytes),
         ]
 
     def _hooks(self) -> list[Family]:

@@ -5,9 +5,11 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from crawld.daemon.crawl.signal_gains import Expectation, SignalGains
+from crawld.daemon.logs import level_of
 from crawld.daemon.pages.pages import Pages
 from crawld.errors import TooCostlyError
 from crawld.frontier.politeness import HostGate
@@ -43,6 +45,10 @@ TAKEN_AT_ONCE = 200
 """Signals, or files, that are recorded in one turn of the loop."""
 MOST_HEARD = 100_000
 """Hosts whose signals' worth is remembered, by source; beyond it the older half is forgotten."""
+MAX_ERRANDS = 200
+"""Keys to check and hubs to ask that wait for a slot; beyond it they fail at once."""
+MAX_RELISTED = 10_000
+"""Pages that are gone and wait to be asked because they are listed anew; others wait for their own turn."""
 T = TypeVar("T")
 
 Send = Callable[[Request], Awaitable[Outcome]]
@@ -61,18 +67,72 @@ class Polls:
     on_result: Sequence[Discovered] = field(default=())  # discovery, WebSub: what else follows from a poll
     ready: Callable[[], bool] = lambda: True  # whether signals can find every page: polls wait for that
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # signals taken, by source and fate
+    gains: SignalGains = field(init=False)
+    relisted: dict[int, None] = field(default_factory=dict)  # pages that are gone and were signalled since, in order
     _heard: dict[tuple[str, Source], tuple[float, float]] = field(default_factory=dict)  # signals, and those right
+    _errands: dict[Request, asyncio.Future[Outcome]] = field(default_factory=dict)  # that wait for a slot
+    _sent: dict[Request, asyncio.Future[Outcome]] = field(default_factory=dict)  # that are under way
+    _errand_next: bool = True  # errands and polls take turns
+
+    async def ask(self, request: Request) -> Outcome:
+        """Send a request that follows from a push, within the share of signals; redirects are not followed."""
+        waiting = self._errands.get(request) or self._sent.get(request)
+        if waiting is None:
+            if len(self._errands) >= MAX_ERRANDS:
+                return FetchFailed(request.url, Trouble.OVER_SHARE, Scope.PAGE, "too many requests of pushes wait")
+            waiting = self._errands[request] = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(waiting)
+
+    def __post_init__(self) -> None:
+        self.gains = SignalGains(self.scheduler, self.store)
 
     def choose(
-        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str] = ()
+        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str] = (), *, explore: bool = True
     ) -> tuple[Request, Allowed | NeedsFetch] | None:
         """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready.
 
-        A poll whose robots.txt is `under_way`, being fetched, waits for it.
+        A poll whose robots.txt is `under_way`, being fetched, waits for it. Unless to `explore`, only files whose
+        signals pay for their polls are looked at.
         """
         if not self.ready():
             return None
-        for request in self.sources.due(now):
+        for errand in (self._errand_next, not self._errand_next):
+            chosen = (
+                self._choose_errand(now, gate, robots, under_way)
+                if errand
+                else self._choose_poll(now, gate, robots, under_way, explore=explore)
+            )
+            if chosen is not None:
+                self._errand_next = not errand
+                return chosen
+        return None
+
+    def _choose_errand(
+        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str]
+    ) -> tuple[Request, Allowed | NeedsFetch] | None:
+        for request, waiting in list(self._errands.items()):
+            host = gate.host(request.host)
+            if not gate.ready(host, now):
+                if gate.far(host, now):
+                    del self._errands[request]
+                    waiting.set_result(FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE))
+                continue
+            verdict = robots.verdict(request.url, now)
+            if isinstance(verdict, NeedsFetch):
+                if verdict.url in under_way:
+                    continue
+                return request, verdict
+            del self._errands[request]
+            if isinstance(verdict, Allowed):
+                self._sent[request] = waiting
+                return request, verdict
+            waiting.set_result(FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason))
+        return None
+
+    def _choose_poll(
+        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str], *, explore: bool
+    ) -> tuple[Request, Allowed | NeedsFetch] | None:
+        for request in self.sources.due(now, explore=explore):
             host = gate.host(request.host)
             if not gate.ready(host, now):
                 far = gate.far(host, now)
@@ -101,10 +161,13 @@ class Polls:
         self._keep(result.polls)
         self._log(request, result)
 
-    async def run(self, request: Request, send: Send) -> None:
-        """Send a poll that was chosen, follow it to its end, and record what it brought."""
+    async def run(self, request: Request, follow: Send, send: Send) -> None:
+        """Send a poll that was chosen, follow it to its end, and record what it brought; an errand is sent as it is."""
+        if (waiting := self._sent.get(request)) is not None:
+            await self._run_errand(request, waiting, send)
+            return
         try:
-            outcome = await send(request)
+            outcome = await follow(request)
             if isinstance(outcome, FetchFailed) and outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after:
                 # It is no failure of the file's: it has a turn at the host that it leads to.
                 self.sources.release(request, self.clock.now() + outcome.retry_after)
@@ -114,12 +177,24 @@ class Polls:
             self.sources.release(request, self.clock.now() + RETRY_SECONDS)
             raise
         result = await in_slices(self.sources.finish(request, reading, self.clock.now()))
-        await self.take_in_slices(result)
+        expected = await self.take_in_slices(result)
+        replanned = self.sources.bought(request.url, expected.staleness, expected.gain, self.scheduler.chooser.level)
+        if replanned is not None:
+            self._keep([replanned])
         self._log(request, result)
         if result.removed:
             await self.store.forget_sources(result.removed)
-        for follow in self.on_result:
-            await follow(result)
+        for told in self.on_result:
+            await told(result)
+
+    async def _run_errand(self, request: Request, waiting: asyncio.Future[Outcome], send: Send) -> None:
+        try:
+            outcome = await send(request)
+            if not waiting.done():
+                waiting.set_result(outcome)
+        finally:
+            del self._sent[request]
+            waiting.cancel()  # changes nothing where it is done
 
     async def _read(self, request: Request, outcome: Outcome) -> object:
         """Read an answer, in a worker where it has a body; one that costs too much is trouble of the file."""
@@ -133,28 +208,37 @@ class Polls:
 
     @staticmethod
     def _log(request: Request, result: PollResult) -> None:
-        log.info("poll", extra={"url": request.url, "source": request.purpose.value, "summary": result.summary})
+        told = {"url": request.url, "source": request.purpose.value, "summary": result.summary}
+        log.log(level_of(news=result.news), "poll", extra=told)
 
-    async def take_in_slices(self, result: PollResult) -> None:
-        """Record what was decided of a file, polled or pushed, some at a time."""
+    async def take_in_slices(self, result: PollResult) -> Expectation:
+        """Record what was decided of a file, some at a time; returns what its signals are expected to gain."""
         for start in range(0, len(result.polls), TAKEN_AT_ONCE):
             self._keep(result.polls[start : start + TAKEN_AT_ONCE])
             await asyncio.sleep(0)
-        await self.take_all(result.signals)
+        return await self.take_all(result.signals)
 
-    async def take_all(self, signals: Sequence[Signal]) -> None:
-        """Take any number of signals, some at a time."""
+    async def take_all(self, signals: Sequence[Signal]) -> Expectation:
+        """Take any number of signals, some at a time; what they are expected to gain."""
+        expected = Expectation()
         for start in range(0, len(signals), TAKEN_AT_ONCE):
-            self.take(signals[start : start + TAKEN_AT_ONCE])
+            expected += self.take(signals[start : start + TAKEN_AT_ONCE])
             await asyncio.sleep(0)
+        return expected
 
-    def take(self, signals: Sequence[Signal]) -> None:
-        """Record signals, polled or pushed, and let those that count raise their pages' staleness."""
-        self.store.record_signals(signals)
-        for signal in signals:
+    def take(self, signals: Sequence[Signal]) -> Expectation:
+        """Record signals, polled or pushed, and let those that count raise their pages' staleness.
+
+        A signal for another address of a page is one for that page; a page that is gone is asked out of turn.
+        """
+        of = self.scheduler.alias_of
+        kept = [replace(signal, page_id=of(signal.page_id) or signal.page_id) for signal in signals]
+        self.store.record_signals(kept)
+        for signal in kept:
             self.counts[signal.source.value, "stale" if signal.stale else "counted"] += 1
-            if not signal.stale:
-                self.scheduler.notice(signal.page_id, SOURCES.index(signal.source))
+            if not signal.stale and self.scheduler.gone(signal.page_id) and len(self.relisted) < MAX_RELISTED:
+                self.relisted[signal.page_id] = None
+        return self.gains.notice([signal for signal in kept if not signal.stale], self.clock.now())
 
     def found(self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None) -> None:
         """robots.txt of a site was read, `answered` is where redirects led; these are its Sitemap lines."""

@@ -1,13 +1,14 @@
-"""The driver of what is pushed: answers at once, checks keys and asks hubs with slots of their own."""
+"""The driver of what is pushed: answers at once, checks keys and asks hubs within the share of signals."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from crawld.daemon.polls import Polls, Send, in_slices
+from crawld.daemon.polls import Polls, in_slices
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Hubs, Pings, PollResult, Workers
+from crawld.model.fetched import Request
 from crawld.model.push import KeyCheck, PushAnswer
 
 P = ParamSpec("P")
@@ -19,11 +20,10 @@ PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
 
 @dataclass(slots=True)
 class Pushes:
-    """What the API hands over from outside. `send` waits for a slot and the host's gate."""
+    """What the API hands over from outside."""
 
     pings: Pings
     polls: Polls
-    send: Send
     clock: Clock
     workers: Workers
     hubs: Hubs | None = None  # None where hubs could not reach us
@@ -62,7 +62,7 @@ class Pushes:
         return answer.status, answer.body
 
     async def _check(self, check: KeyCheck) -> None:
-        outcome = await self.send(check.request)
+        outcome = await self.polls.ask(check.request)
         await self.polls.take_all(self.pings.key_checked(check, outcome, self.clock.now()))
 
     def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
@@ -89,7 +89,10 @@ class Pushes:
         now = self.clock.now()
         asked = self.hubs.subscribe(result.polls[0].file.url, result.hubs, result.topic, now) if result.polls else None
         for request in [*([asked] if asked else []), *self.hubs.renewals(now)]:
-            await self.send(request)
+            self._start(self._ask_hub(request))
+
+    async def _ask_hub(self, request: Request) -> None:
+        await self.polls.ask(request)  # the hub calls back, whatever it answers
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -79,6 +79,9 @@ class Reasons:
             return Reason(Why.TARGET_NOT_READY, until, f", {turn.target},")
         if state is PageState.GONE:
             return Reason(Why.GONE, until)
+        if state is PageState.ALIAS:
+            of = self._pages.get(self._scheduler.alias_of(page.id) or 0)
+            return Reason(Why.ALIAS, until, "" if of is None else f", {of.url}")
         if failures < 2 and self._gate.not_ready(self._gate.host(page.host), now) in WAITED_FOR:
             return None  # it waits with its host
         if state is PageState.FAILING and failures:

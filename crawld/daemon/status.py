@@ -26,6 +26,7 @@ class Status:
     bytes: int = 0
     last_slot_at: float = 0.0  # monotonic: for the watchdog
     faults: int = 0  # crawls ended by a bug of ours
+    list_held_back: str | None = None  # why pages that the URL list no longer names stay
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
 
     def count_request(self, use: Use, outcome: str) -> None:

@@ -38,7 +38,7 @@ class StoredScheduler:
         self._terms = terms
         self._valuation = require_values(terms.valuation)
         self.gate = HostGate(terms.limits)
-        self.scheduler = Scheduler(Scan(self._valuation, self.gate, terms.intervals), most_shape=1.0)
+        self.scheduler = Scheduler(Scan(self._valuation, self.gate, terms.intervals))
         for name in dict.fromkeys(stored.hosts):
             self.gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
         for state in hosts:
@@ -77,6 +77,7 @@ class StoredScheduler:
                 shape=stored.shape,
                 kappa=stored.kappa,
                 gamma=stored.gamma,
+                mixed=stored.mixed,
                 not_before=np.where(never, np.inf, -np.inf),
                 gone=stored.gone,
             )

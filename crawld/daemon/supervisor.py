@@ -5,6 +5,7 @@ import contextlib
 import logging
 import signal
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers
+from crawld.model.crawl import Verdict
 from crawld.model.units import format_rate
 from crawld.scheduler import Scheduler
 
@@ -22,6 +24,8 @@ DRAIN_SECONDS = 3.0
 TICK_SECONDS = 60.0
 PRUNE_SECONDS = 300.0
 PRUNE_PAUSE = 1.0
+MAX_TROUBLES_TOLD = 3
+"""Kinds of trouble that a summary names, the most frequent first."""
 FORGET_SECONDS = 600.0
 """Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
 
@@ -44,13 +48,17 @@ class Daemon:
     """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
     services: Sequence[Service] = ()
     """Further loops that run beside the crawler until they are cancelled: the learner, the control socket."""
-    read_again: Callable[[], Awaitable[Reload]] | None = None
-    """Reads settings and URL list again and takes them over, or says why not."""
+    listening: Callable[[], Awaitable[str | None]] | None = None
+    """Waits until it is known where the dashboard and API answer; None where they do not."""
+    read_again: Callable[[bool], Awaitable[Reload]] | None = None
+    """Reads settings and URL list again and takes them over, or says why not; True: also if many pages go."""
     tick_seconds: float = TICK_SECONDS
     notifier: Notifier = field(default_factory=Notifier)
     catch_signals: bool = True
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _serving: asyncio.Event = field(default_factory=asyncio.Event)
+    _told: tuple[Counter[str], Counter[str], int] = field(default_factory=lambda: (Counter(), Counter(), 0))
+    """Verdicts, troubles and requests that the log has been told of."""
     _one_reload: asyncio.Lock = field(default_factory=asyncio.Lock)
     _reloading: set[asyncio.Future[Reload]] = field(default_factory=set)
 
@@ -107,8 +115,7 @@ class Daemon:
         await self.freshness.renew()
         self.notifier.send("READY=1", self._status_line())
         self._serving.set()
-        rate = format_rate(self.crawler.status.bandwidth)
-        log.info("ready", extra={"pages": len(self.scheduler), "bandwidth": rate})
+        log.info("ready", extra=await self._where_to_look())
         await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         log.info("stopping")
         self.crawler.stop()
@@ -123,6 +130,17 @@ class Daemon:
         for error in failed:
             if error is not None:
                 raise error
+
+    async def _where_to_look(self) -> dict[str, object]:
+        """What the first line says: how much is crawled how fast, and where to look on."""
+        address = None if self.listening is None else await self.listening()
+        commands = "`crawld stats` shows how fresh the copy is" + (", `crawld dashboard` opens this" if address else "")
+        return {
+            "pages": len(self.scheduler),
+            "bandwidth": format_rate(self.crawler.status.bandwidth),
+            "dashboard": None if address is None else f"http://{address}/",
+            "next": commands,
+        }
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -141,7 +159,7 @@ class Daemon:
         self._reloading.add(reloading)
         reloading.add_done_callback(self._reloading.discard)
 
-    async def reload(self) -> Reload:
+    async def reload(self, retire: bool = False) -> Reload:
         """Read settings and list again; systemd is told, and shows a refusal until a reload is taken over."""
         if self.read_again is None:
             return Reload(refused="this daemon was started without settings to read again")
@@ -149,7 +167,7 @@ class Daemon:
         async with self._one_reload:
             self.notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self.clock.monotonic() * 1e6)}")
             try:
-                result = await self.read_again()
+                result = await self.read_again(retire)
                 self._report(result)
             finally:
                 self.notifier.send("READY=1", self._status_line())
@@ -167,11 +185,24 @@ class Daemon:
             log.warning("reload refused", extra={"result": result.sentence})
 
     async def _tick(self) -> None:
-        """Once a minute: a point of the freshness history and a line for systemd."""
+        """Once a minute: a point of the freshness history, a line for the log and one for systemd."""
         while True:
             await asyncio.sleep(self.tick_seconds)
             self._record_freshness()
-            self.notifier.send(self._status_line())
+            self._tell_standing()
+
+    def _tell_standing(self) -> None:
+        """Sum up what was done since the last time, in the log, and say how things stand to systemd."""
+        status, fresh = self.crawler.status, self.freshness.predicted()
+        verdicts, troubles = status.verdicts - self._told[0], status.troubles - self._told[1]
+        requests = status.requests - self._told[2]
+        self._told = (status.verdicts.copy(), status.troubles.copy(), status.requests)
+        named = ", ".join(f"{count} {trouble}" for trouble, count in troubles.most_common(MAX_TROUBLES_TOLD))
+        told: dict[str, object] = {"requests": requests, "crawls": verdicts.total()}
+        told |= {verdict.value: verdicts[verdict.value] for verdict in Verdict}
+        told |= {"troubles": named or None, "freshness": None if fresh is None else round(fresh, 3)}
+        log.info("summary", extra=told | {"pages": len(self.scheduler), "waiting": status.waiting or None})
+        self.notifier.send(self._status_line())
 
     async def _prune(self) -> None:
         """Delete a little of what retention no longer keeps, now and then more often while there is much."""
@@ -210,7 +241,7 @@ class Daemon:
         shown = unknown if fresh is None else f"freshness {fresh:.3f}"
         refused = self.crawler.status.reload_refused
         more = "" if refused is None else f"; {refused}"
-        return f"STATUS={len(self.scheduler)} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}{more}"
+        return f"STATUS={self.scheduler.documents} pages at {format_rate(self.crawler.status.bandwidth)}, {shown}{more}"
 
     def _record_last(self) -> None:
         """Write down how things stand at the end."""
@@ -231,7 +262,7 @@ class Daemon:
                 measured_low=measured[1] if measured else None,
                 measured_high=measured[2] if measured else None,
                 level=self.scheduler.chooser.level,
-                pages=len(self.scheduler),
+                pages=self.scheduler.documents,
                 changed_share=status.verdicts["changed"] / judged if judged else None,
                 skipped_slots=status.skipped_slots,
                 slots=self.crawler.newly_spent(),

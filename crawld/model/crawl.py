@@ -28,7 +28,9 @@ class ChangeVerdict(StrEnum):
     NEW = "new"  # first copy
     CHANGED = "changed"
     GONE = "gone"  # 404 or 410
-    BACK = "back"  # there again after it was gone
+    BACK = "back"  # there again after it was gone or removed, or a page of its own again after it had moved
+    MOVED = "moved"  # another address of the page named by `to`, which is kept in its place
+    REMOVED = "removed"  # no longer kept fresh: taken off by hand, by the list or by a sitemap
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,11 @@ class Digest:
     raw: bytes
     text: bytes | None = None
     blocks: tuple[int, ...] = ()
-    times: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # blocks that name times: index, number without, moments
+    times: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    """Blocks that hold times and counters: index, number of the block without them, moments."""
     scheme: int = 0  # digests of two schemes cannot be compared; 0: by a release that had none
+    title: tuple[int, ...] = ()  # words of the document's title, which is the first block; empty where it has none
+    in_main: bool = False  # all blocks but the title lie in the page's main element
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,22 @@ class Place:
     common: tuple[int, ...] = ()
     still: int = 0  # visits in a row at which nothing of it differed
     adrift: tuple[int, int] = (0, 0)  # how often the block before it, and after it, did not stay lately
+    variants: tuple[int, ...] = ()  # hashes of what stood in it, latest first, bounded
+    fresh: int = 0  # how much of what stood in it lately had not been there before
+    agreed: int = 0  # pairs of fetches in a row that brought one and the same known variant
+    unchecked: int = 0  # differences explained since a pair of fetches was made
+    doubt: int = 0  # why its difference at this visit, which is explained, is to be checked by a pair; not stored
+
+
+@dataclass(frozen=True, slots=True)
+class HostNoise:
+    """What varies in the same place of many pages of a host: of its templates, learnt once for all pages.
+
+    `blocks` are the numbers of blocks without their times and counters, `places` stretches between shared blocks.
+    """
+
+    blocks: frozenset[int] = frozenset()
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +114,6 @@ class Memory:
     places: tuple[Place, ...] = ()  # where the page differed lately, and what of that is volatile
     streak: int = 0  # successive crawls that all found a change
     seen: tuple[bytes, ...] = ()  # digests of earlier versions, latest first, bounded
+    answered: str | None = None  # the address that answered, where it was not the page's own: validators belong to it
+    canonical: str | None = None  # the address that the copy says is its own, where that is another
+    varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `content.change.varying_counts`

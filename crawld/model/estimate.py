@@ -11,7 +11,8 @@ class Estimate:
     """Posterior of one page. Rates are per second.
 
     α ~ Gamma(shape, rate) is the rate of changes that no signal announces; `kappa` and `gamma` hold, by source
-    in the order of `SOURCES`, the log-staleness one signal adds and how often signals come.
+    in the order of `SOURCES`, the log-staleness one signal adds and how often signals come. That is believed with the
+    weight `heard`; with the rest of it signals mean nothing, and α has the mean `deaf_alpha` and shape `deaf_shape`.
     """
 
     page_id: int
@@ -25,6 +26,9 @@ class Estimate:
     crawls: int = 0
     changes: int = 0
     signals: tuple[int, ...] = field(default=(0,) * len(SOURCES))
+    heard: float = 1.0
+    deaf_alpha: float = 0.0
+    deaf_shape: float = 1.0
 
     @property
     def alpha(self) -> float:
@@ -33,5 +37,6 @@ class Estimate:
 
     @property
     def change_rate(self) -> float:
-        """Δ = α + Σ γ(1 − e^−κ): the total rate of changes."""
-        return self.alpha - sum(g * math.expm1(-k) for k, g in zip(self.kappa, self.gamma, strict=True))
+        """The total rate of changes: Δ = α + Σ γ(1 − e^−κ), as far as signals are heard."""
+        announced = -sum(g * math.expm1(-k) for k, g in zip(self.kappa, self.gamma, strict=True))
+        return self.heard * (self.alpha + announced) + (1.0 - self.heard) * self.deaf_alpha

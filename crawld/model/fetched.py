@@ -33,6 +33,7 @@ class Use(StrEnum):
     PING = "ping"
 
 
+PERMANENT_REDIRECTS = frozenset({301, 308})
 IDLE, SKIPPED = "idle", "skipped"
 """What became of a slot that no request left in."""
 
@@ -84,6 +85,15 @@ class Request:
     def spent_on(self) -> Use:
         """What the request's slot is spent on."""
         return self.use or Use(self.purpose.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What an address sent with a copy, to ask that very address whether it is still the same."""
+
+    url: str
+    etag: str | None
+    last_modified: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+from crawld.model.crawl import Memory
 from crawld.model.url import host_of, normalise
 
 MOST_NAMED = 5
@@ -51,9 +53,18 @@ def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
     }
 
 
+class HostPage(NamedTuple):
+    """A page as far as it tells what its host's pages share."""
+
+    page_id: int
+    blocks: tuple[int, ...]
+    url: str = ""
+    memory: Memory | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class FrameChange:
-    """A change of a host's frame (menu, footer, banner): one event of the site, however many pages show it."""
+    """One event of a site, however many pages show it: its frame changed, or many pages got the same edit."""
 
     host: str
     first_at: float
@@ -61,3 +72,4 @@ class FrameChange:
     pages: int  # that showed it so far
     lost: int  # blocks
     gained: int
+    kind: str = "frame"  # or "content": the same edit inside the text of each page, which counts as its change

@@ -1,13 +1,12 @@
-"""A page: a URL kept fresh, with its importance."""
+"""A page: a URL kept fresh, with its importance, and the parts of it that count."""
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from crawld.errors import InputError
 
-BY_HAND, FROM_LIST = "operator", "list"
-"""Who has a page kept fresh; any other name is that of a file it was discovered in."""
+BY_HAND, FROM_LIST, FROM_MOVE = "operator", "list", "moved"
+"""Who has a page kept fresh; the last: a page that moved there. Other names are of files it was discovered in."""
 
 
 class PageState(StrEnum):
@@ -18,7 +17,14 @@ class PageState(StrEnum):
     FAILING = "failing"  # the last attempts failed; the copy, if any, is kept
     DISALLOWED = "disallowed"  # robots.txt forbids it
     GONE = "gone"  # 404 or 410; asked again now and then
+    ALIAS = "alias"  # another address of a page that is kept; asked now and then whether it still is
     RETIRED = "retired"  # taken off the list; its history is kept
+
+
+MAX_IMPORTANCE = 1e15
+"""Sums over millions of pages, and their squares, stay finite."""
+NOT_LISTED = (PageState.RETIRED, PageState.ALIAS)
+"""States of pages that lists, counts and consumers leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,15 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """What a page turned out to be another address of, and how that was proved; `of` is None where it is no longer."""
+
+    of: int | None
+    url: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """One line of a URL list: the target of a URL and its importance."""
 
@@ -39,10 +54,36 @@ class Wanted:
     importance: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """An element with text: the selector that finds it, the beginning of its text, and how deep it lies in others."""
+
+    selector: str
+    text: str
+    depth: int
+    ignored: bool  # whether it is left out of what is compared
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A part of pages that an operator has marked as not to be compared: a digest rule kept in the database."""
+
+    id: int
+    url: str | None  # the page, or None where all pages of the host are meant
+    host: str
+    selector: str  # CSS
+    at: float
+
+    @property
+    def pattern(self) -> str:
+        """The pages that it is for, as the pattern of a digest rule."""
+        return f"{self.host}/*" if self.url is None else self.url
+
+
 def check_importance(value: object) -> float:
-    """The importance of a page from what was given; InputError unless it is a positive, finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"importance {value!r} must be a positive and finite number")
+    """The importance of a page from what was given; InputError unless it is a positive number within the bound."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_IMPORTANCE:
+        raise InputError(f"importance {value!r} must be a positive number, at most {MAX_IMPORTANCE:g}")
     return float(value)
 
 

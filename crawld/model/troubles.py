@@ -13,10 +13,16 @@ Facts = Mapping[str, Any]
 IDLE_SHARE, SKIPPED_SHARE = 0.1, 0.01
 """Shares of the slots of the last minutes from which on idle and skipped slots are mentioned."""
 FEWEST_SLOTS = 5
+MIN_SKIPPED_SPANS = 2
+"""Spans of some seconds that slots must have been skipped in: one pause of the machine is not a busy machine."""
 LONG_AGO = 600.0
 """Seconds without a crawl that are too many, whatever the rate."""
 HOOK_SECONDS = 60.0
 """For which a hook must have failed: now and then a receiver is restarted."""
+SEVERE = frozenset(
+    {"not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"}
+)
+"""Kinds that mean that pages are not crawled, or that something is lost."""
 NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
 """Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
 
@@ -27,6 +33,11 @@ class Trouble:
 
     kind: str
     sentence: str
+
+    @property
+    def severe(self) -> bool:
+        """Whether crawling has stopped or something is lost."""
+        return self.kind in SEVERE
 
 
 def troubles(overall: Facts, now: float) -> list[Trouble]:
@@ -65,6 +76,10 @@ def _daemon(overall: Facts, now: float) -> Iterator[Trouble]:
         )
     if faults := daemon.get("faults"):
         yield Trouble("internal_errors", f"{_many(faults, 'crawl')} ended in an internal error; see the log")
+    if closed := (daemon.get("listener") or {}).get("trouble"):
+        yield Trouble("no_listener", closed)
+    if held_back := daemon.get("list_held_back"):
+        yield Trouble("list_held_back", held_back)
     if refused := daemon.get("reload_refused"):
         yield Trouble("reload_refused", refused)
     if daemon["paused"]:
@@ -131,7 +146,8 @@ def _slots(overall: Facts) -> Iterator[Trouble]:
     slots = daemon["slots"]
     if slots["idle"] >= IDLE_SHARE * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
         yield Trouble("idle_slots", idle(daemon))
-    if slots["skipped"] > SKIPPED_SHARE * slots["slots"]:
+    lasting = slots.get("skipped_spans", MIN_SKIPPED_SPANS) >= MIN_SKIPPED_SPANS  # an earlier release does not say
+    if slots["skipped"] > SKIPPED_SHARE * slots["slots"] and lasting:
         text = f"{_many(slots['skipped'], 'slot')} skipped in the last {format_duration(slots['seconds'])}"
         yield Trouble("skipped_slots", f"{text}: the machine is too busy for {format_rate(daemon['bandwidth'])}")
 

@@ -1,4 +1,4 @@
-"""Rates, durations, moments and counts: as the settings take them and as a person reads them."""
+"""Rates, durations, moments, counts and foreign text: as the settings take them and as a person reads them."""
 
 import math
 import re
@@ -14,8 +14,20 @@ SECONDS_OF = {
     "d": 86400.0, "day": 86400.0,
     "w": 604800.0, "week": 604800.0,
 }  # fmt: skip
+MAX_RATE = 100_000.0
+"""Requests per second: more than a process can send, and few enough to count slots one by one."""
+MAX_SECONDS = 10 * 365.25 * 86400.0
+"""Of a duration: ten years, beyond which dates and timers end."""
 _RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:/\s*|per\s+)([a-z]+)\s*", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls of C0 and C1, but for tab and line feed
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # marks and letters that nothing shows
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"  # separators, and what changes the direction of writing
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ud800-\udfff]"
+)
 
 
 def _unit(word: str) -> float | None:
@@ -35,8 +47,8 @@ def parse_rate(text: str | float) -> float:
         rate = float(match[1]) / seconds
     else:
         rate = float(text)
-    if not math.isfinite(rate) or rate < 0:
-        raise InputError(f"{text!r} is not a rate: it must be finite and not negative")
+    if not 0 <= rate <= MAX_RATE:
+        raise InputError(f"{text!r} is not a rate: it must be from 0 to {MAX_RATE:.0f}/s")
     return rate
 
 
@@ -63,8 +75,8 @@ def parse_duration(text: str | float) -> float:
             seconds = float(match[1]) * unit
     else:
         seconds = float(text)
-    if not math.isfinite(seconds) or seconds < 0:
-        raise InputError(f"{text!r} is not a duration: it must be finite and not negative")
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise InputError(f"{text!r} is not a duration: it must be from 0 to 10 years ({MAX_SECONDS / 86400:.0f}d)")
     return seconds
 
 
@@ -129,3 +141,16 @@ def many(count: int, what: str, plural: str | None = None) -> str:
 def in_a_row(count: int) -> str:
     """`once`, `3 times in a row`."""
     return "once" if count == 1 else f"{count} times in a row"
+
+
+def printable(text: str) -> str:
+    r"""The text with every character that acts or hides written out, as \u001b; in JSON it means the same as before."""
+    return _UNSAFE.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code > 0xFFFF:
+        high, low = divmod(code - 0x10000, 0x400)
+        return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return f"\\u{code:04x}"

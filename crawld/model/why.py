@@ -29,6 +29,7 @@ class Why(StrEnum):
     DISALLOWED = "disallowed"
     ROBOTS_UNAVAILABLE = "robots_unavailable"
     GONE = "gone"
+    ALIAS = "alias"
     HOST_ASKED_TO_WAIT = "host_asked_to_wait"
     HOST_BACKOFF = "host_backoff"
     TARGET_NOT_READY = "target_not_ready"
@@ -56,6 +57,7 @@ SENTENCES = {
     Why.DISALLOWED: "robots.txt forbids it; crawld looks at robots.txt again {when}",
     Why.ROBOTS_UNAVAILABLE: "robots.txt is unavailable{detail}, which forbids the whole site; it is tried again {when}",
     Why.GONE: "the page is gone (404 or 410){detail}; it is asked again {when}",
+    Why.ALIAS: "it is another address of a page that is kept{detail}; it is asked again {when} whether it still is",
     Why.HOST_ASKED_TO_WAIT: "its host asked us to wait (Retry-After){detail}; it may be asked again {when}",
     Why.HOST_BACKOFF: "its host is in back-off{detail}; it may be asked again {when}",
     Why.TARGET_NOT_READY: "it redirects to a host{detail} that could not be asked; it has a turn there {when}",
@@ -77,6 +79,7 @@ IDLE = {
     Why.DISALLOWED: "robots.txt forbids the pages",
     Why.ROBOTS_UNAVAILABLE: "robots.txt is unavailable",
     Why.GONE: "the pages are gone",
+    Why.ALIAS: "the pages are other addresses of pages that are kept",
     Why.HOST_ASKED_TO_WAIT: "the hosts asked us to wait (Retry-After)",
     Why.HOST_BACKOFF: "the hosts are in back-off",
     Why.TARGET_NOT_READY: "the hosts that the pages redirect to cannot be asked",
@@ -91,8 +94,9 @@ IDLE = {
 """Why slots are idle, in words."""
 PASSING = frozenset(
     {
-        Why.ROBOTS_UNAVAILABLE, Why.GONE, Why.HOST_ASKED_TO_WAIT, Why.HOST_BACKOFF, Why.TARGET_NOT_READY,
-        Why.FAILING, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.HOST_BUSY, Why.HOST_UNPROVEN, Why.TOO_MANY_IN_FLIGHT,
+        Why.ROBOTS_UNAVAILABLE, Why.GONE, Why.ALIAS, Why.HOST_ASKED_TO_WAIT, Why.HOST_BACKOFF,
+        Why.TARGET_NOT_READY, Why.FAILING, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.HOST_BUSY, Why.HOST_UNPROVEN,
+        Why.TOO_MANY_IN_FLIGHT,
     }
 )  # fmt: skip
 """Reasons that end by themselves: where several hold, the one that ends last decides."""
@@ -123,6 +127,7 @@ class Reason:
 BY_STATE = {
     PageState.DISALLOWED: Why.DISALLOWED,
     PageState.GONE: Why.GONE,
+    PageState.ALIAS: Why.ALIAS,
     PageState.FAILING: Why.FAILING,
 }
 

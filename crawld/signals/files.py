@@ -1,17 +1,22 @@
 """A file that signals are read from, and how long to wait before it is asked again.
 
-The wait is multiplied: by 1.5 after a poll without a signal for our pages, by 0.5 after one whose signals are all
-right, by something between where its host's signals have proved right only at times. It settles where a bit more than
-a third of the polls bring something; what never changes, or is always wrong, fades out to one poll a week.
+A file whose signals have bought freshness is asked as often as that pays: again when the value of a poll, in the
+currency of a page's crawl value, reaches the level at which pages are picked (docs/method.md, "The value of a poll").
+Every file is also explored. That wait is multiplied by 1.5 after a poll without a signal for our pages, by 0.5 after
+one whose signals are all right, by something between where its host's signals have proved right only at times. It
+settles where a bit more than a third of the polls bring something; what never changes, or is always wrong, fades out
+to one poll a week. The shorter of the two waits counts.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
 from crawld.interfaces import SourceFile
 from crawld.model.signal import Source
+from crawld.value.revisit import inverse_gamma_2
 
 FIRST_WAIT = 60.0
 SHORTEST_WAIT = 15.0
@@ -20,6 +25,7 @@ FIRST_WAIT_FAILING = 600.0
 LONGEST_WAIT_DEAD = 30 * 86_400.0
 DEAD_AFTER = 8  # successive failures
 GROWTH, SHRINKAGE = 1.5, 0.5
+POLL_MEMORY = 0.95  # what earlier polls of a file still weigh at the next one
 MEGABYTE = 2.0**20
 MOST_SPOKEN_FOR = 4  # hosts: those of a robots.txt, an index of indexes, and an index
 
@@ -58,6 +64,11 @@ class File:
     entries: int = 0
     size: int = 0
     stamp: int = 0  # the lastmod its index gives
+    polled_at: float = 0.0  # the last poll that went well
+    pays: bool = False  # the next poll is planned because it pays, not to explore
+    watched: float = 0.0  # seconds between polls; this and the next two fade by poll
+    staleness: float = 0.0  # importance of the pages that its signals showed to be stale, by their probability
+    gain: float = 0.0  # fresh seconds, by importance, that those signals bought
     etag: str | None = None
     last_modified: str | None = None
     trouble: str | None = None
@@ -89,7 +100,35 @@ class File:
         self.wait *= GROWTH ** (1.0 - worth) * SHRINKAGE**worth
         least = shortest * (1.0 + self.size / MEGABYTE)  # what is dear to send is asked for less often
         self.wait = min(max(self.wait, least), LONGEST_WAIT)
-        self.next_poll = now + self.wait
+        self.next_poll, self.pays = now + self.wait, False
+        self.watched = POLL_MEMORY * self.watched + (now - self.polled_at if self.polled_at else 0.0)
+        self.staleness, self.gain = POLL_MEMORY * self.staleness, POLL_MEMORY * self.gain
+        self.polled_at = now
+
+    def bought(self, staleness: float, gain: float) -> None:
+        """Take in what the signals of the last poll bought: stale pages shown, and fresh seconds, by importance."""
+        self.staleness += staleness
+        self.gain += gain
+
+    def plan_by_value(self, level: float, shortest: float) -> None:
+        """Poll earlier than planned where that pays at this level of crawl values."""
+        pays_after = self.pays_after(level)
+        if not math.isfinite(pays_after):
+            return
+        wait = max(pays_after, shortest * (1.0 + self.size / MEGABYTE))
+        if self.polled_at + wait < self.next_poll:
+            self.next_poll, self.pays = self.polled_at + wait, True
+
+    def pays_after(self, level: float) -> float:
+        """Seconds after a poll at which the next one is worth as much as a crawl; inf where it never is.
+
+        A poll after σ seconds is worth B·L·P(2, σ/L): B is the gain per second if signals were heard at once, L the
+        mean time by which a signal brings a crawl forward (docs/method.md, "The value of a poll").
+        """
+        if level <= 0 or self.gain <= 0 or self.watched <= 0:
+            return math.inf
+        lead = self.gain / self.staleness
+        return lead * inverse_gamma_2(level * self.watched / (self.gain * lead))
 
     def failed(self, now: float, trouble: str, *, answered: bool = False) -> None:
         """Plan the next poll after one that failed: later each time; a guess that the host denied, in a month."""

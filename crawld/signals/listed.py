@@ -20,6 +20,10 @@ def _no_ints() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
+def _no_mask() -> Mask:
+    return np.empty(0, dtype=bool)
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The pages a file lists, as columns in the order of their keys, each key once; nan: no usable claim."""
@@ -31,6 +35,12 @@ class Listed:
     foreign: int = 0  # entries of hosts that the file may not speak for
     wanted: Ints = field(default_factory=_no_ints)  # positions of those within the scope of discovery, rising
     wanted_urls: str = ""  # their targets, a line each: one text travels faster than thousands
+
+    def __post_init__(self) -> None:
+        if len({len(self.keys), len(self.stamps), len(self.at), len(self.until)}) != 1:
+            raise ValueError("columns of a listing differ in length")
+        if len(self.wanted) and not 0 <= self.wanted.min() <= self.wanted.max() < len(self.keys):
+            raise ValueError("a listing wants what it does not list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,7 @@ class Difference:
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
     absent: Keys = field(default_factory=_no_keys)  # listed before and no more, where that is known
+    anew: Mask = field(default_factory=_no_mask)  # entries not listed, or not dated, before, where that is known
 
 
 def differ(packed: bytes, listed: Listed, *, feed: bool = False, complete: bool = True) -> Difference:
@@ -53,6 +64,7 @@ def differ(packed: bytes, listed: Listed, *, feed: bool = False, complete: bool 
     listed_before, old = before.stamps_for(listed.keys)
     both = (old != 0) & (listed.stamps != 0)
     moved = both & (old != listed.stamps)
+    dated = ~moved & (old == 0) & (listed.stamps != 0)
     fresh = ~listed_before if feed and known is not None else np.zeros(len(moved), dtype=bool)
     absent = _no_keys()
     if complete and not feed:
@@ -60,9 +72,10 @@ def differ(packed: bytes, listed: Listed, *, feed: bool = False, complete: bool 
     return Difference(
         baseline=before.updated(listed.keys, listed.stamps, keep_absent=feed or not complete).packed(),
         news=moved | fresh,
-        first_sight=~fresh & ~moved & (old == 0) & (listed.stamps != 0),
+        first_sight=~fresh & dated,
         moved=int(moved.sum() + fresh.sum()),
         of=0 if feed else int(both.sum()),
         new=0 if known is None else int((~listed_before).sum()),
         absent=absent,
+        anew=np.zeros(len(moved), dtype=bool) if known is None else ~listed_before | dated,
     )

@@ -88,6 +88,16 @@ class PageIndex:
             positions, ids = positions[kept], ids[kept]
         return positions, ids
 
+    def alike(self, url: str) -> Sequence[int]:
+        """The pages of a URL, whatever its spelling, scheme or slash at the end."""
+        key, found = np.uint64(key_of(url)), list[int]()
+        for keys, ids in ((self._keys, self._ids), self._sorted_late()):
+            at = int(keys.searchsorted(key))
+            while at < len(keys) and keys[at] == key:
+                found.append(int(ids[at]))
+                at += 1
+        return [page_id for page_id in found if page_id not in self._dropped]
+
     def _sorted_late(self) -> tuple[Keys, Ints]:
         if self._late is None:
             keys = np.array(self._late_keys, dtype=np.uint64)

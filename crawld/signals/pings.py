@@ -39,6 +39,10 @@ class Ping:
     errors: Sequence[str] = field(default=())
     check: KeyCheck | None = None  # IndexNow: the key that has to vouch for it
 
+    def __post_init__(self) -> None:
+        if len({len(self.keys), len(self.at), len(self.until)}) != 1:
+            raise ValueError("columns of a ping differ in length")
+
     @classmethod
     def of_keys(cls, keys: Keys) -> "Ping":
         """A ping that claims no times."""

@@ -6,6 +6,7 @@
 - Within `delay` after a crawl a signal is discarded: it most likely tells of what we already hold (S-NCIS, appendix C).
 - Nearly all lastmods moved at once are one event of the site, recorded as such beside the signals of its pages.
 - A page that was never crawled has nothing that could be outdated: no signal.
+- A page that is gone is signalled wherever it is listed anew or with another lastmod, whatever time that claims.
 - All signals of one poll have one source, by how many entries moved at once (`crawld.model.signal`).
 
 A date claims its whole day, so "surely after" asks for its beginning and "surely before" for its end.
@@ -51,6 +52,7 @@ class Known:
     pages: PageIndex
     last_success: Callable[[int], float]  # nan before the first
     delay: float = 0.0
+    gone: Callable[[int], bool] = lambda _: False  # whether a page was gone at our last crawl
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,16 @@ def find_signals(
         at.append(positions)
         found.append(ids)
         yield
-        news = difference.news[positions] | difference.first_sight[positions]
+        news = difference.news[positions] | difference.first_sight[positions] | difference.anew[positions]
         first_seen += int(difference.first_sight[positions].sum())
         pairs = zip(positions[news].tolist(), ids[news].tolist(), strict=True)
         while some := list(islice(pairs, JUDGED_AT_ONCE)):
             for position, page_id in some:
-                if difference.news[position]:
+                if known.gone(page_id) and (difference.news[position] or difference.anew[position]):
+                    judge.relisted(position, page_id)
+                elif difference.news[position]:
                     judge.news(position, page_id)
-                else:
+                elif difference.first_sight[position]:
                     judge.first_sight(position, page_id)
             yield
     vanished = 0
@@ -138,6 +142,10 @@ class _Judge:
         if math.isnan(last):
             return
         self._signal(position, page_id, last, stale=bool(self.listed.until[position] <= last))
+
+    def relisted(self, position: int, page_id: int) -> None:
+        """A page that is gone is listed anew, or with another lastmod: often that of before it was gone."""
+        self._signal(position, page_id, -math.inf, stale=False)
 
     def first_sight(self, position: int, page_id: int) -> None:
         """A lastmod never seen before: a baseline unless it surely claims a change after our last crawl."""

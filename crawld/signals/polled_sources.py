@@ -59,7 +59,10 @@ class PollSettings:
 
 
 class PolledSources:
-    """Every sitemap and feed that is watched. `has_pages` says of a host whether any page of ours is on it."""
+    """Every sitemap and feed that is watched.
+
+    `has_pages` says of a host whether any page of ours is on it, `gone` of a page whether our last crawl found it gone.
+    """
 
     def __init__(
         self,
@@ -67,8 +70,10 @@ class PolledSources:
         last_success: Callable[[int], float],
         settings: PollSettings,
         has_pages: Callable[[str], object],
+        gone: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.pages = pages
+        self._gone = gone
         self._has_pages = has_pages
         self.schedule = PollSchedule()
         self._last_success = last_success
@@ -182,10 +187,15 @@ class PolledSources:
 
     # -- polls ------------------------------------------------------------------------------------------------------
 
-    def due(self, now: float) -> Iterator[Request]:
-        """Polls to send now, by turns of the sites that planted the files."""
-        for file in self.schedule.due(now):
+    def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
+        """Polls to send now, by turns of the sites that planted the files; only those that pay unless to `explore`."""
+        for file in self.schedule.due(now, explore=explore):
             yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
+
+    def pays(self, request: Request) -> bool:
+        """Whether the poll was planned because it pays, not to explore."""
+        file = self.schedule.get(request.url)
+        return file is not None and file.pays
 
     def postpone(self, request: Request, until: float) -> None:
         """The poll's host may not be asked before then."""
@@ -203,11 +213,11 @@ class PolledSources:
             self.schedule.plan(file)
 
     def reader(self, request: Request) -> Callable[[Outcome, float], Reading]:
-        """What reads the answer to a poll; it can be pickled and run in a worker."""
+        """What reads the answer to a poll; it can run in a worker."""
         return self.reader_of(request.url)
 
     def reader_of(self, url: str) -> Callable[[Outcome, float], Reading]:
-        """What reads the file at `url`, polled or delivered; it can be pickled and run in a worker."""
+        """What reads the file at `url`, polled or delivered; it can run in a worker."""
         file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
         if file is None:
@@ -226,14 +236,31 @@ class PolledSources:
             else:
                 file.succeeded(now, worth=0.0, shortest=self._settings.shortest_wait)
             self.schedule.plan(file)
-            return PollResult([Poll(file.exported())], summary=reading.trouble or "not modified")
+            told = reading.trouble or "not modified"
+            return PollResult([Poll(file.exported())], summary=told, trouble=reading.trouble)
         return (yield from self._taken(file, reading, reading.listed, reading.difference, now))
+
+    def bought(self, url: str, staleness: float, gain: float, level: float) -> Poll | None:
+        """Take in what the signals of the last poll of a file bought, and poll it again as soon as that pays.
+
+        Returns the file where it is planned anew.
+        """
+        file = self.schedule.get(url)
+        if file is None or self.schedule.under_way(url):
+            return None
+        planned = file.next_poll
+        file.bought(staleness, gain)
+        file.plan_by_value(level, self._settings.shortest_wait)
+        if file.next_poll == planned:
+            return None
+        self.schedule.plan(file)
+        return Poll(file.exported(), polls=0)
 
     def take_delivery(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
         """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
         file = self.schedule.get(url)
         if file is None or reading.listed is None or reading.difference is None or reading.trouble is not None:
-            return PollResult((), summary=reading.trouble or "nothing delivered")
+            return PollResult((), summary=reading.trouble or "nothing delivered", trouble=reading.trouble)
         finding = yield from self._compared(file, reading.listed, reading.difference, Source.WEBSUB, now)
         signals, useful = yield from self._unheard(finding)
         return PollResult(
@@ -246,7 +273,7 @@ class PolledSources:
     def _compared(
         self, file: File, listed: Listed, difference: Difference, kind: Source, now: float
     ) -> Slices[Finding]:
-        known = Known(self.pages, self._last_success, self._delay(kind))
+        known = Known(self.pages, self._last_success, self._delay(kind), self._gone)
 
         def source_of(moved: int, of: int) -> Source:
             if kind is not Source.SITEMAP:
@@ -306,7 +333,7 @@ class PolledSources:
         for number, (signal, stamp) in enumerate(zip(finding.signals, finding.stamps, strict=True), 1):
             heard = (signal.page_id, signal.source.kind)
             before = self._recent.get(heard, self._less_recent.get(heard))
-            if stamp == 0 or before != stamp:
+            if stamp == 0 or before != stamp or self._gone(signal.page_id):
                 self._recent[heard] = stamp
                 news.append(signal)
                 useful += not signal.stale

@@ -2,13 +2,14 @@
 
 `POST /signals` takes a JSON list whose items are URLs or `{"url": …, "at": …}`; `at` is when the page changed, in UTC
 seconds or as a date. IndexNow is taken as its site plug-ins send it: `GET ?url=…&key=…` or a POST of
-`{"host": …, "key": …, "urlList": […]}`. A key is believed once the host itself serves it; only hosts of which we hold
-a page are ever asked, so that a stranger's ping costs nothing.
+`{"host": …, "key": …, "urlList": […]}`. A key is believed once the host itself serves it. Anyone can send one, so only
+hosts of which we hold a page are asked, for one key at a time, and not for an hour after a few denials, whatever the
+key; and every submission that can be read gets the same answer, which says nothing about what we hold.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,16 @@ from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of_target
 from crawld.signals.matching import Keys
-from crawld.signals.pings import MOST_URLS, Ping, read_indexnow, read_indexnow_query, read_signals, refusal
+from crawld.signals.pings import MOST_URLS, Ping, read_indexnow, read_indexnow_query, read_signals
 from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
 
 MOST_NAMED = 20  # unknown URLs named in an answer
-MOST_PENDING = 100  # keys being checked
+MOST_PENDING = 100  # hosts of which a key is being checked
 MOST_KEYS = 10_000
 KEY_HOLDS = 86_400.0
 DENIAL_HOLDS = 3_600.0
+MAX_DENIALS = 3
+"""Keys that a host denies in a row before no new one is checked for as long as a denial holds."""
 LONGEST_KEY_FILE = 1_000  # bytes: a key has 128 at most
 
 
@@ -36,7 +39,8 @@ class PushInbox:
 
     known: Known
     _keys: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)  # verdict, and until when it holds
-    _pending: dict[KeyCheck, Keys] = field(default_factory=dict)
+    _pending: dict[str, tuple[KeyCheck, Keys]] = field(default_factory=dict)  # by host
+    _denials: dict[str, tuple[int, float]] = field(default_factory=dict)  # by host: how many in a row, the latest
 
     @property
     def read_signals(self) -> Callable[[bytes, float], Ping | PushAnswer]:
@@ -96,32 +100,45 @@ class PushInbox:
     # -- IndexNow ---------------------------------------------------------------------------------------------------
 
     def _judged(self, ping: Ping, check: KeyCheck, now: float) -> Slices[PushAnswer]:
+        accepted = PushAnswer(202, {"accepted": len(ping.keys)})
         if not len(self.known.pages.find(ping.keys)[1]):
-            return PushAnswer(202, {"signals": 0, "unknown": len(ping.keys)})
-        valid, until = self._keys.get((check.location, check.key), (False, -math.inf))
+            return accepted
+        proved, until = self._keys.get((check.location, check.key), (False, -math.inf))
         if now < until:
-            return (yield from self._answer(ping, now)) if valid else refusal(403, f"{check.location} denies the key")
-        waiting = self._pending.get(check)
-        if waiting is None and len(self._pending) >= MOST_PENDING:
-            return refusal(429, "too many keys are being checked: try again later")
+            if not proved:
+                return accepted
+            answer = yield from self._answer(ping, now)
+            return replace(accepted, signals=answer.signals, unknown=answer.unknown)
+        pending, waiting = self._pending.get(check.host, (check, None))
+        if pending != check or (waiting is None and not self._may_check(check.host, now, proved=proved)):
+            return accepted
         known = np.union1d(ping.keys, waiting) if waiting is not None else ping.keys
-        self._pending[check] = known[:MOST_URLS]
-        answer = {"pending": len(ping.keys), "key": f"checked at {check.location} first"}
-        return PushAnswer(202, answer, check=check if waiting is None else None)
+        self._pending[check.host] = (check, known[:MOST_URLS])
+        return replace(accepted, check=check if waiting is None else None)
+
+    def _may_check(self, host: str, now: float, *, proved: bool) -> bool:
+        """Whether the host may be asked for a key: a new one unless it denied many, one it served always."""
+        denials, at = self._denials.get(host, (0, -math.inf))
+        paused = denials >= MAX_DENIALS and now < at + DENIAL_HOLDS
+        return len(self._pending) < MOST_PENDING and (proved or not paused)
 
     def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
         """Take over what asking the host for the key brought: the signals that waited for it, if it vouches.
 
         An answer of another host vouches for nothing, whatever redirect led there.
         """
-        keys = self._pending.pop(check, None)
+        _, keys = self._pending.pop(check.host, (check, None))
         valid = (
             isinstance(outcome, Fetched)
             and outcome.status == 200
             and host_of_target(outcome.url) == check.host
             and outcome.body[:LONGEST_KEY_FILE].decode("utf-8-sig", "replace").strip() == check.key
         )
-        if len(self._keys) >= MOST_KEYS:
-            self._keys.clear()
+        for known in (self._keys, self._denials):
+            if len(known) >= MOST_KEYS:
+                known.clear()
+        denials, at = self._denials.pop(check.host, (0, now))
+        if not valid:
+            self._denials[check.host] = ((0 if now >= at + DENIAL_HOLDS else denials) + 1, now)
         self._keys[check.location, check.key] = (valid, now + (KEY_HOLDS if valid else DENIAL_HOLDS))
         return at_once(self._signals(Ping.of_keys(keys), now))[0] if valid and keys is not None else []

@@ -60,7 +60,7 @@ class Reading:
 
 
 def read_answer(polled: Polled, outcome: Outcome, now: float) -> Reading:
-    """Read a poll's answer. Pure, and can be pickled: it runs in a worker.
+    """Read a poll's answer. Pure: it runs in a worker.
 
     A file speaks for the host that finally answered. Where a redirect led to another site, that site was named by
     nobody who may: it speaks for itself alone, and its hubs are not asked.

@@ -15,7 +15,7 @@ class PollSchedule:
         self._files: dict[str, File] = {}
         self._children: dict[str, dict[str, None]] = {}  # of an index
         self._under_way: set[str] = set()
-        self._rotation = PollRotation(self._planned)
+        self._exploring, self._paying = PollRotation(self._planned), PollRotation(self._planned)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -40,7 +40,8 @@ class PollSchedule:
             return False
         self._files[file.url] = file
         self.budgets.add(file)
-        self._rotation.join(file)
+        self._exploring.join(file)
+        self._paying.join(file)
         if file.parent is not None:
             self._children.setdefault(file.parent, {})[file.url] = None
         self.plan(file)
@@ -52,7 +53,8 @@ class PollSchedule:
         if file is None:
             return
         self.budgets.remove(file)
-        self._rotation.leave(file)
+        self._exploring.leave(file)
+        self._paying.leave(file)
         self._under_way.discard(url)
         siblings = self._children.get(file.parent or "", {})
         siblings.pop(url, None)
@@ -63,7 +65,7 @@ class PollSchedule:
         """Take over the time of a file's next poll."""
         self._under_way.discard(file.url)
         if file.url in self._files:
-            self._rotation.plan(file)
+            (self._paying if file.pays else self._exploring).plan(file)
 
     def begin(self, url: str) -> None:
         """A poll of the file is under way."""
@@ -77,11 +79,17 @@ class PollSchedule:
         """Offer no file of this one's host until then, as far as the same site planted it."""
         file = self._files.get(url)
         if file is not None:
-            self._rotation.rest(file.planter, file.host, until)
+            self._exploring.rest(file.planter, file.host, until)
+            self._paying.rest(file.planter, file.host, until)
 
-    def due(self, now: float) -> Iterator[File]:
-        """Files to poll now, by turns of the sites that planted them; several, since a host may not be ready."""
-        return self._rotation.due(now)
+    def due(self, now: float, *, explore: bool = True) -> Iterator[File]:
+        """Files to poll now, those that pay first, by turns of the sites that planted them; others to `explore`.
+
+        Several, since a host may not be ready.
+        """
+        yield from self._paying.due(now)
+        if explore:
+            yield from self._exploring.due(now)
 
     def _planned(self, at: float, url: str) -> File | None:
         """The file, where it is to be polled at that time and not under way."""

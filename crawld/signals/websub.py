@@ -3,7 +3,8 @@
 The life of a subscription: a poll finds a hub; `subscribe` gives the request to send it; the hub calls back and is
 answered by `confirm`; from then on it delivers: `accept` checks the signature and says how to read the content, and
 `take` hands what was read to the polled sources, as if it had been polled. Before the lease ends `renewals` asks for
-another one. A hub that never calls back is asked once a day.
+another one. Any feed may name any address as its hub, so the feeds of a host have one hub; a hub's host is asked once
+a day until it confirms something, and only a few such hosts a day.
 """
 
 import hashlib
@@ -24,6 +25,8 @@ LEASE = 10 * 86_400.0
 LONGEST_LEASE = 30 * 86_400.0
 RENEW_BEFORE = 86_400.0
 ASK_AGAIN = 86_400.0
+MAX_UNCONFIRMED = 5
+"""Hosts of hubs that never confirmed anything which are asked in a day."""
 MOST_DELIVERED = 4 * 2**20
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
 
@@ -42,14 +45,30 @@ class Subscriptions:
         self._new_secret = new_secret
         self._keep = keep
         self._by_token: dict[str, str] | None = None  # the last segment of the callback -> the feed's address
+        self._hub_of: dict[str, tuple[str, float]] = {}  # by host of feeds: the host of their hub, asked when
+        self._asked: dict[str, float] = {}  # hosts of hubs that have yet to confirm anything, asked when
+        self._confirmed: set[str] = set()  # hosts of hubs that did
 
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
         file = self._sources.schedule.get(url)
         if file is None or not hubs or now < file.hub_asked_at + ASK_AGAIN or now < file.hub_until - RENEW_BEFORE:
             return None
+        self._tokens()
+        if not self._may_ask(file.host, host_of(hubs[0]), now):
+            return None
         file.hub, file.topic = hubs[0], topic or url
         return self._ask(file, now)
+
+    def _may_ask(self, feed_host: str, hub_host: str, now: float) -> bool:
+        """Whether the hub is the one of the feed's host, and has confirmed something or is one of today's few."""
+        other, at = self._hub_of.get(feed_host, (hub_host, now))
+        if other != hub_host and (other in self._confirmed or now < at + ASK_AGAIN):
+            return False
+        if hub_host in self._confirmed:
+            return True
+        self._asked = {host: asked for host, asked in self._asked.items() if now < asked + ASK_AGAIN}
+        return hub_host not in self._asked and len(self._asked) < MAX_UNCONFIRMED
 
     def renewals(self, now: float) -> Sequence[Request]:
         """Requests for the leases that are about to end."""
@@ -64,6 +83,7 @@ class Subscriptions:
         file.hub_secret = file.hub_secret or self._new_secret()
         file.hub_asked_at = now
         self._tokens()[_token(file)] = file.url
+        self._note(file)
         self._keep(Poll(file.exported(), polls=0))
         form = {
             "hub.mode": "subscribe",
@@ -88,6 +108,7 @@ class Subscriptions:
             return 200, ""
         if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
             return 404, "not asked for"
+        self._confirmed.add(host_of(file.hub or ""))
         file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
         self._keep(Poll(file.exported(), polls=0))
         return 200, query["hub.challenge"]
@@ -124,8 +145,19 @@ class Subscriptions:
     def _tokens(self) -> dict[str, str]:
         """The feeds by their tokens; those of the last run are looked up once."""
         if self._by_token is None:
-            self._by_token = {_token(file): file.url for file in self._sources.schedule if file.hub_secret}
+            asked = [file for file in self._sources.schedule if file.hub_secret]
+            self._by_token = {_token(file): file.url for file in asked}
+            self._confirmed = {host_of(file.hub) for file in asked if file.hub and file.hub_until}
+            for file in sorted(asked, key=lambda one: one.hub_asked_at):
+                self._note(file)
         return self._by_token
+
+    def _note(self, file: File) -> None:
+        """Remember whose hub was asked, and when."""
+        hub_host = host_of(file.hub or "")
+        self._hub_of[file.host] = (hub_host, file.hub_asked_at)
+        if hub_host not in self._confirmed:
+            self._asked[hub_host] = file.hub_asked_at
 
 
 def _token(file: File) -> str:

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from crawld.access import shared_with_group
 from crawld.errors import StoreError
 from crawld.model.url import without_password
 
@@ -58,22 +60,23 @@ def check_place(file: Path) -> None:
 def keep_private(file: Path) -> None:
     """Let nobody else read a SQLite file and what lies beside it: copies of pages and what was learnt are private.
 
-    A file that is not there yet is made, so that SQLite makes its log with the same rights.
+    In a directory that is shared with a group (chmod g+s) its members may read. The one that locks it makes a file that
+    is not there yet, so that SQLite makes its log with the same rights.
     """
-    try:
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError:
-        return  # whatever keeps us from it is told by the one who opens it
+    file = file.resolve()
+    mode = 0o640 if shared_with_group(file.parent) else 0o600
     for name in ("", "-wal", "-shm", ".lock"):
         one = file.with_name(file.name + name)
         try:
-            about = one.stat()
-            if not about.st_mode & 0o077:
+            about = one.lstat()
+            missing = mode & 0o040 & ~about.st_mode and name != ".lock"
+            if stat.S_ISLNK(about.st_mode) or (not about.st_mode & 0o077 & ~mode and not missing):
                 continue
-            one.chmod(0o600)
+            one.chmod(mode)
         except FileNotFoundError:
             continue
         except OSError:
             log.warning("others can read a file that belongs to another user: chmod 600 it", extra={"file": str(one)})
         else:
-            log.info("changed its mode to 600: others could read it", extra={"file": str(one)})
+            why = "its group may read it" if missing else "others could read it"
+            log.info(f"changed its mode to {mode:o}: {why}", extra={"file": str(one)})

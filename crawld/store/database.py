@@ -12,7 +12,7 @@ from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.fleet.making import fleet_row
 from crawld.store.lock import FileLock
-from crawld.store.schema import migrate
+from crawld.store.schema import copy_before_migration, migrate
 from crawld.store.writing.connection import WriteConnection
 
 _migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -73,6 +73,8 @@ class Database:
             keep_private(address.file)
         connection = self._write_connection()
         try:
+            if address.file is not None:
+                await asyncio.to_thread(copy_before_migration, address.file)
             async with _migrating(), connection.transaction() as transaction:
                 await self._prepare(transaction)
                 await touch_tables(transaction)

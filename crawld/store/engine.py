@@ -10,6 +10,7 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from crawld.access import access_refused
 from crawld.errors import DamagedError, StoreError
 from crawld.store.address import Address
 
@@ -57,8 +58,14 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     """
     if address.file is None:
         return _postgres(address, pool_size=2, server_settings={"default_transaction_read_only": "on"})
-    if not address.file.is_file():
+    try:
+        found = address.file.is_file()
+    except PermissionError:
+        raise access_refused(address.file) from None
+    if not found:
         raise StoreError(f"there is no database at {address.file}: start the daemon, or change `database`")
+    if not os.access(address.file, os.R_OK):
+        raise access_refused(address.file)
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
     quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})

@@ -18,7 +18,7 @@ from crawld.store.retry import keep_trying
 from crawld.store.writing.bulk import run
 from crawld.store.writing.changes import ChangeSignal
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import plain, replacing
+from crawld.store.writing.upserts import added_once, replacing
 
 T = TypeVar("T")
 _row, _hook = tables.deliveries.c, tables.hooks.c
@@ -39,15 +39,22 @@ class StoredHooks:
         reading: Callable[[], AsyncEngine],
         signal: ChangeSignal,
         shown: str,
+        *,
+        shared: bool = False,
     ) -> None:
         self._writing, self._reading, self._signal, self._shown = writing, reading, signal, shown
+        self._shared = shared
 
     async def open_hooks(self, names: Sequence[str]) -> Mapping[str, HookFigures]:
-        """Keep these hooks and forget others with all that waits for them; a new one begins with the next change."""
+        """Keep these hooks and forget others with all that waits for them; a new one begins with the next change.
+
+        In a fleet nothing is forgotten: settings of workers may differ, and another may know the hook.
+        """
 
         async def opened(connection: AsyncConnection) -> Mapping[str, HookFigures]:
-            await connection.execute(delete(tables.deliveries).where(_row.hook.not_in(names)))
-            await connection.execute(delete(tables.hooks).where(_hook.name.not_in(names)))
+            if not self._shared:
+                await connection.execute(delete(tables.deliveries).where(_row.hook.not_in(names)))
+                await connection.execute(delete(tables.hooks).where(_hook.name.not_in(names)))
             found = await read_figures(connection)
             _, last = await bounds(connection)
             return {name: found.get(name) or HookFigures(cursor=last) for name in names}
@@ -98,7 +105,7 @@ class StoredHooks:
                 }
                 for queued in writes.added
             ]
-            await run(connection, plain(tables.deliveries), added)
+            await run(connection, added_once(connection.dialect.name, tables.deliveries), added)
             kept = [{"name": name} | asdict(one) for name, one in figures.items()]
             await run(connection, replacing(connection.dialect.name, tables.hooks), kept)
 
@@ -125,4 +132,4 @@ class StoredHooks:
 
 def _new(change: Change) -> NewChange:
     """A change with what receivers are told of it: the same as `GET /v1/changes` tells."""
-    return NewChange(change.id, change.page_id, change.url, change.verdict.value, json.dumps(asdict(change)))
+    return NewChange(change.id, change.page_id, change.url, change.verdict.value, json.dumps(change.document()))

@@ -11,7 +11,7 @@ from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import Clock, FreshnessPoint, Poll, Record
 from crawld.model.host import FrameChange, HostState
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal
+from crawld.model.signal import Signal, SignalGain
 from crawld.store.database import Database
 from crawld.store.fleet.scope import Scope
 from crawld.store.records.bodies import body_rows
@@ -123,6 +123,10 @@ class Recording:
     def record_poll(self, poll: Poll) -> None:
         """Queue what is now known of a source file."""
         self._put(poll)
+
+    def record_signal_gain(self, gain: SignalGain) -> None:
+        """Queue what signals before a crawl gained, to be added to the account of their host and source."""
+        self._put(gain)
 
     def _put(self, item: Item) -> bool:
         return self._writer.put(item)

@@ -1,16 +1,30 @@
 """Bringing a database to this version's tables with Alembic, and refusing what is not ours or newer."""
 
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, delete, insert, inspect, select
 
 import crawld
+from crawld.clock import SystemClock
 from crawld.errors import StoreError
+from crawld.store import tables
 from crawld.store.revisions import current_revision, known_revisions
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+log = logging.getLogger(__name__)
+WRITTEN_BY = "crawld version"
+"""Name of the row of `settings` that says which version last migrated the database."""
+SPARE_BYTES = 64 * 2**20
+"""Room that a copy before a migration leaves free, beside as much again for the migration itself."""
 
 
 def migrations_directory() -> Path:
@@ -46,18 +60,79 @@ def check_revision(connection: Connection, shown: str) -> str | None:
             raise StoreError(f"{shown} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own")
         return None
     if current not in known_revisions(migrations_directory()):
-        raise StoreError(
-            f"the database {shown} was written by a newer crawld (revision {current}): install that version again"
-        )
+        raise StoreError(_too_new(shown, current, _written_by(connection)))
     return current
+
+
+def _too_new(shown: str, revision: str, version: str | None) -> str:
+    if version is None or version == crawld.__version__:  # a build between two releases, which no name tells apart
+        sentence = (
+            f"the database {shown} was written by a newer crawld (revision {revision}): install that version again"
+        )
+    else:
+        newer = f"the database {shown} was written by a newer crawld ({version}, revision {revision})"
+        sentence = f"{newer}, and this is {crawld.__version__}: install crawld {version} again"
+    copies = [copy for copy in map(_copy_of(Path(shown)), known_revisions(migrations_directory())) if copy.is_file()]
+    return f"{sentence}, or go back to the copy {copies[0]}" if copies else sentence
+
+
+def _written_by(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(tables.settings.name):
+        return None
+    row = tables.settings
+    found: str | None = connection.execute(select(row.c.value).where(row.c.name == WRITTEN_BY)).scalar_one_or_none()
+    return found
 
 
 def migrate(connection: Connection, shown: str) -> None:
     """Bring the database up to this version, all or nothing."""
     from alembic import command
 
-    if check_revision(connection, shown) != latest_revision():
+    current, latest = check_revision(connection, shown), latest_revision()
+    if current != latest:
+        if current is not None:
+            log.info("migrating the database", extra={"database": shown, "from": current, "to": latest})
         command.upgrade(alembic_config(connection), "head")
+    if _written_by(connection) != crawld.__version__:
+        now = SystemClock().now()
+        connection.execute(delete(tables.settings).where(tables.settings.c.name == WRITTEN_BY))
+        row = {"name": WRITTEN_BY, "value": crawld.__version__, "changed_at": now}
+        connection.execute(insert(tables.settings).values(row))
+
+
+def _copy_of(file: Path) -> Callable[[str], Path]:
+    return lambda revision: file.with_name(f"{file.name}.revision-{revision}")
+
+
+def copy_before_migration(file: Path) -> None:
+    """Copy a SQLite file that the next start of this version migrates, as FILE.revision-NNNN; the log says where.
+
+    Nothing is copied where nothing will be migrated, and where there is no room for it. StoreError where it fails.
+    """
+    with closing(sqlite3.connect(file)) as source:
+        try:
+            (revision,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (None,)
+        except sqlite3.Error:
+            return  # empty, or no database of ours: whoever migrates it says so
+        if revision == latest_revision() or revision not in known_revisions(migrations_directory()):
+            return
+        size, free = file.stat().st_size, shutil.disk_usage(file.parent).free
+        if free < 2 * size + SPARE_BYTES:
+            log.warning("no room for a copy of the database before it is migrated", extra={"bytes": size, "free": free})
+            return
+        copy = _copy_of(file)(revision)
+        part = copy.with_name(copy.name + ".part")
+        try:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            with closing(sqlite3.connect(part)) as target:
+                source.backup(target)
+            part.replace(copy)
+        except (sqlite3.Error, OSError) as error:
+            part.unlink(missing_ok=True)
+            raise StoreError(
+                f"the database {file} cannot be copied to {copy} before it is migrated: {error}"
+            ) from error
+    log.info("copied the database before it is migrated", extra={"copy": str(copy), "revision": revision})
 
 
 def check_readable(connection: Connection, shown: str) -> None:

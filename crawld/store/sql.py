@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from crawld.interfaces import Adoption, Histories, Ints, SourceFile, StoredDemand, StoredPages
+from crawld.interfaces import Adoption, Histories, Ints, Listed, SourceFile, StoredDemand, StoredPages
+from crawld.interfaces.actions import Action
+from crawld.interfaces.store import MayRetire, always
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.fleet import shard_of_id
-from crawld.model.host import HostState
+from crawld.model.host import HostPage, HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust
@@ -22,9 +25,8 @@ from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
 from crawld.store.id_ranges import Ranges
 from crawld.store.recording import Options, Recording
-from crawld.store.records import demand, dirty, hosts, learning, robots, settings
-from crawld.store.records.dirty import DirtyPages
-from crawld.store.records.frames import latest_copy, read_recent_blocks
+from crawld.store.records import actions, demand, dirty, hosts, learning, robots, settings
+from crawld.store.records.frames import latest_copy, read_recent_pages
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
@@ -76,7 +78,9 @@ class SqlStore(Recording):
         super().__init__(Database(url) if scope is None else FleetDatabase(url, scope), scope, **options)
         self._memory_reader = VersionReader(self.longest_answer_seconds)
         self.damage = self._database.damage
-        self.hooks = StoredHooks(lambda: self._connection, lambda: self._reading, self.changes, self.shown)
+        self.hooks = StoredHooks(
+            lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
+        )
 
     async def start(self) -> None:
         """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
@@ -123,27 +127,48 @@ class SqlStore(Recording):
         parts = self.adopting(wanted, origin=origin, now=now, complete=complete)
         return Adoption.of([part async for part in parts])
 
-    def adopting(
-        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True
+    async def adopting(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = True,
+        may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
-        """The same a piece at a time."""
-        parts = self._page_list().adopt(wanted, origin=origin, now=now, complete=complete)
-        return parts if self._dirty is None else self._follow(parts, self._dirty)
-
-    async def _follow(self, parts: AsyncGenerator[Adoption, None], known: DirtyPages) -> AsyncGenerator[Adoption, None]:
-        """Pages that come back may have been dirty when they retired."""
-        async for part in parts:
-            if part.returned and self._scope is None:
-                known.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
-            yield part
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
+        parts = self._page_list().adopt(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        async with aclosing(parts):
+            async for part in parts:
+                if part.retired or part.returned:
+                    self.changes.tell()
+                if part.returned and self._dirty is not None and self._scope is None:
+                    # Pages that come back may have been dirty when they retired.
+                    self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
+                yield part
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
         return PageList(self._connection, self._reading, self.shown, numbering)
 
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[Page]:
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
-        return await self._page_list().retire(urls, now=now)
+        retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
+        self.changes.tell()
+        return retired
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+        return await self._page_list().readmit(urls)
+
+    @patiently
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, retired ones too, by their URL; pages that are kept out are left out."""
+        return await self._page_list().origins(urls)
+
+    async def retire_moved(self, page_ids: Sequence[int], *, now: float) -> Sequence[Page]:
+        """Retire those of these pages that are kept only because others moved there."""
+        return await self._page_list().retire_moved(page_ids, now=now)
 
     @patiently
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
@@ -206,10 +231,10 @@ class SqlStore(Recording):
             return await latest_copy(connection, page_id)
 
     @promptly
-    async def recent_blocks(self, host: str, limit: int) -> Sequence[tuple[int, tuple[int, ...]]]:
-        """The blocks of the pages of a host that were fetched most recently, oldest first, by page."""
+    async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
+        """What is remembered of the pages of a host that were fetched most recently, oldest first."""
         async with self._reading.connect() as connection:
-            return await read_recent_blocks(connection, host, limit)
+            return await read_recent_pages(connection, host, limit)
 
     @promptly
     async def audits(self, limit: int) -> Sequence[bool]:
@@ -276,6 +301,28 @@ class SqlStore(Recording):
         """Keep a setting (None forgets it) and note the change."""
         async with self._connection.transaction() as connection:
             await settings.write_setting(connection, name, value, now)
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+        return await self._page_list().listed(urls)
+
+    @patiently
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+        async with self._connection.transaction() as connection:
+            return await actions.add_action(connection, action)
+
+    @promptly
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+        async with self._reading.connect() as connection:
+            return await actions.read_actions(connection, limit, number)
+
+    @patiently
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""
+        async with self._connection.transaction() as connection:
+            return await actions.mark_undone(connection, number, at)
 
     @property
     def _ranges(self) -> Ranges | None:

@@ -87,6 +87,9 @@ pages = Table(
     *(_count(name) for name in by_source("pending")),  # signals since the last successful crawl
     *(_count(name) for name in by_source("counted")),  # signals since the first successful crawl
     Column("identity", Text),  # what the spellings of the page have in common; NULL where that is the url itself
+    Column("alias_of", Id),  # the page that it is another address of; no foreign key: pages are forgotten in any order
+    Column("alias_why", Text),  # how that was proved
+    Column("title", Text),  # of the latest copy; NULL where it has none
     Index(None, "host_id", "state"),
     Index(None, "origin"),
     Index(None, "state"),
@@ -95,6 +98,8 @@ pages = Table(
     Index(None, "last_change_at", "id"),
     Index("ix_pages_identity", "identity", unique=True, sqlite_where=text("identity IS NOT NULL"),
           postgresql_where=text("identity IS NOT NULL")),
+    Index("ix_pages_alias_of", "alias_of", sqlite_where=text("alias_of IS NOT NULL"),
+          postgresql_where=text("alias_of IS NOT NULL")),
     Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"), info=ON_SQLITE),
     postgresql_with={"fillfactor": 85},
 )  # fmt: skip
@@ -148,6 +153,9 @@ estimates = Table(
     _count("crawls"),
     _count("changes"),
     *(_count(name) for name in by_source("signals")),
+    Column("heard", Double, nullable=False, server_default="1"),
+    Column("deaf_alpha", Double, nullable=False, server_default="0"),
+    Column("deaf_shape", Double, nullable=False, server_default="1"),
     postgresql_with={"fillfactor": 85},
 )
 
@@ -176,6 +184,18 @@ versions = Table(  # what is remembered of each page's latest copy
     _count("scheme"),  # digests of two schemes cannot be compared
     Column("times", LargeBinary),  # the blocks that name times
     Column("places", LargeBinary),  # where the page differed lately
+    Column("answered", Text),  # the address that answered, where it was not the page's own
+    Column("canonical", Text),  # the address that the copy says is its own, where that is another
+    Column("title", LargeBinary),  # whether the blocks lie in a main part, and the words of the title
+    Column("varying", LargeBinary),  # blocks of which only times and counters differ
+)
+
+exclusions = Table(  # pages removed by hand that no list and no sitemap brings back
+    "exclusions",
+    metadata,
+    Column("identity", Text, primary_key=True),  # what the spellings of the page have in common
+    Column("url", Text, nullable=False),
+    Column("at", Double, nullable=False),
 )
 
 changes = Table(  # what whoever follows the changes is told, in the order of commits
@@ -184,8 +204,9 @@ changes = Table(  # what whoever follows the changes is told, in the order of co
     Column("id", Id, primary_key=True, autoincrement=False),  # one after the other, without gaps: the cursor
     Column("page_id", Id, nullable=False),  # no foreign key: a change outlives its page until its own time is over
     Column("at", Double, nullable=False),
-    Column("verdict", Text, nullable=False),  # new, changed, gone, back
+    Column("verdict", Text, nullable=False),  # new, changed, gone, back, moved, removed
     Column("magnitude", Double),
+    Column("moved_to", Text),  # the address of the page that is kept in its place
     Index(None, "page_id", "id"),
 )
 
@@ -249,7 +270,7 @@ signal_counts = Table(
     _count("site_events"),
 )
 
-signal_trust = Table(  # whether signals of a source are heard on a host: crawld.model.signal
+signal_trust = Table(  # how far signals of a source are heard on a host: crawld.model.signal
     "signal_trust",
     metadata,
     Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
@@ -258,6 +279,18 @@ signal_trust = Table(  # whether signals of a source are heard on a host: crawld
     Column("score", Double, nullable=False),
     _count("intervals"),
     Column("why", Text, nullable=False),
+    Column("weight", Double, nullable=False, server_default="0"),
+)
+
+signal_gains = Table(  # what believed signals gained: crawld.model.signal
+    "signal_gains",
+    metadata,
+    Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
+    Column("source", Text, primary_key=True),
+    _count("confirmed"),
+    _count("in_vain"),
+    _belief("gain"),
+    _belief("saved"),
 )
 
 sources = Table(  # the files that signals are read from
@@ -296,6 +329,7 @@ frame_changes = Table(  # changes of a host's frame, each one event of the site
     _count("pages"),  # that showed it
     _count("lost"),  # blocks
     _count("gained"),
+    Column("kind", Text, nullable=False, server_default="frame"),  # or content
 )
 
 demand = Table(  # requests for copies and days of watching, both faded as of `at`
@@ -335,6 +369,18 @@ settings = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
     Column("changed_at", Double, nullable=False),
+)
+
+actions = Table(  # what operators did, and what undoes it
+    "actions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("undo", Text),  # the action that undoes it, JSON; NULL where none does
+    Column("undone_at", Double),
 )
 
 settings_changes = Table(

@@ -39,7 +39,7 @@ class Kept:
         self.gate = HostGate()
         self.pages = Pages()
         chooser = Scan(GreedyNcis(), intervals=Intervals(longest=1e9, shortest=0.0))
-        self.scheduler = Scheduler(chooser, most_shape=1.0)
+        self.scheduler = Scheduler(chooser)
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, PageIndex())
         self.learner = Learner(self.store, self, self)
 
@@ -55,9 +55,9 @@ class Kept:
         """Jump there."""
         self.time = monotonic
 
-    def learn(self, estimates: Sequence[Estimate], most_shape: Floats) -> None:
+    def learn(self, estimates: Sequence[Estimate]) -> None:
         """Hand estimates on."""
-        self.scheduler.learn(estimates, most_shape)
+        self.scheduler.learn(estimates)
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Hand shifts on."""
@@ -178,7 +178,7 @@ async def test_the_views_say_what_the_scheduler_believes(kept: Kept, seed: int) 
     await again.page_set.restore(again.time)
     assert await compare(again) == pytest.approx(fresh, abs=1e-4)
     again.crawl(1, Verdict.UNCHANGED, PageState.LIVE)
-    again.crawl(30, Verdict.UNCHANGED, PageState.GONE)
+    again.crawl(30, Verdict.GONE, PageState.GONE)
     await again.store.flush()
     await again.learner.learn()
     await compare(again)

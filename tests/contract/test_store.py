@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crawld.clock import SystemClock
 from crawld.interfaces import Store, StoredDemand
 from crawld.model.crawl import Digest, Memory, Place, Verdict
 from crawld.model.host import FrameChange, HostState
@@ -16,6 +17,7 @@ from crawld.model.page import Page, PageState, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Source
 from crawld.store import SqlStore
+from crawld.store.read_model.model import SqlReadModel
 from crawld.store.reports.reader import Reader
 from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
@@ -243,8 +245,10 @@ class TestRecord:
             store.record(record(page_id, Verdict.NEW, memory=made))
         await store.flush()
         await store.retire([wanted("b")[0].url], now=NOW)
-        assert await store.recent_blocks("example.org", 2) == [(3, (3, 7)), (1, (1, 7))]
-        assert await store.recent_blocks("example.com", 2) == []
+        latest = await store.recent_pages("example.org", 2)
+        assert [(page.page_id, page.blocks) for page in latest] == [(3, (3, 7)), (1, (1, 7))]
+        assert [page.url for page in latest] == [wanted("c")[0].url, wanted("a")[0].url]
+        assert await store.recent_pages("example.com", 2) == []
 
     async def test_a_change_of_a_frame_is_one_row(self, store: SqlStore, store_url: str) -> None:
         """A change of a host's frame that more pages show is overwritten, another one is another row."""
@@ -510,3 +514,40 @@ async def test_hosts_that_turned_up_once_are_not_restored(store: SqlStore) -> No
         store.record_host(host)
     await store.flush()
     assert {host.name for host in await store.hosts()} == {"example.org", *(host.name for host in kept)}
+
+
+class TestPagesTakenOff:
+    """What whoever follows the changes is told of pages that go and come back."""
+
+    async def _told(self, url: str) -> list[tuple[str, str]]:
+        async with SqlReadModel(url, SystemClock()) as model:
+            return [(change.url[-1], change.verdict.value) for change in (await model.changes(0, 100)).changes]
+
+    async def test_a_page_taken_off_by_hand_or_by_the_list_is_an_event(self, store: SqlStore, store_url: str) -> None:
+        """Each is told as removed, and one that returns with its copy as back."""
+        await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
+        store.record(record(1, Verdict.NEW, body=b"one"))
+        await store.flush()
+        committed = store.changes.next()
+        await store.retire(["https://example.org/a"], now=NOW + 1)
+        assert committed.is_set()
+        committed = store.changes.next()
+        await store.adopt(wanted("c"), origin="list", now=NOW + 2)
+        assert committed.is_set()
+        assert await self._told(store_url) == [("a", "new"), ("a", "removed"), ("b", "removed")]
+        await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW + 3)
+        assert (await self._told(store_url))[3:] == [("a", "back")]  # of b there never was a copy
+
+    async def test_a_file_that_no_longer_lists_a_page_removes_it(self, store: SqlStore, store_url: str) -> None:
+        """As discovery does."""
+        await store.adopt(wanted("a", "b"), origin="discovered in x", now=NOW)
+        await store.adopt(wanted("b"), origin="discovered in x", now=NOW + 1)
+        assert await self._told(store_url) == [("a", "removed")]
+
+    async def test_who_listed_a_page_is_known_until_it_is_kept_out(self, store: SqlStore) -> None:
+        """Those kept out do not come back, so nobody is named for them."""
+        await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+        gone = await store.retire(["https://example.org/a"], now=NOW)
+        assert await store.origins([page.url for page in gone]) == {"https://example.org/a": "list"}
+        await store.retire(["https://example.org/b"], now=NOW, keep_out=True)
+        assert await store.origins(["https://example.org/b"]) == {}

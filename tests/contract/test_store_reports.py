@@ -96,7 +96,7 @@ async def test_what_is_left_out_of_a_page(store: SqlStore, store_url: str) -> No
     assert (page["memory"]["frame_blocks"], page["memory"]["volatile_places"]) == (3, 0)
     assert learnt is not None
     assert learnt[1] is not None
-    assert learnt[1].left_out(1, learnt[0].digest.blocks) == [True, True, False, True]
+    assert learnt[1].left_out(1, learnt[0].digest) == [True, True, False, True]
 
 
 async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) -> None:

@@ -10,7 +10,7 @@ from crawld.interfaces import Poll, SourceFile
 from crawld.model.crawl import Verdict
 from crawld.model.host import HostState
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Source
+from crawld.model.signal import SignalGain, Source
 from crawld.store import Retention, SqlStore
 from tests.contract.store_builders import NOW, memory, point, record, rows, signal, wanted
 
@@ -228,6 +228,18 @@ async def test_source_files_are_kept_and_their_polls_counted(store: SqlStore, st
     assert await rows(store_url, counts) == [("example.org", "sitemap", 2, 1), ("feeds.example", "feed", 1, 0)]
     await store.forget_sources([later.url])
     assert await store.sources() == [feed]
+
+
+async def test_what_signals_gained_adds_up_by_host_and_source(store: SqlStore, store_url: str) -> None:
+    """Each crawl after believed signals adds to the account of their host and source, also within one batch."""
+    store.record_host(HostState("example.org"))
+    for gain in (3.0, 4.0):
+        store.record_signal_gain(SignalGain("example.org", Source.FEED, 1, 0, gain, 0.5))
+    await store.flush()
+    store.record_signal_gain(SignalGain("example.org", Source.FEED, 0, 1, 0.0, -0.25))
+    await store.flush()
+    counts = "SELECT name, source, confirmed, in_vain, gain, saved FROM signal_gains JOIN hosts ON id = host_id"
+    assert await rows(store_url, counts) == [("example.org", "feed", 2, 1, 7.0, 0.75)]
 
 
 async def test_hosts_that_turned_up_once_are_forgotten(store: SqlStore, store_url: str) -> None:

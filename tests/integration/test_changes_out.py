@@ -95,12 +95,14 @@ async def test_exports(folder: Path) -> None:
     assert "text" not in told["https://example.org/c"]
     ended = await command("export", "--format", "csv", "--state", "gone", *DATABASE, cwd=folder)
     assert [row["url"] for row in csv.DictReader(StringIO(ended.out))] == ["https://example.org/b"]
-    ended = await command("export", "--format", "warc", "--output", "x.warc.gz", *DATABASE, cwd=folder)
-    assert ended.status == 0, ended.err
-    with (folder / "x.warc.gz").open("rb") as stream:
-        found = [(one.rec_type, one.rec_headers["WARC-Target-URI"], one.content_stream().read())
-                 for one in ArchiveIterator(stream)]  # fmt: skip
-    assert [(kind, url) for kind, url, _ in found] == [("resource", URL)]
-    assert b"Two green apples." in found[0][2]
+    for name, begins in (("x.warc.gz", b"\x1f\x8b"), ("x.warc", b"WARC/1.")):
+        ended = await command("export", "--format", "warc", "--output", name, *DATABASE, cwd=folder)
+        assert ended.status == 0, ended.err
+        assert (folder / name).read_bytes().startswith(begins)
+        with (folder / name).open("rb") as stream:
+            found = [(one.rec_type, one.rec_headers["WARC-Target-URI"], one.content_stream().read())
+                     for one in ArchiveIterator(stream)]  # fmt: skip
+        assert [(kind, url) for kind, url, _ in found] == [("resource", URL)]
+        assert b"Two green apples." in found[0][2]
     ended = await command("export", "--format", "csv", "--text", *DATABASE, cwd=folder)
     assert ended.status == 2

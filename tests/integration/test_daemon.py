@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,7 +27,8 @@ def bearer(folder: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Daemon]:
-    """A daemon that keeps these pages fresh while the block runs."""
+    """A daemon that keeps these pages fresh while the block runs; `tempo` is how often its side tasks come round."""
+    tempo = cast(wiring.Tempo, settings.pop("tempo", wiring.Tempo(learn=0.2, demand=0.2, poll=0.2)))
     (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
     given: dict[str, object] = {
         "bandwidth": "50/s",
@@ -42,7 +43,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
         "api": {"listen": None},  # several run at once
     }
-    daemon = wiring.build(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2, demand=0.2))
+    daemon = wiring.build(Settings.model_validate(given | settings), tempo=tempo)
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
     try:

@@ -82,7 +82,7 @@ async def test_whoever_meets_damage_tells_the_daemon(tmp_path: Path, table: str)
     damage(file, table)
     work: dict[str, Callable[[], Awaitable[object]]] = {
         "pages": store.restore,
-        "versions": lambda: store.recent_blocks("example.org", 10),
+        "versions": lambda: store.recent_pages("example.org", 10),
         "estimates": lambda: store.save_estimates([estimate(1, at=NOW)]),
         "crawls": store.prune,
     }

@@ -12,8 +12,10 @@ from crawld.clock import SystemClock
 from crawld.daemon.pages.list_file import TAKEN_OVER, ListFile
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.status import Status
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate, HostLimits
+from crawld.model.page import BY_HAND, Wanted
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
@@ -31,8 +33,15 @@ class Started:
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=gate))
         self.store = SqlStore(f"sqlite:///{folder / 'x.db'}")
         self.page_set = PageSet(self.store, Pages(), self.scheduler, gate, PageIndex())
+        self.status = Status(0.0)
         self.list = ListFile(
-            lambda: str(self.file), self._read, self.page_set, self.store, clock, first_wait=first_wait
+            lambda: (str(self.file), 0.1),
+            self._read,
+            self.page_set,
+            self.store,
+            clock,
+            self.status,
+            first_wait=first_wait,
         )
 
     def _read(self) -> None:
@@ -80,7 +89,7 @@ async def test_a_long_list_is_taken_over_while_the_daemon_serves(tmp_path: Path)
         first.write(range(100))
         await first.list.begin()
     async with started(tmp_path, first_wait=0.0) as second:
-        second.write(range(50, 10_050))
+        second.write(range(10, 10_010))
         await second.list.begin()
         sizes = [len(second.scheduler)]
         running = asyncio.create_task(second.list.run())
@@ -116,6 +125,8 @@ async def test_a_list_that_was_cut_short_is_taken_over_again(tmp_path: Path) -> 
         assert 10 < len(third.scheduler) < 20_000
         third.write(range(10))
         await third.list.begin()
+        assert 10 < len(third.scheduler) < 20_000  # more go than may go at once
+        await third.list.load(retire=True)
         assert len(third.scheduler) == 10
 
 
@@ -127,3 +138,66 @@ async def test_a_list_of_nothing_is_refused_also_where_the_start_did_not_wait(tm
             await parts.list.begin()
         with pytest.raises(InputError, match="1 bad"):
             await parts.list.run()
+
+
+async def test_a_list_that_was_cut_short_empties_nothing(tmp_path: Path) -> None:
+    """More than a tenth of the pages stays until told to go; a restart says so again, and a mended list ends it."""
+    async with started(tmp_path) as first:
+        first.write(range(100))
+        await first.list.begin()
+        assert first.status.list_held_back is None
+        first.write([*range(50), "new"])
+        await first.list.load_changed()
+        assert len(first.scheduler) == 101
+        assert "50 pages" in str(first.status.list_held_back)
+        news = await first.list.load()
+        assert news is not None
+        assert (news.added, news.removed) == (1, 0)
+        assert "crawld reload --yes" in news.sentence
+    async with started(tmp_path) as again:
+        await again.list.begin()
+        assert len(again.scheduler) == 101
+        assert "50 pages" in str(again.status.list_held_back)
+        again.write([*range(100), "new"])
+        await again.list.load_changed()
+        assert again.status.list_held_back is None
+        again.write([*range(50), "new"])
+        told = await again.list.load(retire=True)
+        assert told is not None
+        assert told.sentence == "0 added, 50 removed"
+        assert len(again.scheduler) == 51
+        assert again.status.list_held_back is None
+
+
+async def test_a_short_list_may_change_as_it_likes(tmp_path: Path) -> None:
+    """Ten pages may go whatever share they are, and what the list did is told once."""
+    async with started(tmp_path) as first:
+        first.write(range(12))
+        await first.list.begin()
+        first.write([0, 1, "x", "y", "z"])
+        await first.list.load_changed()
+        news = await first.list.load()
+        assert news is not None
+        assert news.sentence == "3 added, 10 removed"
+        assert len(first.scheduler) == 5
+        news = await first.list.load()
+        assert news is not None
+        assert news.sentence == "nothing added or removed"
+
+
+async def test_a_page_that_is_kept_out_stays_out(tmp_path: Path) -> None:
+    """No list brings it back until it is readmitted; adding it by hand ends that, too."""
+    url = "https://example.org/1"
+    async with started(tmp_path) as first:
+        first.write(range(3))
+        await first.list.begin()
+        assert await first.page_set.retire([url], now=1.0, keep_out=True) == [url]
+        await first.list.load()
+        assert len(first.scheduler) == 2
+        assert await first.store.readmit([url, "https://example.org/2"]) == [url]
+        await first.list.load()
+        assert len(first.scheduler) == 3
+        await first.page_set.retire([url], now=2.0, keep_out=True)
+        await first.page_set.adopt([Wanted(url)], origin=BY_HAND, now=3.0, complete=False)
+        assert len(first.scheduler) == 3
+        assert await first.store.readmit([url]) == []

@@ -95,7 +95,7 @@ async def test_a_poll_that_breaks_off_is_due_again(site: Site, tmp_path: Path) -
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await daemon.polls.run(chosen[0], broken)
+        await daemon.polls.run(chosen[0], broken, broken)
     assert daemon.polls.choose(daemon.clock.now(), daemon.gate, daemon.robots) is None
     assert (await daemon.poll(later=DAY)).summary == "entries=5 ours=5"
     await daemon.stop()

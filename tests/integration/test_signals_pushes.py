@@ -44,7 +44,7 @@ def pushes(daemon: SignalDaemon) -> Pushes:
     secrets = iter(["secret"])
     callback = "https://crawld.example.org/websub"
     hubs = Subscriptions(daemon.sources, callback, lambda: next(secrets), daemon.store.record_poll)
-    return Pushes(inbox, daemon.polls, daemon.fetcher.fetch, daemon.clock, InPlace(), hubs)
+    return Pushes(inbox, daemon.polls, daemon.clock, InPlace(), hubs)
 
 
 async def test_discovered_pages_join_and_leave(site: Site, tmp_path: Path) -> None:
@@ -101,11 +101,13 @@ async def test_indexnow_counts_after_the_host_served_the_key(site: Site, tmp_pat
     await daemon.start()
     door = pushes(daemon)
     assert (await door.get_indexnow({"url": site.url("/ok/1"), "key": KEY}))[0] == 202
+    await daemon.run_errand()
     async with asyncio.timeout(20):
         while daemon.signals("/ok/1") != by_source(ping=1):
             await asyncio.sleep(0.01)
     body = {"host": site.host(), "key": KEY, "urlList": [site.url("/ok/3")]}
-    assert await door.post_indexnow(json.dumps(body).encode()) == (200, {"signals": 1, "stale": 0, "unknown": 0})
+    assert await door.post_indexnow(json.dumps(body).encode()) == (202, {"accepted": 1})
+    assert daemon.signals("/ok/3") == by_source(ping=1)
     assert len(site.visits(f"/{KEY}.txt")) == 1
     await door.close()
     await daemon.stop()
@@ -122,6 +124,7 @@ async def test_a_hub_is_asked_confirms_and_delivers(site: Site, tmp_path: Path) 
     site.pages["/hub"] = answer(status=202)
     daemon.polls.found_feeds(site.url("/ok/1"), [site.url("/feed")], daemon.clock.now())
     await daemon.poll()
+    await daemon.run_errand()
     (asked,) = site.visits("/hub")
     form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
     assert (asked.method, form["hub.mode"], form["hub.topic"]) == ("POST", "subscribe", site.url("/feed"))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 
 from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.model.page import Wanted
+from crawld.model.page import Alias, PageState, Wanted
 from crawld.model.signal import SITEMAPS, SOURCES, Source
 from crawld.model.url import normalise
 from crawld.store import SqlStore, schema
@@ -203,3 +203,23 @@ def test_the_latest_revision_is_the_last_file() -> None:
     """Files are numbered, and the chain ends with the last of them."""
     files = sorted(file.name for file in (migrations_directory() / "versions").glob("0*.py"))
     assert files[-1].startswith(latest_revision())
+
+
+async def test_aliases_are_pages_again_where_they_are_not_known(store_url: str) -> None:
+    """Going down makes aliases what their last crawl found, and tells a move as the end of the document that it is."""
+    store = SqlStore(store_url)
+    await store.start()
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW)
+    moved = Alias(2, "https://example.org/b", "it redirects there permanently")
+    store.record(record(1, Verdict.NEW, state=PageState.ALIAS, alias=moved))
+    await store.close()
+    engine = writing_engine(parse_address(store_url))
+    async with engine.begin() as connection:
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0016"))
+    await engine.dispose()
+    assert await rows(store_url, "SELECT state FROM pages ORDER BY id") == [("live",), ("waiting",)]
+    assert await rows(store_url, "SELECT verdict FROM changes ORDER BY id") == [("new",), ("gone",)]
+    again = SqlStore(store_url)
+    await again.start()
+    assert list((await again.restore()).alias_of) == [None, None]
+    await again.close()

@@ -62,5 +62,5 @@ def test_of_a_page_retired_while_it_was_crawled_nothing_is_kept() -> None:
 @pytest.mark.parametrize("given", [0, -1.0, math.inf, math.nan, True, "1", None])
 def test_an_importance_that_is_no_weight_is_refused(given: object) -> None:
     """Whoever names it, an importance is a positive and finite number."""
-    with pytest.raises(InputError, match="positive and finite"):
+    with pytest.raises(InputError, match="positive number, at most"):
         check_importance(given)

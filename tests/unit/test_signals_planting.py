@@ -221,9 +221,9 @@ def test_planning_a_file_again_and_again_takes_no_room() -> None:
     for i in range(10_000):
         file.next_poll = DAY - i
         schedule.plan(file)
-    lanes = schedule._rotation._lanes["a.org"]
+    lanes = schedule._exploring._lanes["a.org"]
     assert len(lanes["a.org"].entries) < 100
-    assert len(schedule._rotation._asleep) <= 10_001
+    assert len(schedule._exploring._asleep) <= 10_001
     assert [one.url for one in schedule.due(DAY - 9_999)] == [file.url]
 
 

@@ -45,7 +45,10 @@ class Site:
         self.source = Source(source)
         pages = PageIndex()
         pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(1, 21)])
-        self.known = Known(pages, lambda page_id: self.last.get(page_id, NOW - 100 * HOUR), delay)
+        self.gone: set[int] = set()
+        self.known = Known(
+            pages, lambda page_id: self.last.get(page_id, NOW - 100 * HOUR), delay, self.gone.__contains__
+        )
         self.baseline = b""
 
     def source_of(self, moved: int, of: int) -> Source:
@@ -95,6 +98,16 @@ def test_a_claim_before_our_last_crawl_is_stale() -> None:
     site.poll(dict.fromkeys((1, 2, 3, 4), "2026-01-01"))
     finding = site.poll({1: moment(NOW - 2 * HOUR), 2: "2026-11-15", 3: "2026-11-16", 4: moment(NOW - 60)})
     assert signalled(finding) == {1: True, 2: True, 3: False, 4: False}
+
+
+def test_a_gone_page_is_signalled_where_it_is_listed_or_dated_anew() -> None:
+    """Whatever time its entry claims; not at the first poll of a file, and not while its entry stays as it was."""
+    site = Site(dict.fromkeys(range(1, 6), NOW - HOUR))
+    site.gone |= {1, 2, 3, 4}
+    assert not site.poll({1: "2026-01-01", 2: None, 5: "2026-01-01"}).signals
+    assert not site.poll({1: "2026-01-01", 2: None, 5: "2026-01-01"}).signals
+    finding = site.poll({1: "2025-01-01", 2: "2025-01-01", 3: None, 4: "2025-01-01", 5: "2026-01-01", 6: None})
+    assert signalled(finding) == dict.fromkeys((1, 2, 3, 4), False)
 
 
 def test_a_value_that_cannot_be_read_signals_by_changing() -> None:

@@ -14,7 +14,14 @@ from crawld.model.signal import Source
 from crawld.signals.files import restored
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.websub import ASK_AGAIN, LEASE, LONGEST_LEASE, MOST_DELIVERED, Subscriptions
+from crawld.signals.websub import (
+    ASK_AGAIN,
+    LEASE,
+    LONGEST_LEASE,
+    MAX_UNCONFIRMED,
+    MOST_DELIVERED,
+    Subscriptions,
+)
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0
@@ -213,3 +220,30 @@ def test_a_delivery_is_read_where_it_can_be_stopped() -> None:
     reading = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(delivery.read))(NOW + 1)))
     result = at_once(desk.subscriptions.take(delivery.url, reading, NOW + 1))
     assert [signal.page_id for signal in result.signals] == [2]
+
+
+def test_a_stranger_cannot_have_others_asked() -> None:
+    """However many feeds name a host as their hub, it is asked once a day until it confirms, and few such hosts are."""
+    feeds = [f"https://a{number}.org/feed" for number in range(20)]
+    sources = PolledSources(PageIndex(), lambda _: NOW - HOUR, PollSettings(given_feeds=feeds), lambda _: True)
+    sources.watch_given(NOW)
+    subscriptions = Subscriptions(sources, "https://me.org/websub/", lambda: "secret", lambda _: None)
+    victim = [subscriptions.subscribe(url, ["https://victim.org/"], None, NOW) for url in feeds[:10]]
+    assert [request is not None for request in victim] == [True] + [False] * 9
+    asked = [subscriptions.subscribe(url, [f"https://hub{at}.org/"], None, NOW) for at, url in enumerate(feeds[1:])]
+    assert sum(request is not None for request in asked) == MAX_UNCONFIRMED - 1
+    token = dict(victim[0].form)["hub.callback"].rpartition("/")[2] if victim[0] else ""
+    query = {"hub.mode": "subscribe", "hub.topic": feeds[0], "hub.challenge": "c"}
+    assert subscriptions.confirm(token, query, NOW) == (200, "c")
+    assert subscriptions.subscribe(feeds[19], ["https://victim.org/other"], None, NOW) is not None  # it is a hub
+
+
+def test_the_feeds_of_a_host_have_one_hub() -> None:
+    """A host whose feeds name several hubs has the first of them asked, until that has been silent for a day."""
+    feeds = [f"https://a.org/{number}" for number in range(4)]
+    sources = PolledSources(PageIndex(), lambda _: NOW - HOUR, PollSettings(given_feeds=feeds), lambda _: True)
+    sources.watch_given(NOW)
+    subscriptions = Subscriptions(sources, "https://me.org/websub/", lambda: "secret", lambda _: None)
+    asked = [subscriptions.subscribe(url, [f"https://hub{at}.org/"], None, NOW) for at, url in enumerate(feeds)]
+    assert [request is not None for request in asked] == [True, False, False, False]
+    assert subscriptions.subscribe(feeds[1], ["https://hub1.org/"], None, NOW + ASK_AGAIN + 1) is not None

@@ -24,6 +24,7 @@ PAGE: dict[str, Any] = {
     "last_crawl_at": NOW - 200, "last_change_at": NOW - 5e7, "change_rate": 1 / 324, "alpha": 1 / 400, "freshness": 0.5,
     "staleness": 0.7, "shape": 4.0, "rate": 1600.0, "evidence": 12, "blocked": False, "blocked_until": NOW + 5e9,
     "source": "sitemap", "polls": 123456, "stale": 5, "site_events": 7, "precision": 0.5, "recall": 0.25,
+    "confirmed": 123, "in_vain": 45, "saved": 12345.6, "freshness_gain": 0.04,
     "heard": False, "why": "predictions with it fell behind those without it by 12.3",
     "bin": 3, "predicted_low": 0.3, "predicted_high": 0.4, "predicted": 0.35, "seen": 0.4,
     "at": NOW - 1e6, "verdict": "unchanged", "status": 304, "trouble": "too_many_redirects", "tau": 1e7,
@@ -200,6 +201,7 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setenv("COLUMNS", str(width))
     page = PAGE | {
         "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
+        "alias_of": None, "alias_why": None, "aliases": [LONG],
         "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
         "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "asked_until": 0.0, "failures": 9},
         "signal_trust": [{"source": "sitemap_bulk", "heard": False, "why": "predictions with it fell behind by 12.3"}],

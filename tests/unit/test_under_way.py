@@ -118,8 +118,7 @@ def test_a_page_whose_visit_ends_in_an_error_leaves_its_host_to_the_others() -> 
 
     async def course() -> None:
         web = Web()
-        async with Crawling(web, 5) as crawling:
-            crawling.crawler.change_rules(rule_for)
+        async with Crawling(web, 5, rule_for=rule_for) as crawling:
             await asyncio.sleep(5 * MINUTE)
             crawling.store.failed = crawling.crawler.status.faults
         asked = [url for _, url in web.asked]

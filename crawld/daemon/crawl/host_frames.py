@@ -53,9 +53,9 @@ class Frames:
     async def _made(self, host: str) -> HostFrame:
         """A frame made from what the store has of the host's pages, a few pages at a time: others want the loop too."""
         frame, waiting = HostFrame(host), 0
-        for page_id, blocks in newest_that_fit(await self._store.recent_blocks(host, MOST_PAGES)):
-            frame.hold(page_id, blocks)
-            waiting += len(blocks)
+        for page in newest_that_fit(await self._store.recent_pages(host, MOST_PAGES)):
+            frame.hold(*page)
+            waiting += len(page.blocks)
             if waiting >= BLOCKS_AT_ONCE:
                 waiting = 0
                 await asyncio.sleep(0)
@@ -72,14 +72,15 @@ class Frames:
         if frame is None:
             return
         self._frames.move_to_end(page.host)
-        change = learn_visit(frame, page.id, memory, judgement, at)
+        change = learn_visit(frame, page.id, memory, judgement, at, page.url)
         self._weigh(page.host, frame)
         self._bound()
         if change is None:
             return
         self._store.record_frame_change(change)
-        if change.pages == 2:
-            log.info("frame changed", extra={"host": page.host, "lost": change.lost, "gained": change.gained})
+        if change.pages == (2 if change.kind == "frame" else 3):
+            what = "frame changed" if change.kind == "frame" else "same edit on several pages"
+            log.info(what, extra={"host": page.host, "lost": change.lost, "gained": change.gained})
 
     def _weigh(self, host: str, frame: HostFrame) -> None:
         self._weight += frame.weight - self._weights.get(host, 0)
@@ -92,9 +93,9 @@ class Frames:
 
 
 def learn_visit(
-    frame: HostFrame, page_id: int, memory: Memory | None, judgement: Judgement, at: float
+    frame: HostFrame, page_id: int, memory: Memory | None, judgement: Judgement, at: float, url: str = ""
 ) -> FrameChange | None:
-    """Let a frame learn from a visit; the change of the frame that it showed, where other pages did so too."""
+    """Let a frame learn from a visit; the event of the site that it showed, where other pages did so too."""
     if judgement.verdict is Verdict.CHANGED:
         frame.settle(page_id)
     seen, before = judgement.seen, memory.digest if memory is not None else None
@@ -104,9 +105,13 @@ def learn_visit(
         if before is not None:
             frame.turned(page_id, before, seen, at)
         return None
-    frame.see(page_id, before, seen, at)
+    frame.see(page_id, before, seen, at, url)
+    if judgement.memory is not None and (judgement.memory.varying or judgement.memory.places):
+        frame.learn_noise(page_id, judgement.memory)
     if judgement.frame_presumed:
         frame.presume(page_id, judgement.frame_lost, judgement.frame_gained)
+    if judgement.verdict is Verdict.CHANGED and before is not None:
+        return frame.shared_edit(page_id, before, seen, at)
     if not judgement.frame_lost and not judgement.frame_gained:
         return None
     return frame.changed(page_id, judgement.frame_lost, judgement.frame_gained, at)

@@ -1,16 +1,24 @@
 """What an answer says about a page: pure, so that a verdict can be tested without a server."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crawld.content.change.comparison import Comparison, compare, learn_pair, prepare, remember
+from crawld.content.change.comparison import (
+    NO_NOISE,
+    Comparison,
+    compare,
+    learn_pair,
+    noisy_keys,
+    prepare,
+    remember,
+    share_changed,
+)
 from crawld.content.change.frame import HostFrame
-from crawld.content.change.volatile import awaits_pair, half_proven, times_varied
+from crawld.content.change.volatile import DOUBT_REASON, RESTED, awaits_pair, half_proven, times_varied
 from crawld.content.page.digest import Reading, read_body, scheme_of
-from crawld.content.page.feed_links import feed_links
+from crawld.content.page.head import read_head
 from crawld.content.page.prepared import Prepared
 from crawld.content.page.rules import DigestRule
-from crawld.model.crawl import Digest, Memory, Verdict
+from crawld.model.crawl import Digest, HostNoise, Memory, Verdict
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Redirected, Trouble
 from crawld.model.page import PageState
 
@@ -44,7 +52,8 @@ class Judgement:
     frame_lost: tuple[int, ...] = ()  # blocks of the host's frame that the page no longer shows
     frame_gained: tuple[int, ...] = ()
     frame_presumed: bool = False  # other pages have yet to show the same
-    feeds: Sequence[str] | None = None  # that the page links to, where they were looked for when it was read
+    noisy: frozenset[int] = frozenset()  # blocks of which times and counters do not count
+    if_edited: "Judgement | None" = None  # what holds where a pair of fetches shows that what seemed noise is an edit
 
 
 def judge(
@@ -55,10 +64,12 @@ def judge(
     rule: DigestRule,
     reading: Reading | None = None,
     frame: HostFrame | None = None,
+    noise: HostNoise | None = None,
 ) -> Judgement:
     """Compare an answer with what is remembered. Failures say nothing about change and forget nothing.
 
     `reading` is what `read` made of the answer, where that was done before; `frame` is what its host's pages share.
+    `noise` is what varies on them: as it was given where the answer was read in another process.
     """
     state_if_failed = PageState.FAILING
     if not isinstance(outcome, Fetched):
@@ -81,8 +92,9 @@ def judge(
         return _new(page_id, at, outcome, reading)
     if frame is not None and (failed := _error_page(memory, reading.digest, frame, at)) is not None:
         return failed
-    judgement = _content(at, outcome, memory, rule, reading, frame)
-    return judgement if reading.feeds is None else replace(judgement, feeds=reading.feeds)
+    if noise is None:
+        noise = NO_NOISE if frame is None or reading.prepared is not None else frame.noise
+    return _content(at, outcome, memory, rule, reading, frame, noise)
 
 
 def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -> Reading:
@@ -92,16 +104,21 @@ def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -
 
 
 def read_apart(
-    url: str, body: bytes, content_type: str | None, memory: Memory | None, rule: DigestRule, at: float
+    url: str,
+    body: bytes,
+    content_type: str | None,
+    memory: Memory | None,
+    rule: DigestRule,
+    at: float,
+    noise: HostNoise = NO_NOISE,
 ) -> Reading:
     """Read a body in another process: all that judging needs of it comes back, and none of its texts."""
     reading = read_body(body, content_type, rule, memory.digest if memory is not None else None, at)
     if memory is not None and comparable(memory, rule):
-        prepared = prepare(memory, reading, rule, at)
+        prepared = prepare(memory, reading, rule, at, noise)
     else:
         prepared = Prepared(tuple(map(len, reading.texts)), 0, {})
-    feeds = tuple(feed_links(body, url)) if memory is None or memory.digest == GONE_DIGEST else None
-    return Reading(reading.digest, prepared=prepared, feeds=feeds)
+    return Reading(reading.digest, prepared=prepared, head=read_head(body, url))
 
 
 def is_simple(reading: Reading, memory: Memory | None) -> bool:
@@ -123,17 +140,35 @@ def digested_again(memory: Memory, copy: bytes | None, rule: DigestRule) -> Memo
     if copy is None:
         return memory
     reading = read_body(copy, memory.content_type, rule, at=memory.fetched_at)
-    return replace(memory, digest=reading.digest, places=()) if reading.digest.raw == memory.digest.raw else memory
+    return (
+        replace(memory, digest=reading.digest, places=(), varying=())
+        if reading.digest.raw == memory.digest.raw
+        else memory
+    )
 
 
 def wants_second_look(judgement: Judgement) -> bool:
-    """Whether fetching the page again at once could tell noise from change: it keeps changing in the same place."""
+    """Whether fetching the page again at once could tell noise from change.
+
+    It keeps changing in the same place, or what was taken for noise is to be checked.
+    """
     memory = judgement.memory
-    if judgement.verdict is not Verdict.CHANGED or memory is None:
+    if memory is None:
+        return False
+    if judgement.if_edited is not None:
+        return True
+    if judgement.verdict is not Verdict.CHANGED:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
     due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
     return bool(doubtful) and (due or any(map(half_proven, doubtful)))
+
+
+def is_check(judgement: Judgement) -> bool:
+    """Whether a second look is wanted only because it is time to check what was taken for noise."""
+    memory = judgement.memory
+    doubts = (place.doubt & DOUBT_REASON for place in memory.places) if memory is not None else ()
+    return judgement.if_edited is not None and RESTED not in doubts
 
 
 def is_pair(seconds: float, since_last_visit: float, *, crawl_delay: bool = False) -> bool:
@@ -149,7 +184,10 @@ def learn_from_pair(judgement: Judgement, first: Reading, second: Reading) -> Ju
     memory = judgement.memory
     if memory is None or second.digest.text is None:
         return judgement
-    return replace(judgement, memory=replace(memory, places=learn_pair(memory.places, first, second)))
+    places, edited = learn_pair(memory.places, first, second, judgement.noisy)
+    if edited and (otherwise := judgement.if_edited) is not None:
+        judgement, memory = otherwise, otherwise.memory or memory
+    return replace(judgement, memory=replace(memory, places=places), if_edited=None)
 
 
 def _gone(page_id: int, at: float, memory: Memory | None) -> Judgement:
@@ -158,7 +196,7 @@ def _gone(page_id: int, at: float, memory: Memory | None) -> Judgement:
         return Judgement(Verdict.GONE, PageState.GONE, memory=Memory(page_id, at, GONE_DIGEST))
     if memory.digest == GONE_DIGEST:
         return Judgement(Verdict.UNCHANGED, PageState.GONE, magnitude=0.0)
-    gone = remember(memory, GONE_DIGEST, Comparison(changed=True, places=memory.places), at)
+    gone = remember(memory, GONE_DIGEST, Comparison(changed=True, places=memory.places, varying=memory.varying), at)
     return Judgement(Verdict.GONE, PageState.GONE, memory=replace(gone, etag=None, last_modified=None), magnitude=1.0)
 
 
@@ -167,15 +205,12 @@ def _new(page_id: int, at: float, outcome: Fetched, reading: Reading) -> Judgeme
     first = Memory(
         page_id, at, reading.digest, headers.get("etag"), headers.get("last-modified"), headers.get("content-type")
     )
-    return Judgement(
-        Verdict.NEW, PageState.LIVE, memory=first, body=outcome.body, seen=reading.digest, feeds=reading.feeds
-    )
+    return Judgement(Verdict.NEW, PageState.LIVE, memory=first, body=outcome.body, seen=reading.digest)
 
 
 def _error_page(memory: Memory, seen: Digest, frame: HostFrame, at: float) -> Judgement | None:
     """Trouble, where the text is one that other pages have turned to as well; what is remembered stays."""
-    before = memory.digest
-    if seen.text is None or before.text is None or not frame.is_error_page(memory.page_id, before.text, seen.text, at):
+    if seen.text is None or not frame.is_error_page(memory.page_id, memory.digest, seen, at):
         return None
     detail = "several pages of this host now show this same text"
     trouble = Trouble.ERROR_PAGE.value
@@ -183,7 +218,13 @@ def _error_page(memory: Memory, seen: Digest, frame: HostFrame, at: float) -> Ju
 
 
 def _content(
-    at: float, outcome: Fetched, memory: Memory, rule: DigestRule, reading: Reading, frame: HostFrame | None
+    at: float,
+    outcome: Fetched,
+    memory: Memory,
+    rule: DigestRule,
+    reading: Reading,
+    frame: HostFrame | None,
+    noise: HostNoise,
 ) -> Judgement:
     content_type, seen = outcome.headers.get("content-type"), reading.digest
     etag, last_modified = outcome.headers.get("etag"), outcome.headers.get("last-modified")
@@ -193,13 +234,26 @@ def _content(
     if same and _calm(memory) and not owed:
         return Judgement(Verdict.UNCHANGED, PageState.LIVE, magnitude=0.0, seen=seen)  # the very answer of last time
     if comparable(memory, rule):
-        found = compare(memory, reading, rule, at, frame)
+        found = compare(memory, reading, rule, at, frame, noise)
     else:  # digests of two kinds cannot be compared: begin anew rather than call every page changed
         found = Comparison(changed=False, magnitude=0.0, renewed=True)
     if owed:
         found = replace(found, changed=True)
-    kept = remember(memory, seen, found, at)
-    kept = replace(kept, etag=etag, last_modified=last_modified, content_type=content_type)
+    judgement = replace(_judged(at, outcome, memory, seen, found), noisy=noisy_keys(memory, noise))
+    if found.changed or not any(place.doubt for place in found.places):
+        return judgement
+    edited = replace(found, changed=True, kept=False, magnitude=share_changed(memory.digest.blocks, seen.blocks))
+    return replace(judgement, if_edited=_judged(at, outcome, memory, seen, edited))
+
+
+def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Comparison) -> Judgement:
+    headers = outcome.headers
+    kept = replace(
+        remember(memory, seen, found, at),
+        etag=headers.get("etag"),
+        last_modified=headers.get("last-modified"),
+        content_type=headers.get("content-type"),
+    )
     renewed = found.changed or (found.renewed and not found.kept)
     return Judgement(
         Verdict.CHANGED if found.changed else Verdict.UNCHANGED,

@@ -5,18 +5,25 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from crawld.content.change.comparison import NO_NOISE
 from crawld.content.change.frame import HostFrame
 from crawld.content.page.cost import is_cheap
-from crawld.content.page.digest import Reading, read_again
-from crawld.content.page.feed_links import feed_links
+from crawld.content.page.digest import Reading, read_again, read_bytes
+from crawld.content.page.documents import is_pdf
+from crawld.content.page.head import Head, canonical_in_header, read_head
+from crawld.content.page.markup import page_title
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
+from crawld.daemon.crawl.duplicates import Duplicates
 from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawl.judge import (
+    GONE_DIGEST,
     Judgement,
     comparable,
     digested_again,
+    is_check,
     is_pair,
     is_simple,
     judge,
@@ -26,22 +33,28 @@ from crawld.daemon.crawl.judge import (
     wants_second_look,
 )
 from crawld.daemon.crawl.sender import Sender
+from crawld.daemon.logs import level_of
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
+from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.daemon.slots.outages import Outages
 from crawld.daemon.slots.request_chain import RequestChain
+from crawld.daemon.slots.shares import Share
 from crawld.daemon.slots.unproven_hosts import UnprovenHosts
 from crawld.daemon.status import Status
 from crawld.errors import TooCostlyError, UnsentError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock, Record, Store, Workers
-from crawld.model.crawl import Crawl, Memory, Verdict
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble, Use
-from crawld.model.page import Page, PageState
-from crawld.model.url import host_of
+from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
+from crawld.model.page import Alias, Page, PageState
+from crawld.model.url import host_of, identity
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
+NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
+"""Verdicts of crawls that are logged at info."""
 
 HASHED_IN_PLACE = 1_000_000
 """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
@@ -54,7 +67,7 @@ LONGEST_TURN = 3600.0
 
 @dataclass(slots=True)
 class PageCrawls:
-    """PageCrawls pages that were picked and whose host's gate is acquired."""
+    """Crawls pages that were picked and whose host's gate is acquired."""
 
     sender: Sender
     gate: HostGate
@@ -68,58 +81,118 @@ class PageCrawls:
     unconditional_share: float
     rng: random.Random
     audits: Audits
+    audit_share: Share
     workers: Workers
     status: Status
+    page_set: PageSet
+    asked: AskedPages
     polls: Polls | None = None
     frames: Frames = field(init=False)
+    duplicates: Duplicates = field(init=False)
 
     def __post_init__(self) -> None:
         self.frames = Frames(self.store, self.pages)
+        self.duplicates = Duplicates(self.page_set, self.sender, self.store)
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
         sending, chain = False, RequestChain(page.host)
+        kept, back = self.page_set.aliases.of(page.id), self.pages.state(page.id) is PageState.GONE
+        is_alias = self.pages.state(page.id) is PageState.ALIAS
+        alias: Alias | None = None
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
             recalled = memory = await self.store.recall(page.id) if seen else None
             at, sending = self.clock.now(), True
-            request = self._request(page, memory, at, unconditional=audit)
+            chain.known = None if kept is None else kept.url
+            request = self._request(page, None if is_alias else memory, at, chain, audit=audit)
             outcome = await self.sender.follow(request, chain)
+            known = self.frames.at_hand(page.host)
+            noise = NO_NOISE if known is None else known.noise
             try:
-                reading, memory = await self._read(page, at, outcome, memory)
+                reading, memory = await self._read(page, at, outcome, memory, noise)
             except TooCostlyError as error:
                 reading, outcome = None, FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
             frame = await self._frame(page, memory, reading)
-            judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame)
+            given = noise if reading is not None and reading.prepared is not None else None
+            judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
             if memory is not recalled and judgement.memory is None:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
-            if judgement.verdict is Verdict.CHANGED:
+            head = _head(memory, judgement, reading, outcome)
+            judgement = _addressed(page, memory, judgement, outcome, head)
+            if is_alias:
+                judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
+            else:
                 judgement = await self._second_look(page, at, reading, judgement, chain)
-                await self._check_honesty(page, request, memory, judgement, chain)
-            self.frames.visited(page, memory, judgement, at)
+                if judgement.verdict is Verdict.CHANGED:
+                    await self._check_honesty(page, memory, judgement, chain)
+                alias = await self._find_alias(page, memory, judgement, chain)
+                self.frames.visited(page, memory, judgement, at)
         except BaseException as error:
             if not sending:
                 self.sender.send_nothing(page.host)
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
             self.scheduler.release(page.id, wait)
+            self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
-        self._settle(page, at, request, outcome, judgement, audit=audit)
+        self._settle(page, at, chain, outcome, judgement, alias, audit=audit)
+        if judgement.verdict is Verdict.NEW or (back and judgement.verdict is Verdict.CHANGED):
+            self._look_for_feeds(outcome, head)
+        await self.page_set.retire_left(self.clock.now())
 
-    def _request(self, page: Page, memory: Memory | None, now: float, *, unconditional: bool) -> Request:
-        if unconditional:  # an audit
-            return Request(page.url, page.host, use=Use.AUDIT)
-        if memory is None or self._distrusted(page, now) or self.rng.random() < self.unconditional_share:
-            return Request(page.url, page.host)
-        return Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified)
+    def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
+        """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
+        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None)
+        if audit or memory is None or (memory.etag is None and memory.last_modified is None):
+            return plain
+        answered = memory.answered or page.url
+        if self._distrusted(answered, now) or self.rng.random() < self.unconditional_share:
+            return plain
+        chain.validators = Validators(answered, memory.etag, memory.last_modified)
+        if memory.answered is not None:
+            return plain
+        return replace(plain, etag=memory.etag, last_modified=memory.last_modified)
 
-    def _distrusted(self, page: Page, now: float) -> bool:
-        return self.gate.export(self.gate.host(page.host)).distrust_304_until > now
+    def _distrusted(self, url: str, now: float) -> bool:
+        return self.gate.export(self.gate.host(host_of(url))).distrust_304_until > now
+
+    async def _find_alias(
+        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
+    ) -> Alias | None:
+        """What a page that answered is another address of, where that is proved."""
+        seen = judgement.memory or memory
+        if judgement.state is not PageState.LIVE or seen is None:
+            return None
+        return await self.duplicates.find(page, seen, chain, partial(self._same, page, seen), self.clock.now())
+
+    async def _check_alias(
+        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
+    ) -> tuple[Judgement, Alias | None]:
+        """What the check of an alias tells: that it still is one, or what it is now."""
+        seen = judgement.memory or memory
+        same = partial(self._same, page, seen) if seen is not None else _never
+        if not await self.duplicates.still(page, seen, outcome, chain, same):
+            return judgement, Alias(None)
+        if isinstance(outcome, FetchFailed):
+            return replace(judgement, state=PageState.ALIAS), None
+        return Judgement(Verdict.UNCHANGED, PageState.ALIAS), None
+
+    async def _same(self, page: Page, seen: Memory, answer: Fetched) -> bool:
+        """Whether an answer has the text that was seen of a page, but for what varies there by itself."""
+        rule, at = self.rule_for(page.url), self.clock.now() - answer.duration
+        if not comparable(seen, rule) or seen.digest == GONE_DIGEST:
+            return False
+        try:
+            reading = await self._read_body(page, answer, seen, rule, at)
+        except TooCostlyError:
+            return False
+        return judge(page.id, at, answer, seen, rule, reading).verdict is Verdict.UNCHANGED
 
     async def _read(
-        self, page: Page, at: float, outcome: Outcome, memory: Memory | None
+        self, page: Page, at: float, outcome: Outcome, memory: Memory | None, noise: HostNoise
     ) -> tuple[Reading | None, Memory | None]:
         """The answer's body as read, and what it is to be compared with, digested by the same rule."""
         if not isinstance(outcome, Fetched) or outcome.status >= 300:
@@ -131,12 +204,21 @@ class PageCrawls:
                 memory = digested_again(memory, copy, rule)
             else:
                 memory = await self.workers.run(page.host, digested_again, memory, copy, rule)
-        return await self._read_body(page, outcome, memory, rule, at), memory
+        return await self._read_body(page, outcome, memory, rule, at, noise), memory
 
     async def _read_body(
-        self, page: Page, outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float
+        self,
+        page: Page,
+        outcome: Fetched,
+        memory: Memory | None,
+        rule: DigestRule,
+        at: float,
+        noise: HostNoise = NO_NOISE,
     ) -> Reading:
-        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker."""
+        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker.
+
+        A PDF that takes too long is compared by its bytes.
+        """
         body, known = outcome.body, memory.digest if memory is not None else None
         if len(body) <= HASHED_IN_PLACE and (same := read_again(body, rule, known)) is not None:
             return same
@@ -145,7 +227,14 @@ class PageCrawls:
             if is_simple(reading, memory):
                 return reading
         content_type = outcome.headers.get("content-type")
-        return await self.workers.run(page.host, read_apart, outcome.url, body, content_type, memory, rule, at)
+        try:
+            return await self.workers.run(
+                page.host, read_apart, outcome.url, body, content_type, memory, rule, at, noise
+            )
+        except TooCostlyError:
+            if not is_pdf(body, content_type):
+                raise
+            return read_bytes(body, rule)
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
@@ -159,11 +248,19 @@ class PageCrawls:
     async def _second_look(
         self, page: Page, at: float, reading: Reading | None, judgement: Judgement, chain: RequestChain
     ) -> Judgement:
-        """Fetch a page that keeps changing in one place again, to learn whether that is noise."""
+        """Fetch a page that keeps changing in one place again, to learn whether that is noise, or still is.
+
+        What was explained is checked now and then; such a check is one of the audits.
+        """
         if reading is None or not wants_second_look(judgement):
             return judgement
+        if is_check(judgement):
+            if not self.audit_share.ready:
+                return judgement
+            self.audit_share.spend()
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
-        again = await self.sender.send_again(Request(page.url, page.host, use=Use.SECOND_LOOK), chain)
+        url = page.url if judgement.memory is None else judgement.memory.answered or page.url
+        again = await self.sender.send_again(Request(url, host_of(url), use=Use.SECOND_LOOK), chain)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -175,45 +272,58 @@ class PageCrawls:
             second = await self._read_body(page, again, judgement.memory, self.rule_for(page.url), second_at)
         except TooCostlyError:
             return judgement  # what the second fetch would have told stays unknown
-        log.info("second look", extra={"url": page.url})
+        log.log(level_of(news=False), "second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
     async def _check_honesty(
-        self, page: Page, request: Request, memory: Memory | None, judgement: Judgement, chain: RequestChain
+        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
     ) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         if (
             memory is None
-            or request.etag is not None
-            or request.last_modified is not None
+            or chain.validators is not None
             or judgement.verdict is not Verdict.CHANGED
             or (memory.etag is None and memory.last_modified is None)
-            or self._distrusted(page, self.clock.now())
         ):
             return
-        conditional = Request(page.url, page.host, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
+        url = memory.answered or page.url
+        if self._distrusted(url, self.clock.now()):
+            return
+        name = host_of(url)
+        conditional = Request(url, name, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
         answer = await self.sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.gate, self.clock.now()
-            host = gate.host(page.host)
+            host = gate.host(name)
             gate.distrust_304(host, now + DISTRUST_304)
             self.store.record_host(gate.export(host))
-            log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": page.host})
+            log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
     def _settle(
-        self, page: Page, at: float, request: Request, outcome: Outcome, judgement: Judgement, *, audit: bool
+        self,
+        page: Page,
+        at: float,
+        chain: RequestChain,
+        outcome: Outcome,
+        judgement: Judgement,
+        alias: Alias | None,
+        *,
+        audit: bool,
     ) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
+        checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
+        alias = None if page.id not in self.scheduler else alias  # retired meanwhile
+        if alias is not None:
+            judgement = self._take_alias(page, judgement, alias)
         last, succeeded = self.scheduler.last_success(page.id), judgement.verdict.succeeded
         seen_before = not math.isnan(last)
-        dated = seen_before and self.scheduler.dated(page.id, at)
+        dated = seen_before and not checked and self.scheduler.dated(page.id, at)
         counted = dated and succeeded
-        back = judgement.verdict is Verdict.CHANGED and self.pages.state(page.id) is PageState.GONE
         crawl = Crawl(
             page_id=page.id,
             at=at,
             verdict=judgement.verdict,
-            status=None if isinstance(outcome, Redirected) else outcome.status,
+            status=outcome.status,
             trouble=judgement.trouble,
             detail=judgement.detail,
             tau=at - last if counted else None,
@@ -222,7 +332,7 @@ class PageCrawls:
             duration=self.clock.now() - at,
             magnitude=judgement.magnitude,
             predicted=self.scheduler.freshness_of(page.id, at) if dated else None,
-            conditional=request.etag is not None or request.last_modified is not None,
+            conditional=chain.validators is not None,
             audit=audit,
             reverted=judgement.reverted,
         )
@@ -231,17 +341,32 @@ class PageCrawls:
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
         self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
-        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body))
+        title = _title(judgement)
+        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body, title=title, alias=alias))
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
+            if self.polls is not None:
+                self.polls.gains.settle(page.host, crawl, last)
             self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self.scheduler.release(page.id, wait)
-        if judgement.verdict is Verdict.NEW or back:
-            self._look_for_feeds(outcome, judgement)
         self.status.count(crawl)
+        self.asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
+
+    def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
+        """Let a page be another address of one, or a page of its own again."""
+        aliases = self.page_set.aliases
+        if alias.of is None:
+            aliases.end(page.id)
+            self.pages.forgive(page.id)
+            log.info("page of its own again", extra={"url": page.url})
+            return judgement
+        aliases.put(page.id, alias.of)
+        self.frames.forget(page.host)  # its blocks count once
+        log.info("same page", extra={"url": page.url, "of": alias.url, "why": alias.why})
+        return replace(judgement, state=PageState.ALIAS)
 
     def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
@@ -259,21 +384,59 @@ class PageCrawls:
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
 
-    def _look_for_feeds(self, outcome: Outcome, judgement: Judgement) -> None:
+    def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
         Whoever answered names them: a redirect may have led to another host.
         """
-        if self.polls is not None and isinstance(outcome, Fetched):
-            feeds = judgement.feeds if judgement.feeds is not None else feed_links(outcome.body, outcome.url)
-            self.polls.found_feeds(outcome.url, feeds, self.clock.now())
+        if self.polls is not None and isinstance(outcome, Fetched) and head is not None:
+            self.polls.found_feeds(outcome.url, head.feeds, self.clock.now())
+
+
+async def _never(_: Fetched) -> bool:
+    return False
+
+
+def _head(memory: Memory | None, judgement: Judgement, reading: Reading | None, outcome: Outcome) -> Head | None:
+    """What the head of a page says; None where it is the copy that we had, or no page."""
+    if reading is None or not isinstance(outcome, Fetched) or judgement.seen is None:
+        return None
+    if reading.head is not None or (memory is not None and reading.digest is memory.digest):
+        return reading.head
+    return read_head(outcome.body, outcome.url)
+
+
+def _addressed(
+    page: Page, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None
+) -> Judgement:
+    """The judgement, with the address that answered, and the one that the page says is its own."""
+    kept = judgement.memory or memory
+    if kept is None or not isinstance(outcome, Fetched) or not judgement.verdict.succeeded:
+        return judgement
+    answered = None if identity(outcome.url) == identity(page.url) else outcome.url
+    canonical = canonical_in_header(outcome.headers.get("link"), outcome.url)
+    if head is not None:
+        canonical = canonical or head.canonical
+    elif outcome.status == 304 or judgement.seen is not None:
+        canonical = canonical or kept.canonical
+    if (answered, canonical) == (kept.answered, kept.canonical):
+        return judgement
+    return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
+
+
+def _title(judgement: Judgement) -> str | None:
+    """The title of a copy that is new."""
+    content_type = judgement.memory.content_type if judgement.memory is not None else None
+    return None if judgement.body is None else page_title(judgement.body, content_type)
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:
-    """One line per crawl."""
-    if not log.isEnabledFor(logging.INFO):
+    """One line per crawl: at info where it found a change or failed."""
+    level = level_of(news=crawl.verdict in NEWS)
+    if not log.isEnabledFor(level):
         return
-    log.info(
+    log.log(
+        level,
         "crawl",
         extra={
             "url": page.url,

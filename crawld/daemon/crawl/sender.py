@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.content.cookies import ChainCookies
+from crawld.content.page.head import read_refresh
 from crawld.content.robots.parser import read_robots
 from crawld.daemon.polls import Polls
 from crawld.daemon.slots.door import Door
@@ -24,6 +25,7 @@ from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
 from crawld.model.fetched import (
     ABORTED,
+    PERMANENT_REDIRECTS,
     Fetched,
     FetchFailed,
     Outcome,
@@ -136,15 +138,6 @@ class Sender:
         chain.requests += 1
         return await self.send(request)
 
-    async def send_alone(self, request: Request, chain: RequestChain) -> Outcome:
-        """Send a request that nobody has a slot for yet, where robots.txt allows it; redirects are not followed."""
-        verdict = await self.permission(request, chain)
-        if isinstance(verdict, NeedsFetch):
-            return self._refused(request.url, chain)
-        if isinstance(verdict, Disallowed):
-            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
-        return await self.send_again(request, chain)
-
     async def _permit(self, host: str, chain: RequestChain) -> bool:
         """Wait for a slot and the host's gate; whether they are ours now."""
         self.waiting_in_slots += chain.in_slot
@@ -162,29 +155,46 @@ class Sender:
         after = refusal.at - self.clock.now() if math.isfinite(refusal.at) else None
         return FetchFailed(url, Trouble.HOST_NOT_READY, Scope.PAGE, refusal.cause.value, retry_after=after)
 
+    async def send_alone(self, request: Request, chain: RequestChain) -> Outcome:
+        """Send a request without a slot of its own yet, where robots.txt allows it; redirects are not followed."""
+        verdict = await self.permission(request, chain)
+        if isinstance(verdict, NeedsFetch):
+            return self._refused(request.url, chain)
+        if isinstance(verdict, Disallowed):
+            return FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
+        return await self.send_again(request, chain)
+
     async def follow(self, request: Request, chain: RequestChain | None = None) -> Outcome:
-        """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt."""
+        """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt.
+
+        A page that refreshes to another address after a short delay redirects there, permanently where at once.
+        """
         chain = chain or RequestChain(request.host)
         chain.requests += 1
         if not chain.further:
             self.permits.credits.earn(chain.payer)
-        outcome = await self.send(request)
+        asked = {request.url}
+        outcome = _refreshed(await self.send(request), request, asked)
         turn = self.permits.reservations.take(request.url)
         if not isinstance(outcome, Redirected):
             return outcome
         chain.reserved = None if turn is None else turn.target
-        cookies = ChainCookies()
+        cookies, permanent = ChainCookies(), True
         for _ in range(MOST_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome
             url = outcome.location
+            permanent = permanent and outcome.status in PERMANENT_REDIRECTS
+            chain.moved_to = url if permanent else chain.moved_to
+            if permanent and url == chain.known:
+                return outcome
             cookies.take(outcome.url, outcome.set_cookies, self.clock.now())
-            cookie = cookies.header(url)
-            hop = Request(url, host_of(url), request.purpose, None, None, request.max_bytes, (), cookie, Use.REDIRECT)
+            asked.add(url)
+            hop = self._hop(request, url, cookies.header(url), chain)
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, chain)) is not None:
                 outcome = forbidden
             else:
-                outcome = await self.send_again(hop, chain)
+                outcome = _refreshed(await self.send_again(hop, chain), request, asked)
             if isinstance(outcome, FetchFailed) and chain.refusal is not None:
                 if outcome.retry_after is not None:
                     self.permits.reservations.note(request.url, Turn(chain.refusal.at, hop.host))
@@ -193,6 +203,13 @@ class Sender:
             detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
         return outcome
+
+    @staticmethod
+    def _hop(request: Request, url: str, cookie: str, chain: RequestChain) -> Request:
+        """The request that a redirect leads to, with the conditions that its very address gave."""
+        kept = chain.validators
+        tag, date = (kept.etag, kept.last_modified) if kept is not None and kept.url == url else (None, None)
+        return Request(url, host_of(url), request.purpose, tag, date, request.max_bytes, (), cookie, Use.REDIRECT)
 
     async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
         """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
@@ -293,6 +310,18 @@ class Sender:
                 "detail": failed and failed.detail,
             },
         )
+
+
+def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Outcome:
+    """The answer, as a redirect where it is a page that sends its readers on; not to where they have been."""
+    if not isinstance(outcome, Fetched) or request.purpose is not Purpose.PAGE or not outcome.body:
+        return outcome
+    if "html" not in outcome.headers.get("content-type", "html"):
+        return outcome
+    refresh = read_refresh(outcome.body, outcome.url)
+    if refresh is None or refresh.url in asked:
+        return outcome
+    return Redirected(outcome.url, 302 if refresh.seconds else 301, refresh.url, outcome.duration)
 
 
 def _end(place: SentRequest | None) -> bool:

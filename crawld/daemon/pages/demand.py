@@ -41,7 +41,7 @@ class Demand:
         """The latest copy of a page; one that is found counts as a request for the page."""
         found = await self._copies.copy(url, even_gone=even_gone)
         if isinstance(found, Copy):
-            self._counts[identity(url)] += 1
+            self._counts[identity(found.url)] += 1  # of the page that the URL may be another address of
         return found
 
     async def restore(self) -> None:

@@ -9,14 +9,18 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 from crawld import __version__
 from crawld.content.lists.url_list import UrlList, read_url_list
 from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.status import Status
 from crawld.errors import InputError
 from crawld.interfaces import Adoption, Clock, Store
+from crawld.interfaces.control import ListNews
 from crawld.model.page import FROM_LIST
+from crawld.model.units import many
 
 log = logging.getLogger("crawld")
 
@@ -24,6 +28,8 @@ STANDARD_INPUT = "-"
 TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list, and how many lines were good and bad
 LONGEST_FIRST_WAIT = 10.0  # seconds for which the first slot waits for the list
 PROGRESS_SECONDS = 10.0
+ALWAYS_REMOVED = 10
+"""Pages that a list may take off whatever share of all they are: who keeps a few knows them all."""
 
 
 def read_list(source: str) -> UrlList:
@@ -91,24 +97,28 @@ class ListFile:
 
     def __init__(
         self,
-        source: Callable[[], str | None],
+        source: Callable[[], tuple[str | None, float]],
         reading: Callable[[], None],
         page_set: PageSet,
         store: Store,
         clock: Clock,
+        status: Status,
         *,
+        retire: bool = False,
         first_wait: float = LONGEST_FIRST_WAIT,
     ) -> None:
-        self._source, self._reading = source, reading
+        """`source` gives the list and the share of its pages that may go at once; `retire` is for the first list."""
+        self._source, self._reading, self._status = source, reading, status
         self._page_set, self._store, self._clock = page_set, store, clock
-        self._first_wait = first_wait
+        self._first_wait, self._retire_at_first = first_wait, retire
+        self._news = ListNews()  # since the start or the last reload
         self._one_at_a_time = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._used_up: str | None = None  # a source that gives nothing more
 
     async def begin(self) -> None:
         """Take the list over at a start; what is left of it after a while is for `run`."""
-        self._first = asyncio.create_task(self._take_over(unless_same=True))
+        self._first = asyncio.create_task(self._take_over(unless_same=True, retire=self._retire_at_first))
         try:
             await asyncio.wait([self._first], timeout=self._first_wait)
         except asyncio.CancelledError:
@@ -133,16 +143,21 @@ class ListFile:
         """Take the list over where it says something else than before."""
         await self._take_over(unless_same=True)
 
-    async def load(self) -> None:
-        """Take the list over as it is now: pages removed by hand come back. A pipe that was read is left alone."""
-        source = self._source()
-        if source is None or source != self._used_up:
-            await self._take_over(unless_same=False)
+    async def load(self, *, retire: bool = False) -> ListNews | None:
+        """Take the list over as it is now; what it did since the last time, or None where there is no list.
 
-    async def _take_over(self, *, unless_same: bool) -> None:
+        Pages removed by hand come back, unless they are kept out. A pipe that was read is left alone.
+        """
+        source, _ = self._source()
+        if source is None or source != self._used_up:
+            await self._take_over(unless_same=False, retire=retire)
+        news, self._news = self._news, ListNews()
+        return None if source is None else replace(news, held_back=self._status.list_held_back)
+
+    async def _take_over(self, *, unless_same: bool, retire: bool = False) -> None:
         """Each bad line is named, nothing usable is an error."""
         async with self._one_at_a_time:
-            source = self._source()
+            source, share = self._source()
             if source is None:
                 return
             self._reading()
@@ -161,12 +176,26 @@ class ListFile:
             if not listed.wanted:
                 raise no_usable_line(source, listed)
             await self._store.change_setting(TAKEN_OVER, None, now=self._clock.now())
-            taken = await self._adopt(source, listed)
+            taken = await self._adopt(source, listed, 1.0 if retire else share)
             whole = f"{mark} {len(listed.wanted)} {len(listed.bad)}"
-            await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
-            _report(source, listed, taken)
+            if not taken.held_back:  # otherwise a restart has to come upon it again
+                await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
+            self._note(source, listed, taken)
 
-    async def _adopt(self, source: str, listed: UrlList) -> Adoption:
+    def _note(self, source: str, listed: UrlList, taken: Adoption) -> None:
+        """Log what a list did, and say in the status what it was not allowed to do."""
+        added, removed = len(taken.added) + len(taken.returned), len(taken.retired)
+        if self._first is None or self._first.done():  # what a start finds is no news to whoever reloads
+            self._news = replace(self._news, added=self._news.added + added, removed=self._news.removed + removed)
+        self._status.list_held_back = None
+        _report(source, listed, taken)
+        if taken.held_back:
+            named = f"the URL list {source} no longer names {many(taken.held_back, 'page')}"
+            what = "more than may go at once: they stay until `crawld reload --yes`, or until the list names them again"
+            self._status.list_held_back = f"{named}, {what}"
+            log.warning("pages that the URL list no longer names stay", extra={"reason": self._status.list_held_back})
+
+    async def _adopt(self, source: str, listed: UrlList, share: float) -> Adoption:
         told = self._clock.monotonic()
 
         def progress(lines: int) -> None:
@@ -175,7 +204,13 @@ class ListFile:
                 told = now
                 log.info("loading the URL list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
 
-        return await self._page_set.adopt(listed.wanted, origin=FROM_LIST, now=self._clock.now(), progress=progress)
+        def may_retire(retired: int, of: int) -> bool:
+            return retired <= max(ALWAYS_REMOVED, share * of)
+
+        now = self._clock.now()
+        return await self._page_set.adopt(
+            listed.wanted, origin=FROM_LIST, now=now, may_retire=may_retire, progress=progress
+        )
 
 
 def _report(source: str, listed: UrlList, taken: Adoption) -> None:
@@ -188,7 +223,10 @@ def _report(source: str, listed: UrlList, taken: Adoption) -> None:
             "reweighted": len(taken.reweighted),
             "respelt": len(taken.respelt),
             "retired": len(taken.retired),
+            "held_back": taken.held_back or None,
+            "kept_out": taken.excluded or None,
             "bad": len(listed.bad),
             "duplicates": listed.duplicates,
+            "read_as": None if listed.form == "lines" else listed.form,
         },
     )

@@ -6,17 +6,20 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 
 from crawld.daemon.free_memory import give_back
+from crawld.daemon.pages.aliases import Aliases, Index
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.interfaces.store import MayRetire, always
 from crawld.learning.freshness import SKEW
-from crawld.model.page import Page, PageState, Wanted
-from crawld.model.units import format_duration
+from crawld.model.host import HostState
+from crawld.model.page import FROM_MOVE, MAX_IMPORTANCE, Page, PageState, Wanted
+from crawld.model.units import MAX_SECONDS, format_duration
 from crawld.scheduler import Arrivals, Scheduler
 
 log = logging.getLogger("crawld")
@@ -46,21 +49,20 @@ def collector_at_rest() -> Iterator[None]:
         gc.set_threshold(YOUNG_OBJECTS)
 
 
-class Index(Protocol):
-    """Who else wants to know which pages there are."""
-
-    def put(self, pages: Sequence[Page]) -> None:
-        """Take pages in that are not in yet."""
-
-    def drop(self, page_ids: Iterable[int]) -> None:
-        """Forget pages that are in."""
-
-
 class PageSet:
     """Takes pages in and out; the store first, memory after, so that a crash in between loses nothing."""
 
-    def __init__(self, store: Store, pages: Pages, scheduler: Scheduler, gate: HostGate, index: Index) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pages: Pages,
+        scheduler: Scheduler,
+        gate: HostGate,
+        index: Index,
+        aliases: Aliases | None = None,
+    ) -> None:
         self._index = index
+        self.aliases = aliases or Aliases(pages, scheduler, index)
         self._unindexed: list[int] = []  # ids of pages
         self._store = store
         self._pages = pages
@@ -88,8 +90,9 @@ class PageSet:
         for name in dict.fromkeys(stored.hosts):
             self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
         for state in await self._store.hosts():
-            self._gate.restore(state)
+            self._gate.restore(_usable(state))
         self._put_back(stored, now)
+        self._put_aliases(stored)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.age_by(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
@@ -98,6 +101,12 @@ class PageSet:
 
     def _put_back(self, stored: StoredPages, now: float) -> None:
         """Take pages in as the store knows them."""
+        bad = ~((stored.importance > 0) & (stored.importance <= MAX_IMPORTANCE))
+        if bad.any():
+            log.warning(
+                "importances kept from earlier cannot be used: 1 holds instead", extra={"pages": int(bad.sum())}
+            )
+            stored.importance[bad] = 1.0
         hosts = {name: self._gate.host_of_pages(name) for name in set(stored.hosts)}
         for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
             some = slice(start, start + TAKEN_AT_ONCE)
@@ -120,11 +129,20 @@ class PageSet:
                 shape=stored.shape,
                 kappa=stored.kappa,
                 gamma=stored.gamma,
+                mixed=stored.mixed,
                 not_before=self._waits(stored, now),
                 gone=stored.gone,
                 copied=stored.last_success,
             )
         )
+
+    def _put_aliases(self, stored: StoredPages) -> None:
+        """Let pages that are here stand for others again; the page of one that is to do so no longer may be gone."""
+        for page_id, of in zip(stored.ids.tolist(), stored.alias_of, strict=True):
+            if of is not None and page_id in self._scheduler:
+                self.aliases.put(page_id, of)
+                if self.aliases.doubted(page_id):
+                    self.aliases.doubt(page_id)
 
     def _waits(self, stored: StoredPages, now: float) -> Floats:
         """When each page may be asked again: a restart forgives no failing page its back-off."""
@@ -151,6 +169,7 @@ class PageSet:
             self._put_back(some, now)
             self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
             await asyncio.sleep(0)
+        self._put_aliases(stored)
 
     def hosts_of(self, page_ids: Sequence[int]) -> set[str]:
         """The hosts of those of these pages that are here."""
@@ -162,7 +181,7 @@ class PageSet:
         for start in range(0, len(page_ids), TAKEN_AT_ONCE):
             some = [page_id for page_id in page_ids[start : start + TAKEN_AT_ONCE] if page_id in self._scheduler]
             held = [page_id for page_id in some if self._scheduler.held(page_id)]
-            self._drop(set(some).difference(held))
+            self._drop(set(some).difference(held), retired=False)
             left += held
             await asyncio.sleep(0)
         return left
@@ -188,17 +207,20 @@ class PageSet:
         origin: str,
         now: float,
         complete: bool = True,
+        may_retire: MayRetire = always,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Adoption:
         """Take over a URL list while running; `progress` is told after how many lines."""
         parts: list[Adoption] = []
         lines = 0
-        async with aclosing(self._store.adopting(wanted, origin=origin, now=now, complete=complete)) as adopting:
+        parts_of = self._store.adopting(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        async with aclosing(parts_of) as adopting:
             async for part in adopting:
                 await self._follow(part, now)
                 parts.append(part)
                 lines += part.lines
                 progress(lines)
+        await self.retire_left(now)
         if lines >= MANY_LINES:
             gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
         return Adoption.of(parts)
@@ -227,15 +249,33 @@ class PageSet:
         columns = zip(stored.ids.tolist(), stored.urls, stored.hosts, stored.importance.tolist(), strict=True)
         self._change([Page(*fields) for fields in columns if fields[0] in self._scheduler])
         await self.take_back(stored, now, self.keeps)
+        await self.retire_left(now)
 
-    async def retire(self, urls: Sequence[str], *, now: float) -> Sequence[str]:
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""
-        gone = await self._store.retire(urls, now=now)
+        gone = await self._store.retire(urls, now=now, keep_out=keep_out)
         self._drop([page.id for page in gone])
+        await self.retire_left(now)
         return [page.url for page in gone]
 
-    def _drop(self, page_ids: Iterable[int]) -> None:
+    async def retire_left(self, now: float) -> None:
+        """Retire pages that were kept only because others had moved there, once none of those is left."""
+        while left := [page_id for page_id in self.aliases.left if not self._scheduler.aliases_of(page_id)]:
+            self.aliases.left.clear()
+            self._drop([page.id for page in await self._store.retire_moved(left, now=now)])
+        self.aliases.left.clear()
+
+    async def settle_at(self, url: str, importance: float, now: float) -> Page | None:
+        """The page of a URL that another page moved to, taken in where it is not listed; None where it is not ours."""
+        added = await self.adopt([Wanted(url, importance)], origin=FROM_MOVE, now=now, complete=False)
+        for page in (*added.added, *added.returned):
+            log.info("page moved", extra={"url": page.url})
+        return self.aliases.find(url)
+
+    def _drop(self, page_ids: Iterable[int], *, retired: bool = True) -> None:
+        """Forget pages: retired ones, or those that another worker holds now."""
         here = [page_id for page_id in page_ids if page_id in self._scheduler]
+        self.aliases.drop(here, retired=retired)
         self._scheduler.retire(here)
         self._pages.drop(here)
         self._index.drop(here)
@@ -263,3 +303,11 @@ def _check_clock(stored: StoredPages, now: float) -> None:
             "the age of such copies is unknown until their pages are crawled again",
             extra={"ahead": format_duration(newest - now)},
         )
+
+
+def _usable(state: HostState) -> HostState:
+    """What is kept of a host, without a delay that nobody can mean."""
+    if state.delay is None or 0 <= state.delay <= MAX_SECONDS:
+        return state
+    log.warning("the delay kept of a host cannot be used", extra={"host": state.name, "delay": state.delay})
+    return replace(state, delay=None)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from crawld.content.page import difference
+from crawld.content.page import blocks, difference
 from crawld.content.page.rules import DigestRule
 from crawld.interfaces import Copy, Workers
 from crawld.interfaces.read_model import VersionBody
 from crawld.model.difference import BlockEdit
+from crawld.model.page import PagePart
 
 
 class StoredTexts:
@@ -24,3 +25,8 @@ class StoredTexts:
         """What the second version did to the first."""
         old, new = ((one.body, one.version.content_type) for one in (before, after))
         return await self._workers.run(after.host, difference.difference, old, new, self._rule_for(after.url))
+
+    async def parts(self, version: VersionBody) -> Sequence[PagePart]:
+        """The parts of a version that can be left out of what is compared."""
+        rule, content_type = self._rule_for(version.url), version.version.content_type
+        return await self._workers.run(version.host, blocks.page_parts, version.body, content_type, rule)

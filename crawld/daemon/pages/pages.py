@@ -11,9 +11,14 @@ from crawld.model.url import identity
 FIRST_WAIT = 60.0
 LONGEST_WAIT = 7 * 86400.0
 GONE_WAIT = 3600.0
-NOT_ASKED = {PageState.DISALLOWED, PageState.GONE}
+"""Seconds before a page that is gone, or that is another address of a page, is asked for the first time."""
+RELISTED_WAIT = 10.0
+"""Seconds from the time at which a page was first found gone until it may be asked because it is listed anew."""
+SELDOM = {PageState.GONE, PageState.ALIAS}
+"""States in which a page is asked now and then whether it still is so."""
+NOT_ASKED = {PageState.DISALLOWED, *SELDOM}
 """States in which a page is asked seldom or never: it does not help to tell how its host is."""
-ANSWERED = {PageState.LIVE, PageState.GONE}
+ANSWERED = {PageState.LIVE, *SELDOM}
 """States of a page that answered when it was last asked."""
 
 
@@ -139,11 +144,16 @@ class Pages:
         """How often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
 
+    def forgive(self, page_id: int) -> None:
+        """Forget how often a page failed, or was asked whether it still is what it was."""
+        self._failures.pop(page_id, None)
+
     def after(self, page_id: int, state: PageState, at: float, *, audit: bool = False) -> float:
         """Note how a crawl ended; the time before which the page is not asked again.
 
-        A page that fails on its own account waits twice as long each time. A page that is gone is asked again now and
-        then. An audit comes out of turn: where it finds a page as bad as it was, the wait does not grow.
+        A page that fails on its own account waits twice as long each time. A page that is gone, or that is another
+        address of a page, is asked again now and then. An audit comes out of turn: where it finds a page as bad as it
+        was, the wait does not grow.
         """
         if page_id not in self._pages:
             return -math.inf
@@ -154,10 +164,17 @@ class Pages:
             self._failures[page_id] = self._failures.get(page_id, 0) + 1
         return self.wait_after(page_id, state, at)
 
+    def relisted_after(self, page_id: int, last: float) -> float:
+        """The time from which a gone page, last asked then, may be asked because it is listed anew.
+
+        Each time that it was still gone doubles the wait: a file that lists it again and again gains little by that.
+        """
+        return last + RELISTED_WAIT * 2.0 ** min(self._failures.get(page_id, 1) - 1, 30)
+
     def wait_after(self, page_id: int, state: PageState, at: float) -> float:
         """The time before which a page is not asked again, given its last attempt."""
         count = self._failures.get(page_id, 0)
-        if count == 0 or state not in {PageState.FAILING, PageState.GONE}:
+        if count == 0 or state not in {PageState.FAILING, *SELDOM}:
             return -math.inf
-        first = GONE_WAIT if state is PageState.GONE else FIRST_WAIT
+        first = GONE_WAIT if state in SELDOM else FIRST_WAIT
         return at + min(first * 2.0 ** min(count - 1, 30), LONGEST_WAIT)

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
 
+from crawld.model.fetched import Validators
+
 CREDIT_PER_CHAIN = 1.25
 """Further requests that each first request entitles a site to: a redirect every time, and now and then a robots.txt."""
 MOST_CREDIT = 4.0
@@ -35,7 +37,8 @@ class RequestChain:
 
     `payer` is the host that it is charged to: that of the page, not of its redirects. `reserved` is the host that it
     has a turn at, because it was refused there before. `in_slot` says whether it began with a slot of the crawler's,
-    `further` whether it is part of another chain.
+    `further` whether it is part of another chain. `validators` go to the address that they are of, wherever redirects
+    lead through it; redirects to `known` are not followed. `moved_to` is where permanent redirects alone have led.
     """
 
     payer: str
@@ -44,6 +47,9 @@ class RequestChain:
     further: bool = False
     requests: int = 0
     refusal: Refusal | None = None
+    validators: Validators | None = None
+    known: str | None = None
+    moved_to: str | None = None
 
 
 class Credits:

@@ -20,3 +20,8 @@ class Share:
     def spend(self) -> None:
         """The slot was spent."""
         self._credit -= 1.0
+
+    def spend_if_ready(self) -> None:
+        """The slot was spent on what this share covers, within it or because no page wanted it."""
+        if self.ready:
+            self.spend()

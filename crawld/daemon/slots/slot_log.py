@@ -19,6 +19,8 @@ from crawld.scheduler import Scheduler
 SPAN_SECONDS, SPANS = 10.0, 12
 LOOK_SECONDS = 1.0
 MANY_HOSTS = 1000
+SETTLING_SECONDS = 20.0
+"""After a start or a change of rate, in which slots that are skipped do not show a machine that is too busy."""
 PAGES_ASKED = 20
 """Pages whose reason is looked for: the most frequent one speaks for all."""
 
@@ -42,12 +44,21 @@ class SlotLog:
         self._why = Why.NOT_WORTH_IT
         self._looked_at = -LOOK_SECONDS
         self._skipped = 0
+        self._began: float | None = None
+
+    def restart(self) -> None:
+        """Forget the slots so far: others come at another rate."""
+        self._spans.clear()
+        self._began = None
 
     def count(self, monotonic: float, slots: int, skipped: int) -> None:
         """Note slots that came and how many were skipped since the start."""
         span = self._span(monotonic)
         span.slots += slots
-        span.skipped += skipped - self._skipped
+        if self._began is None:
+            self._began = monotonic
+        if monotonic - self._began >= SETTLING_SECONDS:
+            span.skipped += skipped - self._skipped
         self._skipped = skipped
 
     def idle(self, monotonic: float, now: float, why: Why | None = None) -> Why:
@@ -69,6 +80,7 @@ class SlotLog:
             "seconds": monotonic - spans[0].begin if spans else 0.0,
             "slots": sum(span.slots for span in spans),
             "skipped": sum(span.skipped for span in spans),
+            "skipped_spans": sum(span.skipped > 0 for span in spans),
             "idle": idle.total(),
             "idle_because": {why.value: count for why, count in idle.most_common()},
         }
@@ -87,6 +99,8 @@ def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -
         if page is not None:
             why = [reason.why for reason in most_decisive_first(reasons.of(page, now))]
             found[why[0] if why else Why.NOT_WORTH_IT] += 1
+    if len(found) > 1:
+        del found[Why.ALIAS]  # other addresses of pages wait whether slots are idle or not
     if not found:
         return Why.CRAWLING if len(scheduler) else Why.NO_PAGES
     return found.most_common(1)[0][0]
@@ -104,7 +118,7 @@ def page_to_ask(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float
 def bottleneck(scheduler: Scheduler, gate: HostGate, pages: Pages, bandwidth: float) -> str | None:
     """What allows fewer requests than the bandwidth by itself: the hosts' delays, or min_interval; None if neither."""
     shortest = scheduler.chooser.pages.intervals.shortest
-    return _by_delays(gate, pages.hosts(), bandwidth) or _by_interval(len(scheduler), shortest, bandwidth)
+    return _by_delays(gate, pages.hosts(), bandwidth) or _by_interval(scheduler.documents, shortest, bandwidth)
 
 
 def _by_delays(gate: HostGate, names: Sequence[str], bandwidth: float) -> str | None:

@@ -22,7 +22,7 @@ _previous = (
 ).scalar_subquery()  # fmt: skip
 _CHANGES: Select[Any] = select(
     _change.id, _change.page_id, _page.url, _change.at, _change.verdict, _change.magnitude,
-    _version.label("version"), _previous.label("previous"),
+    _version.label("version"), _previous.label("previous"), _change.moved_to, _page.title,
 ).join_from(tables.changes, tables.pages, _page.id == _change.page_id)  # fmt: skip
 _VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).where(_body.version.is_not(None))
 
@@ -45,12 +45,16 @@ async def changes_after(
     return Changes(found, cursor, missed=after + 1 < first, first=first)
 
 
-async def changes_before(connection: AsyncConnection, before: int | None, limit: int) -> Changes:
-    """The newest changes, newest first."""
+async def changes_before(
+    connection: AsyncConnection, before: int | None, limit: int, verdicts: Sequence[ChangeVerdict] = ()
+) -> Changes:
+    """The newest changes, newest first, of these verdicts where some are given."""
     first, last = await bounds(connection)
     query = _CHANGES.order_by(_change.id.desc()).limit(limit)
     if before is not None:
         query = query.where(_change.id < before)
+    if verdicts:
+        query = query.where(_change.verdict.in_([verdict.value for verdict in verdicts]))
     return Changes([change_of(row) for row in await connection.execute(query)], last, missed=False, first=first)
 
 
@@ -68,7 +72,10 @@ async def changes_of_page(connection: AsyncConnection, page_id: int, limit: int)
 
 
 async def change_counts(connection: AsyncConnection, since: float, bucket: float) -> Mapping[float, int]:
-    """How many there were in each bucket. Numbers follow time but for the length of a crawl: the first is searched."""
+    """How many there were in each bucket; a first look at a page, found or gone, is no change.
+
+    Numbers follow time but for the length of a crawl: the first is searched.
+    """
     low, high = await bounds(connection)
     while low < high:
         middle = (low + high) // 2
@@ -80,7 +87,10 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
     number = _change.at / bucket
     # PostgreSQL rounds when it casts, SQLite cuts off.
     number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
-    query = select(number, func.count()).where(_change.id >= low, _change.at >= since).group_by(number).order_by(number)
+    seen_before = (_change.verdict == ChangeVerdict.GONE.value) & _change.magnitude.is_not(None)
+    found = _change.verdict.in_([ChangeVerdict.CHANGED.value, ChangeVerdict.BACK.value]) | seen_before
+    query = select(number, func.count()).where(_change.id >= low, _change.at >= since, found)
+    query = query.group_by(number).order_by(number)
     return {float(start) * bucket: int(count) for start, count in await connection.execute(query)}
 
 
@@ -113,5 +123,15 @@ async def version_body(
 def change_of(row: Any) -> Change:
     """A row as it is told."""
     return Change(
-        row.id, row.page_id, row.url, row.at, ChangeVerdict(row.verdict), row.magnitude, row.version, row.previous
+        row.id,
+        row.page_id,
+        row.url,
+        row.at,
+        ChangeVerdict(row.verdict),
+        row.magnitude,
+        row.version,
+        row.previous,
+        row.title,
+        None if row.moved_to is None else row.url,
+        row.moved_to,
     )

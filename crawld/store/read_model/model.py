@@ -29,8 +29,8 @@ from crawld.interfaces.read_model import (
     Version,
     VersionBody,
 )
-from crawld.model.crawl import Verdict
-from crawld.model.page import PageState
+from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import Source
 from crawld.store import tables
 from crawld.store.address import parse_address
@@ -43,7 +43,15 @@ from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
 from crawld.store.records.slot_history import slots_since
-from crawld.store.reports.reader import calibration, database_bytes, is_page, signal_stats, with_heard
+from crawld.store.reports.reader import (
+    calibration,
+    database_bytes,
+    free_bytes,
+    is_document,
+    is_page,
+    signal_stats,
+    with_heard,
+)
 from crawld.store.reports.troubles import overdue_since
 from crawld.store.schema import check_readable
 
@@ -129,6 +137,7 @@ class SqlReadModel:
             last_change=last,
             last_crawl_at=crawl_at,
             database_bytes=size,
+            free_bytes=free_bytes(self._address),
         )
 
     @apart
@@ -161,21 +170,21 @@ class SqlReadModel:
     async def versions(self, url: str) -> Sequence[Version] | None:
         """The kept versions of a page, newest first; None if the page is unknown."""
         async with self._connected() as connection:
-            page_id = await connection.scalar(select(tables.pages.c.id).where(is_page(url)))
+            page_id = await connection.scalar(select(tables.pages.c.id).where(is_document(url)))
             return None if page_id is None else await change_list.versions_of(connection, page_id)
 
     @apart
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`."""
         async with self._connected() as connection:
-            return await change_list.version_body(connection, is_page(url), number)
+            return await change_list.version_body(connection, is_document(url), number)
 
     @apart
     async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
         """The latest copy of a page (`interfaces.Copies`)."""
         async with self._connected() as connection:
             now = self._clock.now()
-            return await latest_copy(connection, is_page(url), self._live, now, even_gone=even_gone)
+            return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
     async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
@@ -184,10 +193,12 @@ class SqlReadModel:
             return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
 
     @apart
-    async def latest_changes(self, before: int | None = None, limit: int = 100) -> Changes:
+    async def latest_changes(
+        self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
         """The newest changes, newest first."""
         async with self._connected() as connection:
-            return await change_list.changes_before(connection, before, limit)
+            return await change_list.changes_before(connection, before, limit, verdicts)
 
     @apart
     async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
@@ -202,7 +213,7 @@ class SqlReadModel:
         found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
         counts = (
             select(page.host_id, func.count().label("pages"))
-            .where(page.state != PageState.RETIRED.value, *found)
+            .where(page.state.not_in(NOT_LISTED), *found)
             .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
         )  # fmt: skip
         wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)

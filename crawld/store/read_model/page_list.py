@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Select, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import InputError
-from crawld.interfaces.read_model import LivePages, PageLine, PageLines, PageQuery, PageSort
-from crawld.model.page import PageState
+from crawld.interfaces.read_model import ANY_TROUBLE, LivePages, PageLine, PageLines, PageQuery, PageSort
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.read_model.cursors import Place, pack, unpack
@@ -36,9 +36,16 @@ _SORTS: Mapping[PageSort, Any] = {
     PageSort.LAST_CRAWL: _page.last_success,
     PageSort.LAST_CHANGE: _page.last_change_at,
 }
+_IN_TROUBLE = (PageState.FAILING.value, PageState.DISALLOWED.value)
+_crawl = tables.crawls.c
+_trouble = (
+    select(_crawl.trouble).where(_crawl.page_id == _page.id).order_by(_crawl.id.desc()).limit(1)
+    .correlate(tables.pages).scalar_subquery()
+)  # fmt: skip
 _LINES: Select[Any] = select(
     _page.id, _page.url, _host.name.label("host"), _page.state, _page.importance, _page.weight, _page.crawls,
     _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
+    _page.title, case((_page.state.in_(_IN_TROUBLE), _trouble), else_=None).label("trouble"),
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
 
@@ -89,6 +96,8 @@ def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> Pag
         gone_since=row.gone_since,
         freshness=freshness,
         next_crawl_at=next_crawl,
+        title=row.title,
+        trouble=row.trouble,
     )
 
 
@@ -111,9 +120,13 @@ class _Filter:
 async def _filter(connection: AsyncConnection, query: PageQuery) -> _Filter:
     """What the query's filter asks of a page. A search looks along the index of URLs, and at nothing else of a page."""
     state = _page.state.concat("")
-    wanted = PageState.RETIRED.value if query.state is None else query.state.value
-    plain = [state != wanted if query.state is None else state == wanted]
-    indexed = [] if query.state is None else [_page.state == wanted]
+    plain = [state.not_in(NOT_LISTED) if query.state is None else state == query.state.value]
+    indexed = [] if query.state is None else [_page.state == query.state.value]
+    if query.trouble is not None:
+        indexed.append(_page.state.in_(_IN_TROUBLE))
+        plain.append(state.in_(_IN_TROUBLE))
+        if query.trouble != ANY_TROUBLE:
+            plain.append(_trouble == query.trouble)
     if query.host is not None:
         number = await connection.scalar(select(_host.id).where(_host.name == query.host))
         host = -1 if number is None else number
@@ -123,7 +136,7 @@ async def _filter(connection: AsyncConnection, query: PageQuery) -> _Filter:
         escaped = query.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         alike = _page.url.ilike if connection.dialect.name == "postgresql" else _page.url.like  # SQLite's sees no case
         plain.append(alike(f"%{escaped}%", escape="\\"))
-        indexed = indexed if query.host is not None else []
+        indexed = indexed if query.host is not None or query.trouble is not None else []
         indexed.append(plain[-1])
     return _Filter(indexed, plain)
 

@@ -13,8 +13,10 @@ from crawld.model.signal import SOURCES, Source
 from crawld.store import tables
 from crawld.store.read_model.change_list import changes_of_page, versions_of
 from crawld.store.read_model.page_list import line_by
+from crawld.store.reports.reader import ADDRESSES
 
 T = TypeVar("T")
+_id, _url, _of = tables.pages.c.id, tables.pages.c.url, tables.pages.c.alias_of
 
 
 async def view_page(
@@ -44,6 +46,9 @@ async def view_page(
         signals=await _latest(connection, tables.signals, line.id, signals, _signal),
         changes=await changes_of_page(connection, line.id, changes),
         versions=await versions_of(connection, line.id),
+        alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
+        alias_why=page.alias_why,
+        aliases=list(await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(ADDRESSES))),
     )
 
 

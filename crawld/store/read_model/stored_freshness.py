@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import InputError
-from crawld.model.page import PageState
+from crawld.model.page import NOT_LISTED
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.reports.reader import page_stats
@@ -53,7 +53,7 @@ async def _order(connection: AsyncConnection, few: Sequence[int] | None) -> Orde
     if few is not None:
         found = list((await freshness_of(connection, few)).items())
     else:
-        query = _QUERY.where(_page.state != PageState.RETIRED.value).limit(MOST_SORTED + 1)
+        query = _QUERY.where(_page.state.not_in(NOT_LISTED)).limit(MOST_SORTED + 1)
         found = [(page, float(fresh)) for page, fresh in await connection.execute(query)]
     if len(found) > MOST_SORTED:
         raise InputError("too many pages to sort by freshness in a fleet: choose a host, a state or a search")

@@ -8,40 +8,40 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import StoreError
-from crawld.model.page import PageState
+from crawld.model.host import HostPage
+from crawld.model.page import NOT_LISTED
 from crawld.store import tables
 from crawld.store.records.bodies import decompress_to
-from crawld.store.records.versions import unpack_hashes
+from crawld.store.records.versions import memory_of
 
 log = logging.getLogger(__name__)
 
 LOOKED_AT = 4_096
 
 
-async def read_recent_blocks(
-    connection: AsyncConnection, host: str, limit: int
-) -> Sequence[tuple[int, tuple[int, ...]]]:
-    """The blocks of the pages of a host that were fetched most recently, oldest first, by page.
+async def read_recent_pages(connection: AsyncConnection, host: str, limit: int) -> Sequence[HostPage]:
+    """What is remembered of the pages of a host that were fetched most recently, oldest first.
 
     Of a host of very many pages only some are looked at, so that the query stays short.
     """
     page, version, hosts = tables.pages.c, tables.versions.c, tables.hosts.c
     some = (
-        select(page.id)
+        select(page.id, page.url)
         .where(page.host_id == select(hosts.id).where(hosts.name == host).scalar_subquery())
-        .where(page.state != PageState.RETIRED.value, page.last_success.is_not(None))
+        .where(page.state.not_in(NOT_LISTED), page.last_success.is_not(None))
         .limit(LOOKED_AT)
         .subquery()
     )
     query = (
-        select(version.page_id, version.blocks)
+        select(tables.versions, some.c.url)
         .join_from(some, tables.versions, version.page_id == some.c.id)
         .where(version.text.is_not(None))
         .order_by(version.fetched_at.desc())
         .limit(limit)
     )
     rows = (await connection.execute(query)).all()
-    return [(row.page_id, unpack_hashes(row.blocks)) for row in reversed(rows)]
+    memories = ((row.url, memory_of(row)) for row in reversed(rows))
+    return [HostPage(memory.page_id, memory.digest.blocks, url, memory) for url, memory in memories]
 
 
 async def latest_copy(connection: AsyncConnection, page_id: int) -> bytes | None:

@@ -10,7 +10,7 @@ from crawld.store import tables
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import among
 
-OF_A_HOST = (tables.signal_counts, tables.signal_trust, tables.age_curves, tables.frame_changes)
+OF_A_HOST = (tables.signal_counts, tables.signal_trust, tables.signal_gains, tables.age_curves, tables.frame_changes)
 
 
 _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]

@@ -195,6 +195,9 @@ def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
         estimate.crawls,
         estimate.changes,
         *estimate.signals,
+        estimate.heard,
+        estimate.deaf_alpha,
+        estimate.deaf_shape,
     )
 
 

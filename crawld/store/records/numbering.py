@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
@@ -27,6 +27,9 @@ class Numbering(Protocol):
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
         """These pages came, went, or weigh otherwise."""
 
+    async def first_change(self, connection: AsyncConnection, count: int) -> int:
+        """The first of so many numbers of changes, at the end of the transaction."""
+
 
 class OneWriter:
     """Nobody else writes: ids go on from the largest, and nobody has to be told."""
@@ -48,6 +51,10 @@ class OneWriter:
 
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
         """Nobody to tell."""
+
+    async def first_change(self, connection: AsyncConnection, count: int) -> int:  # noqa: ARG002 - for others
+        """The number after the largest."""
+        return 1 + int(await connection.scalar(select(func.coalesce(func.max(tables.changes.c.id), 0))) or 0)
 
 
 async def know_hosts(connection: AsyncConnection, numbering: Numbering, names: Iterable[str]) -> dict[str, int]:

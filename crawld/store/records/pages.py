@@ -5,11 +5,13 @@ from functools import partial
 from itertools import islice
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import BigInteger, Double, Text, bindparam, select, update
+from sqlalchemy import BigInteger, Double, Text, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.interfaces import Adoption
-from crawld.model.page import Page, PageState, Wanted, authority
+from crawld.interfaces import Adoption, Listed
+from crawld.interfaces.store import MayRetire, always
+from crawld.model.crawl import ChangeVerdict
+from crawld.model.page import BY_HAND, FROM_MOVE, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.in_values import among
@@ -17,9 +19,10 @@ from crawld.store.records.numbering import Numbering, OneWriter, know_hosts
 from crawld.store.retry import keep_trying
 from crawld.store.writing.bulk import run
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import plain
+from crawld.store.writing.upserts import plain, replacing
 
 T = TypeVar("T")
+COUNTED_AT_ONCE = 20_000
 ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
 RETIRED = PageState.RETIRED.value
 
@@ -39,7 +42,7 @@ _RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInt
     url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
 )  # fmt: skip
 _RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    state=RETIRED, retired_at=bindparam("b_now", type_=Double)
+    state=RETIRED, retired_at=bindparam("b_now", type_=Double), alias_of=None, alias_why=None
 )  # fmt: skip
 
 
@@ -58,9 +61,9 @@ class PageList:
         self._numbering = numbering or OneWriter()
 
     async def adopt(
-        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool
+        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool, may_retire: MayRetire = always
     ) -> AsyncGenerator[Adoption, None]:
-        """Add, re-weight, respell, bring back; with `complete`, retire what the origin no longer lists."""
+        """Add, re-weight, respell, bring back; with `complete`, retire what the origin no longer lists, if it may."""
         lines = {identity(line.url): line for line in wanted}  # the last of equal lines counts
         hosts_of_origins: dict[str, str] = {}
 
@@ -68,29 +71,118 @@ class PageList:
             return await _Chunk(origin, now, hosts_of_origins, self._numbering).take(connection, chunk)
 
         kept: set[int] = set()
+        new = 0
         rest = iter(lines.items())
         while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
             part = await self._write(take)
             kept |= part.kept
-            yield Adoption(part.added, part.returned, part.reweighted, lines=len(chunk), respelt=part.respelt)
+            new += len(part.added) + len(part.returned)
+            yield Adoption(
+                part.added,
+                part.returned,
+                part.reweighted,
+                lines=len(chunk),
+                respelt=part.respelt,
+                excluded=part.excluded,
+            )
         if complete:
+            unlisted, listed = await self._count_others(origin, kept)
+            if unlisted and not may_retire(unlisted, listed - new):
+                yield Adoption(held_back=unlisted)
+                return
             async for retired in self._retire_others(origin, kept, now):
                 yield Adoption(retired=retired)
 
-    async def retire(self, urls: Iterable[str], *, now: float) -> Sequence[Page]:
-        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over."""
+    async def retire(self, urls: Iterable[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
+        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over.
+
+        With `keep_out` every URL is remembered as one that no list brings back.
+        """
 
         async def take(connection: AsyncConnection) -> list[Page]:
-            rows = await _identified(connection, chunk, _page.state)
+            await self._numbering.begin(connection)
+            rows = await _identified(connection, list(chunk), _page.state)
             found = [_page_of(row) for row in rows if row.state != RETIRED]
+            if keep_out:
+                kept_out = [{"identity": name, "url": url, "at": now} for name, url in chunk.items()]
+                await run(connection, replacing(connection.dialect.name, tables.exclusions), kept_out)
             await self._retire(connection, found, now)
             return found
 
         retired: list[Page] = []
-        rest = iter(dict.fromkeys(map(identity, urls)))
-        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+        rest = iter({identity(url): url for url in urls}.items())
+        while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
             retired += await self._write(take)
         return retired
+
+    async def readmit(self, urls: Iterable[str]) -> Sequence[str]:
+        """Keep the pages of these URLs out no longer; the URLs of those that were."""
+
+        async def take(connection: AsyncConnection) -> list[str]:
+            found = await _excluded(connection, chunk)
+            await _end_exclusions(connection, list(found))
+            return list(found.values())
+
+        readmitted: list[str] = []
+        rest = iter(dict.fromkeys(map(identity, urls)))
+        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+            readmitted += await self._write(take)
+        return readmitted
+
+    async def origins(self, urls: Iterable[str]) -> dict[str, str]:
+        """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
+        found: dict[str, str] = {}
+        rest = iter(dict.fromkeys(map(identity, urls)))
+        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+            async with self._reading.connect() as connection:
+                excluded = await _excluded(connection, chunk)
+                rows = await _identified(connection, chunk, _page.origin, _page.identity)
+            found |= {row.url: row.origin for row in rows if (row.identity or row.url) not in excluded}
+        return found
+
+    async def _count_others(self, origin: str, kept: set[int]) -> tuple[int, int]:
+        """How many pages of the origin are not among those kept, and how many it has."""
+        query = (
+            select(_page.id).where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
+            .order_by(_page.id).limit(COUNTED_AT_ONCE)
+        )  # fmt: skip
+
+        async def read() -> Sequence[int]:
+            async with self._reading.connect() as connection:
+                return (await connection.scalars(query, {"last": last})).all()
+
+        last = unlisted = listed = 0
+        while ids := await keep_trying(read, self._shown):
+            last = ids[-1]
+            listed += len(ids)
+            unlisted += sum(page not in kept for page in ids)
+        return unlisted, listed
+
+    async def retire_moved(self, page_ids: Sequence[int], *, now: float) -> Sequence[Page]:
+        """Retire those of these pages that are kept only because others moved there."""
+
+        async def take(connection: AsyncConnection) -> list[Page]:
+            chosen, parameters = among(connection.dialect.name, _page.id, page_ids)
+            wanted = _select_pages().where(chosen, _page.origin == FROM_MOVE, _page.state != RETIRED)
+            found = [_page_of(row) for row in await connection.execute(wanted, parameters)]
+            await self._retire(connection, found, now)
+            return found
+
+        return await self._write(take) if page_ids else ()
+
+    async def listed(self, urls: Iterable[str]) -> Sequence[Listed]:
+        """The pages of these URLs that are not retired."""
+
+        async def read() -> list[Listed]:
+            async with self._reading.connect() as connection:
+                rows = await _identified(connection, chunk, _page.state, _page.origin)
+                return [Listed(row.id, row.url, row.importance, row.origin) for row in rows if row.state != RETIRED]
+
+        found: list[Listed] = []
+        rest = iter(dict.fromkeys(map(identity, urls)))
+        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+            found += await keep_trying(read, self._shown)
+        return found
 
     async def _retire_others(self, origin: str, kept: set[int], now: float) -> AsyncGenerator[list[Page], None]:
         query = (
@@ -113,6 +205,7 @@ class PageList:
     async def _retire(self, connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
         await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
         await self._numbering.tell(connection, [page.id for page in pages])
+        await _tell_changes(connection, self._numbering, pages, ChangeVerdict.REMOVED, now)
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
@@ -132,16 +225,24 @@ class _Chunk:
         self.reweighted: list[Page] = []
         self.respelt: list[Page] = []
         self.kept: set[int] = set()
+        self.excluded = 0  # lines
         self._hosts: dict[str, int] = {}
         self._hosts_of_origins = hosts_of_origins
 
     async def take(self, connection: AsyncConnection, lines: dict[str, Wanted]) -> Self:
         """Take over the lines, by their identities, in the connection's transaction."""
         await self._numbering.begin(connection)
+        if excluded := await _excluded(connection, list(lines)):
+            if self._origin == BY_HAND:
+                await _end_exclusions(connection, list(excluded))
+            else:
+                self.excluded = len(excluded)
+                lines = {name: line for name, line in lines.items() if name not in excluded}
         columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
         known = {row.identity or row.url: row for row in await _identified(connection, list(lines), *columns)}
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
+        back: list[Page] = []  # of those returned, with a copy that is as good as before
         taken_over: list[dict[str, Any]] = []
         spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
         hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
@@ -155,6 +256,8 @@ class _Chunk:
             elif row.state == RETIRED:
                 state = _state_of_copy(row)
                 self.returned.append(Page(row.id, url, row.host, importance))
+                if state is PageState.LIVE:
+                    back.append(self.returned[-1])
                 if row.url != url:
                     spellings.append(_spelling(row.id, url))
                 returned.append(
@@ -174,6 +277,7 @@ class _Chunk:
         await run(connection, _RESPELL, spellings)
         news = (*new, *self.returned, *self.reweighted, *self.respelt)
         await self._numbering.tell(connection, {page.id for page in news})
+        await _tell_changes(connection, self._numbering, back, ChangeVerdict.BACK, self._now)
         self.kept.update(row.id for row in known.values())
         self.kept.update(page.id for page in new)
         return self
@@ -201,6 +305,34 @@ class _Chunk:
         ]
         await run(connection, plain(tables.pages), rows)
         self.added += new
+
+
+async def _tell_changes(
+    connection: AsyncConnection, numbering: Numbering, pages: Sequence[Page], verdict: ChangeVerdict, now: float
+) -> None:
+    """Tell whoever follows the changes that these pages went, or came back with the copy they had."""
+    if not pages:
+        return
+    first = await numbering.first_change(connection, len(pages))
+    rows = [
+        {"id": first + at, "page_id": page.id, "at": now, "verdict": verdict.value, "magnitude": None}
+        for at, page in enumerate(pages)
+    ]
+    await run(connection, plain(tables.changes), rows)
+
+
+async def _excluded(connection: AsyncConnection, identities: Sequence[str]) -> dict[str, str]:
+    """The URLs of those of these pages that are kept out, by identity."""
+    kept_out = tables.exclusions.c
+    chosen, parameters = among(connection.dialect.name, kept_out.identity, identities)
+    rows = await connection.execute(select(kept_out.identity, kept_out.url).where(chosen), parameters)
+    return {row.identity: row.url for row in rows}
+
+
+async def _end_exclusions(connection: AsyncConnection, identities: Sequence[str]) -> None:
+    if identities:
+        chosen, parameters = among(connection.dialect.name, tables.exclusions.c.identity, identities)
+        await connection.execute(delete(tables.exclusions).where(chosen), parameters)
 
 
 async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from crawld.store.writing.bulk import fetch
 ROWS_AT_ONCE = 10_000  # the event loop breathes in between
 _STATES = {state.value: state for state in PageState}
 _page, _estimate = tables.pages.c, tables.estimates.c
-FIELDS = 9
+FIELDS = 10
 """Columns of `pages` that a page in memory is made from."""
 
 
@@ -42,6 +42,7 @@ async def restore_pages(
     urls: list[str] = []
     hosts: list[str] = []
     states: list[PageState] = []
+    alias_of: list[int | None] = []
     numbers: list[Floats] = []
     dirty: dict[int, float] = {}
     async with reading.connect() as connection:
@@ -50,8 +51,8 @@ async def restore_pages(
         only = Asked(_only(connection, page_ids), ranges)
         names = await _host_names(connection, only)
         columns: tuple[Column[Any], ...] = (
-            _page.id, _page.url, _page.host_id, _page.state, _page.importance, _page.last_success, _page.last_attempt,
-            _page.failures, _page.gone_since,
+            _page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.importance, _page.last_success,
+            _page.last_attempt, _page.failures, _page.gone_since,
         )  # fmt: skip
         live = _page.state != PageState.RETIRED.value
         if connection.dialect.name == "postgresql":
@@ -64,7 +65,8 @@ async def restore_pages(
             urls.extend(fields[1])
             hosts.extend(map(names.__getitem__, fields[2]))
             states.extend(map(_STATES.__getitem__, fields[3]))
-            numbers.append(np.array(fields[4:], dtype=np.float64))  # None becomes nan
+            alias_of.extend(fields[4])
+            numbers.append(np.array(fields[5:], dtype=np.float64))  # None becomes nan
         order = np.array(ids, dtype=np.int64)
         signals = await _read_pending(connection, order, only)
         beliefs = await _read_beliefs(connection, order, only)
@@ -84,8 +86,10 @@ async def restore_pages(
         shape=beliefs[:, 0].copy(),
         rate=beliefs[:, 1].copy(),
         kappa=beliefs[:, 2 : 2 + len(SOURCES)].copy(),
-        gamma=beliefs[:, 2 + len(SOURCES) :].copy(),
+        gamma=beliefs[:, 2 + len(SOURCES) : -3].copy(),
+        mixed=beliefs[:, -3:].copy(),
         gone=~np.isnan(gone_since),
+        alias_of=alias_of,
     )
     return stored, dirty
 
@@ -139,8 +143,9 @@ async def _read_pending(connection: AsyncConnection, order: Ints, only: Asked) -
 
 
 async def _read_beliefs(connection: AsyncConnection, order: Ints, only: Asked) -> Floats:
-    """Shape, rate, and κ and γ by source; nan for a page without an estimate."""
-    columns = [_estimate[name] for name in ("page_id", "shape", "rate", *by_source("kappa"), *by_source("gamma"))]
+    """Shape, rate, κ and γ by source, and the belief to which signals mean nothing; nan without an estimate."""
+    names = "page_id", "shape", "rate", *by_source("kappa"), *by_source("gamma"), "heard", "deaf_alpha", "deaf_shape"
+    columns = [_estimate[name] for name in names]
     beliefs = np.full((len(order), len(columns) - 1), np.nan)
     async for rows in _slices(connection, columns, true(), only):
         read = _matrix(rows)

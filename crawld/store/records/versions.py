@@ -61,7 +61,9 @@ def pack_places(places: tuple[Place, ...]) -> bytes | None:
     numbers: list[int] = []
     for place in places:
         counts = place.fewest | place.most << 16 | place.still << 32 | place.adrift[0] << 40 | place.adrift[1] << 42
+        counts |= place.unchecked << 44 | place.fresh << 49 | place.agreed << 53 | len(place.variants) << 56
         numbers += [place.left, place.right, counts, len(place.blocks), len(place.common), *place.common]
+        numbers += place.variants
         for block in place.blocks:
             numbers += [len(block), *block]
     return pack_hashes(tuple(numbers)) if numbers else None
@@ -73,12 +75,18 @@ def unpack_places(packed: bytes | None) -> tuple[Place, ...]:
     places = []
     for left in numbers:
         right, counts, blocks, commons = _take(numbers, 4)
-        common = _take(numbers, commons)
+        common, variants = _take(numbers, commons), _take(numbers, counts >> 56 & 31)
         words = tuple(_take(numbers, next(numbers)) for _ in range(blocks))
         adrift = counts >> 40 & 3, counts >> 42 & 3
         bounds = counts & 0xFFFF, counts >> 16 & 0xFFFF
-        places.append(Place(left, right, words, *bounds, common, counts >> 32 & 0xFF, adrift))
+        seen = counts >> 49 & 15, counts >> 53 & 7, counts >> 44 & 31
+        places.append(Place(left, right, words, *bounds, common, counts >> 32 & 0xFF, adrift, variants, *seen))
     return tuple(places)
+
+
+def pack_title(digest: Digest) -> bytes | None:
+    """Whether the blocks lie in a main part, and the words of the title."""
+    return pack_hashes((int(digest.in_main), *digest.title)) if digest.in_main or digest.title else None
 
 
 def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
@@ -101,21 +109,30 @@ def version_row(memory: Memory) -> tuple[Any, ...]:
         memory.digest.scheme,
         pack_times(memory.digest.times),
         pack_places(memory.places),
+        memory.answered,
+        memory.canonical,
+        pack_title(memory.digest),
+        pack_hashes(memory.varying) if memory.varying else None,
     )
 
 
 def memory_of(row: Row[Any]) -> Memory:
     """What a row of `versions` says."""
+    in_main, *title = unpack_hashes(row.title) if row.title else (0,)
+    blocks, times = unpack_hashes(row.blocks), unpack_times(row.times)
     return Memory(
         page_id=row.page_id,
         fetched_at=row.fetched_at,
-        digest=Digest(row.raw, row.text, unpack_hashes(row.blocks), unpack_times(row.times), row.scheme),
+        digest=Digest(row.raw, row.text, blocks, times, row.scheme, tuple(title), bool(in_main)),
         etag=_header_text(row.etag),
         last_modified=_header_text(row.last_modified),
         content_type=row.content_type,
         places=unpack_places(row.places),
         streak=row.streak,
         seen=unpack_digests(row.seen),
+        answered=row.answered,
+        canonical=row.canonical,
+        varying=unpack_hashes(row.varying or b""),
     )
 
 
@@ -191,8 +208,9 @@ class RecentVersions:
 
 
 def _weight(memory: Memory) -> int:
-    words = sum(10 + len(place.common) + sum(map(len, place.blocks)) for place in memory.places)
-    return 25 + len(memory.digest.blocks) + 4 * len(memory.digest.times) + words + 2 * len(memory.seen)
+    words = sum(10 + len(place.common) + len(place.variants) + sum(map(len, place.blocks)) for place in memory.places)
+    digest, seen = memory.digest, 2 * len(memory.seen) + len(memory.varying)
+    return 25 + len(digest.blocks) + len(digest.title) + 4 * len(digest.times) + words + seen
 
 
 class VersionReader:

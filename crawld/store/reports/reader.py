@@ -1,5 +1,6 @@
 """Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from crawld.errors import StoreError
 from crawld.interfaces import Gone
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import GONE_STATUSES
-from crawld.model.page import PageState
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
 from crawld.store import tables
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ASKED_AT_ONCE = 500
+ADDRESSES = 100
+"""Other addresses of a page that are told."""
 PAGE_COLUMNS = (
     "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
     "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
@@ -46,7 +49,8 @@ HOST_COLUMNS = (
     "crawl_delay_seconds",
 )  # fmt: skip
 SIGNAL_COLUMNS = (
-    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "score", "why",
+    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "weight", "score",
+    "why", "confirmed", "in_vain", "saved", "freshness_gain",
 )  # fmt: skip
 CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
 
@@ -123,7 +127,7 @@ class Reader:
             row["state"]: row["pages"]
             for row in await self._rows(select(page.state, func.count().label("pages")).group_by(page.state))
         }
-        wanted = page_stats.c.state != PageState.RETIRED.value
+        wanted = page_stats.c.state.not_in(NOT_LISTED)
         weight, fresh = page_stats.c.weight, page_stats.c.freshness
         totals = select(
             func.coalesce(func.sum(page.crawls), 0).label("crawls"),
@@ -134,7 +138,7 @@ class Reader:
         mean = func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)
         freshness = select(mean.label("freshness")).where(wanted)
         answer = {
-            "pages": sum(count for state, count in states.items() if state != PageState.RETIRED.value),
+            "pages": sum(count for state, count in states.items() if state not in NOT_LISTED),
             "states": {state.value: int(states.get(state.value, 0)) for state in PageState},
         }
         answer |= {name: _plain(value) for name, value in (await self._rows(totals))[0].items()}
@@ -144,6 +148,7 @@ class Reader:
         answer["latest"] = latest[0] if latest else None
         async with self._connected() as connection:
             answer["database_bytes"] = await database_bytes(connection, self._address)
+            answer["free_bytes"] = free_bytes(self._address)
         return answer
 
     async def troubles(self, now: float, longest: float) -> Row:
@@ -167,9 +172,15 @@ class Reader:
             found |= {row.pop("url"): row for row in await self._rows(query)}
         return found
 
+    async def exclusions(self) -> Sequence[Row]:
+        """The pages that are kept out, with since when, by URL."""
+        kept_out = tables.exclusions.c
+        return await self._rows(select(kept_out.url, kept_out.at).order_by(kept_out.url))
+
     async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
-        """Rows of the view, most stale first; those never crawled lead."""
-        query = select(page_stats).order_by(page_stats.c.freshness, page_stats.c.url)
+        """Rows of the view, most stale first; those never crawled lead, other addresses of pages are left out."""
+        query = select(page_stats).where(page_stats.c.state != PageState.ALIAS.value)
+        query = query.order_by(page_stats.c.freshness, page_stats.c.url)
         if host is not None:
             query = query.where(page_stats.c.host == host)
         return await self._rows(query.limit(limit))
@@ -189,7 +200,7 @@ class Reader:
         host, page = tables.hosts.c, tables.pages.c
         counts = (
             select(page.host_id, func.count().label("pages"))
-            .where(page.state != PageState.RETIRED.value)
+            .where(page.state.not_in(NOT_LISTED))
             .group_by(page.host_id)
             .subquery()
         )
@@ -272,6 +283,7 @@ class Reader:
         answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
+        answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["signal_trust"] = await self._signal_trust(page["host_id"])
@@ -280,6 +292,17 @@ class Reader:
         answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
         answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
         return answer
+
+    async def _addresses(self, page_id: int, alias_of: int | None, why: str | None) -> Row:
+        """What the page is another address of, and its own other addresses."""
+        page = tables.pages.c
+        of = [] if alias_of is None else await self._rows(select(page.url).where(page.id == alias_of))
+        aliases = await self._rows(select(page.url).where(page.alias_of == page_id).order_by(page.url).limit(ADDRESSES))
+        return {
+            "alias_of": of[0]["url"] if of else None,
+            "alias_why": why,
+            "aliases": [row["url"] for row in aliases],
+        }
 
     async def body(self, url: str) -> StoredBody | None:
         """The latest copy of a page, by any spelling of its URL; None where there is none."""
@@ -294,7 +317,7 @@ class Reader:
             .add_columns(page.last_success, page_stats.c.freshness)
             .join_from(tables.bodies, tables.pages, page.id == body.page_id)
             .join(page_stats, page_stats.c.url == page.url)
-            .where(is_page(url)).order_by(body.id.desc()).limit(1)
+            .where(is_document(url)).order_by(body.id.desc()).limit(1)
         )  # fmt: skip
         rows = await self._rows(query)
         return PackedBody(*rows[0].values()) if rows else None
@@ -308,14 +331,14 @@ class Reader:
         )  # fmt: skip
         held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
         query = select(page.gone_since, status.label("status"), held.label("held")).where(
-            is_page(url), page.gone_since.is_not(None)
+            is_document(url), page.gone_since.is_not(None)
         )
         rows = await self._rows(query)
         return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
 
     async def _signal_trust(self, host_id: int) -> Sequence[Row]:
         trust = tables.signal_trust.c
-        columns = (trust.source, trust.heard, trust.score, trust.intervals, trust.why)
+        columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
         query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
         return [with_heard(row) for row in await self._rows(query)]
 
@@ -345,7 +368,7 @@ class Reader:
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
         from crawld.store.reports.version_figures import learnt_of
 
-        found = await self._rows(select(tables.pages.c.id).where(is_page(url)))
+        found = await self._rows(select(tables.pages.c.id).where(is_document(url)))
         if not found:
             return None
         async with self._connected() as connection:
@@ -397,10 +420,26 @@ async def database_bytes(connection: AsyncConnection, address: Address) -> int:
     return int(await connection.scalar(select(func.pg_database_size(func.current_database()))) or 0)
 
 
+def free_bytes(address: Address) -> int | None:
+    """The space that is left on the disk of a SQLite database for whoever is not root; None for a server's."""
+    if address.file is None:
+        return None
+    disk = os.statvfs(address.file.parent)
+    return disk.f_bavail * disk.f_frsize
+
+
 def is_page(url: str) -> ColumnElement[bool]:
     """The condition that a page is the one of this URL, in any spelling."""
     page, wanted = tables.pages.c, identity(url)
     return or_(page.url == wanted, page.identity == wanted)
+
+
+def is_document(url: str) -> ColumnElement[bool]:
+    """The same, but where the URL is another address of a page that has been crawled, that page meets the condition."""
+    other, kept, wanted = tables.pages.alias("address"), tables.pages.alias("kept"), identity(url)
+    crawled = select(kept.c.id).where(kept.c.id == other.c.alias_of, kept.c.last_success.is_not(None)).scalar_subquery()
+    of = select(func.coalesce(crawled, other.c.id)).where(or_(other.c.url == wanted, other.c.identity == wanted))
+    return tables.pages.c.id == of.scalar_subquery()
 
 
 def with_heard(row: Row) -> Row:

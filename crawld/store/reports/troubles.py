@@ -7,7 +7,7 @@ from sqlalchemy import Select, func, or_, select, text
 
 from crawld.model.crawl import Verdict
 from crawld.model.host import HostTrouble, sum_up
-from crawld.model.page import PageState
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.store import tables
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ async def hosts_in_trouble(ask: Ask, now: float) -> Row:
     """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
     there = (
         select(func.count())
-        .where(_page.host_id == _host.id, _page.state != PageState.RETIRED.value)
+        .where(_page.host_id == _host.id, _page.state.not_in(NOT_LISTED))
         .scalar_subquery()
         .label("pages")
     )

@@ -9,7 +9,7 @@ from crawld.content.change.frame import FEWEST_PAGES, MOST_PAGES, HostFrame
 from crawld.content.change.volatile import volatile_words
 from crawld.model.crawl import Memory
 from crawld.store import tables
-from crawld.store.records.frames import read_recent_blocks
+from crawld.store.records.frames import read_recent_pages
 from crawld.store.records.versions import memory_of
 
 
@@ -21,8 +21,8 @@ async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, 
         return None
     named = select(host.c.name).join(page, page.c.host_id == host.c.id).where(page.c.id == page_id)
     name = str(await connection.scalar(named))
-    blocks = await read_recent_blocks(connection, name, MOST_PAGES)
-    return memory_of(row), HostFrame(name, blocks) if len(blocks) >= FEWEST_PAGES else None
+    pages = await read_recent_pages(connection, name, MOST_PAGES)
+    return memory_of(row), HostFrame(name, pages) if len(pages) >= FEWEST_PAGES else None
 
 
 async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
@@ -38,7 +38,7 @@ async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any
         "content_type": memory.content_type,
         "blocks": len(memory.digest.blocks),
         "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
-        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest.blocks)),
+        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
         "streak": memory.streak,
         "versions_seen": len(memory.seen),
     }

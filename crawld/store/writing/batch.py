@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.interfaces import FreshnessPoint, Poll, Record
-from crawld.model.crawl import Crawl, Memory, Verdict
+from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
 from crawld.model.host import FrameChange, HostState
-from crawld.model.page import PageState
+from crawld.model.page import Alias, PageState
 from crawld.model.robots import RobotsState
-from crawld.model.signal import SOURCES, Signal
+from crawld.model.signal import SOURCES, Signal, SignalGain
 from crawld.store.tables import by_source
 
-Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState
+Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState | SignalGain
 Row = Mapping[str, Any]
 Fields = tuple[Any, ...]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
@@ -87,6 +87,7 @@ class PageChange:
     crawls: int = 0
     changes: int = 0
     failed: int = 0
+    title: str | None = None
     signals: "SignalChange | None" = None  # None: none came, no crawl answered one, and none was the first success
 
     def crawled(self, record: Record) -> None:
@@ -98,6 +99,7 @@ class PageChange:
             self.failed += 1
             return
         self.success = crawl.at
+        self.title = record.title or self.title
         if self.first_success is None:
             self.first_success = crawl.at
         if crawl.tau is None or not crawl.signals or any(crawl.signals):
@@ -139,6 +141,7 @@ class Batch:
     crawls: list[Fields] = field(default_factory=list)  # in the order of `CRAWL`
     changes: list[Row] = field(default_factory=list)
     signals: list[Fields] = field(default_factory=list)  # in the order of `SIGNAL`
+    aliases: dict[int, Alias] = field(default_factory=dict)  # by page
     memories: dict[int, Memory] = field(default_factory=dict)
     bodies: list[Body] = field(default_factory=list)
     latest_body: dict[int, int] = field(default_factory=dict)  # of each page, as an index of `bodies`
@@ -147,6 +150,7 @@ class Batch:
     points: dict[float, FreshnessPoint] = field(default_factory=dict)
     polls: list[Poll] = field(default_factory=list)
     frame_changes: dict[tuple[str, float], FrameChange] = field(default_factory=dict)
+    gains: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # sums by host and source
     calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
 
     def add(self, item: Item) -> None:
@@ -167,6 +171,10 @@ class Batch:
                 self.polls.append(item)
             case FrameChange():
                 self.frame_changes[item.host, item.first_at] = item
+            case SignalGain():
+                sums = self.gains.setdefault((item.host, item.source.value), [0, 0, 0.0, 0.0])
+                for at, number in enumerate((item.confirmed, item.in_vain, item.gain, item.saved)):
+                    sums[at] += number
 
     def _add_record(self, record: Record) -> None:
         crawl = record.crawl
@@ -175,15 +183,28 @@ class Batch:
         told = crawl.verdict in TOLD
         if told:
             self.changes.append(change_row(crawl))
+        if record.alias is not None:
+            self._add_alias(crawl, record.alias, told=told)
         self._calibrate(crawl)
         if record.memory is not None:
             self.memories[crawl.page_id] = record.memory
         if record.body is not None:
             content_type = record.memory.content_type if record.memory else None
-            renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 if told else None
+            moved = record.alias is not None and record.alias.of is not None  # told after the change itself
+            renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 - moved if told else None
             self._add_body(Body(crawl.page_id, crawl.at, storable(content_type), record.body, renews, change))
         if record.host is not None:
             self.hosts[record.host.name] = record.host
+
+    def _add_alias(self, crawl: Crawl, alias: Alias, *, told: bool) -> None:
+        """Take in that a page moved, or is a page of its own again: also where it is what it was, that is told."""
+        self.aliases[crawl.page_id] = alias
+        if alias.of is not None:
+            moved = {"verdict": ChangeVerdict.MOVED.value, "magnitude": None, "moved_to": alias.url}
+            self.changes.append({**change_row(crawl), **moved})
+        elif not told or crawl.verdict is Verdict.CHANGED:
+            row = self.changes.pop() if told else change_row(crawl)
+            self.changes.append({**row, "verdict": ChangeVerdict.BACK.value})
 
     def _add_body(self, body: "Body") -> None:
         """Take in a copy; one that renews another copy of the batch takes its place."""
@@ -241,6 +262,7 @@ def change_row(crawl: Crawl) -> Row:
         "at": crawl.at,
         "verdict": crawl.verdict.value,
         "magnitude": known(crawl.magnitude),
+        "moved_to": None,
     }
 
 

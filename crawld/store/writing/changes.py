@@ -14,14 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.store import tables
-from crawld.store.fleet.ids import next_changes
 from crawld.store.fleet.scope import Scope
 from crawld.store.in_values import among
+from crawld.store.records.numbering import OneWriter
 from crawld.store.writing.batch import Batch
 from crawld.store.writing.for_rows import inserting
 
 Rows = list[dict[str, Any]]
-_FIELDS = ("page_id", "at", "verdict", "magnitude")
+WITHOUT_COPY = (ChangeVerdict.GONE.value, ChangeVerdict.MOVED.value, ChangeVerdict.REMOVED.value)
+"""Verdicts of changes that brought no copy."""
+_FIELDS = ("page_id", "at", "verdict", "magnitude", "moved_to")
 _INSERT = inserting(tables.changes, "id", *_FIELDS)
 
 
@@ -49,10 +51,7 @@ async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
 
 async def write_changes(connection: AsyncConnection, told: Rows, scope: Scope | None) -> int:
     """Write changes at the end of a transaction; the number of the first."""
-    if scope is None:
-        first = 1 + int(await connection.scalar(select(func.coalesce(func.max(tables.changes.c.id), 0))) or 0)
-    else:
-        first = await next_changes(connection, len(told))
+    first = await (OneWriter() if scope is None else scope.numbering).first_change(connection, len(told))
     rows = [(first + at, *(row[name] for name in _FIELDS)) for at, row in enumerate(told)]
     await _INSERT.run(connection, rows)
     return first
@@ -65,7 +64,7 @@ def _told(changes: Sequence[Mapping[str, Any]], gone: set[int]) -> Rows:
         page, verdict = int(row["page_id"]), row["verdict"]
         if verdict == Verdict.GONE.value:
             gone.add(page)
-        elif page in gone:
+        elif page in gone and verdict != ChangeVerdict.MOVED.value:
             gone.discard(page)
             verdict = ChangeVerdict.BACK.value
         found.append({**row, "verdict": verdict})
@@ -95,13 +94,13 @@ class Renewed:
             return
         body, change = tables.bodies.c, tables.changes.c
         self._kept = await _latest(connection, self._pages, body.version, body.page_id, body.version.is_not(None))
-        told = change.verdict != ChangeVerdict.GONE.value
+        told = change.verdict.not_in(WITHOUT_COPY)
         self._changed = await _latest(connection, self._pages, change.id, change.page_id, told)
 
     def add(self, told: Rows, first: int) -> None:
         """These changes were written, numbered from `first` on."""
         for at, row in enumerate(told):
-            if row["verdict"] != ChangeVerdict.GONE.value:
+            if row["verdict"] not in WITHOUT_COPY:
                 self._changed[row["page_id"]] = first + at
 
     def version(self, page: int) -> int | None:

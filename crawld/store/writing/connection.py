@@ -1,7 +1,7 @@
 """The one connection that writes: transactions take turns on it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,16 +15,23 @@ class WriteConnection:
     """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
 
     With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself. A transaction that takes
-    longer than `seconds` is broken off.
+    longer than `seconds` is broken off. `check` runs first in each transaction and may refuse it.
     """
 
     def __init__(
-        self, engine: AsyncEngine, shown: str, damage: Damage, *, shared: bool = False, seconds: float | None = None
+        self,
+        engine: AsyncEngine,
+        shown: str,
+        damage: Damage,
+        *,
+        shared: bool = False,
+        seconds: float | None = None,
+        check: Callable[[AsyncConnection], Awaitable[None]] | None = None,
     ) -> None:
         self._engine = engine
         self._shown = shown
         self._damage = damage
-        self._shared, self._seconds = shared, seconds
+        self._shared, self._seconds, self._check = shared, seconds, check
         self._turn = asyncio.Lock()
         self._connection: AsyncConnection | None = None
 
@@ -35,6 +42,8 @@ class WriteConnection:
             try:
                 connection = await self._open()
                 async with self._bounded(connection), connection.begin():
+                    if self._check is not None:
+                        await self._check(connection)
                     yield connection
             except BaseException as error:
                 self._damage.look_at(error)  # rows go to the driver past the engine's own events

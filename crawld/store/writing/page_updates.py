@@ -9,7 +9,7 @@ from sqlalchemy.types import TypeEngine
 from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.tables import by_source
-from crawld.store.writing.batch import Batch, PageChange
+from crawld.store.writing.batch import Batch, PageChange, storable
 from crawld.store.writing.for_rows import ForRows, Given
 
 _PENDING, _COUNTED = by_source("pending"), by_source("counted")
@@ -30,6 +30,7 @@ _CRAWLED: dict[str, TypeEngine[Any]] = {
     "change": Double(),
     "still": Boolean(),
     "gone": Double(),
+    "title": Text(),
     **_counts("failures", "crawls", "changes", "failed"),
 }
 
@@ -44,6 +45,7 @@ def _crawled(given: Given, more: dict[str, Any]) -> Update:
         "first_success": func.coalesce(page.first_success, given["first"]),
         "last_change_at": func.coalesce(given["change"], page.last_change_at),
         "gone_since": case((given["still"], page.gone_since), else_=given["gone"]),
+        "title": func.coalesce(given["title"], page.title),
         "dirty_since": func.coalesce(page.dirty_since, given["success"]),
         "failures": given["failures"],
         "crawls": page.crawls + given["crawls"],
@@ -81,6 +83,17 @@ UPDATE = ForRows(
     _CRAWLED | _counts(*_EVERY, *_SINCE_FIRST, *_FLOOR, *_SHIFT),
     lambda given: _crawled(given, _signalled(given)),
 )
+_ALIAS: dict[str, TypeEngine[Any]] = {"id": BigInteger(), "of": BigInteger(), "why": Text()}
+ALIAS = ForRows(
+    _ALIAS,
+    lambda given: update(tables.pages).where(tables.pages.c.id == given["id"], tables.pages.c.state != _RETIRED)
+    .values(alias_of=given["of"], alias_why=given["why"]),
+)  # fmt: skip
+ALIAS_OF_ALIAS = ForRows(
+    _ALIAS,
+    lambda given: update(tables.pages).where(tables.pages.c.alias_of == given["id"]).values(alias_of=given["of"]),
+)
+"""Other addresses of a page that turned out to be another address itself are addresses of the same page."""
 COUNT_SIGNALS = ForRows({"id": BigInteger()} | _counts(*_EVERY), _count_signals)
 
 
@@ -94,6 +107,7 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
         change.change,
         change.still,
         change.gone_since,
+        storable(change.title),
         change.failures,
         change.crawls,
         change.changes,
@@ -117,3 +131,6 @@ async def update_pages(connection: AsyncConnection, batch: Batch) -> None:
     await UPDATE_QUIET.run(connection, quiet, each=True)
     await UPDATE.run(connection, met, each=True)
     await COUNT_SIGNALS.run(connection, signalled)
+    aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
+    await ALIAS.run(connection, aliases)
+    await ALIAS_OF_ALIAS.run(connection, [row for row in aliases if row[1] is not None])

@@ -23,7 +23,7 @@ from crawld.store.writing.copying import Copying
 from crawld.store.writing.for_rows import ForRows, adding_rows, inserting, replacing_rows
 from crawld.store.writing.hosts import put_hosts
 from crawld.store.writing.page_updates import update_pages
-from crawld.store.writing.upserts import count_polls, count_signals, put_of_host, replacing
+from crawld.store.writing.upserts import add_gains, count_polls, count_signals, put_of_host, replacing
 
 Rows = list[dict[str, Any]]
 
@@ -69,6 +69,13 @@ async def write(
         await PUT_VERSIONS.run(connection, [version_row(memory) for memory in batch.memories.values()])
     if batch.polls:
         await _write_polls(connection, scope, batch.polls)
+    if batch.gains:
+        names = ("b_confirmed", "b_in_vain", "b_gain", "b_saved")
+        gains = [
+            {"b_host": host, "b_source": source, **dict(zip(names, numbers, strict=True))}
+            for (host, source), numbers in sorted(batch.gains.items())
+        ]
+        await run(connection, add_gains(dialect), gains)
     if batch.frame_changes:
         rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
         await run(connection, put_of_host(dialect, tables.frame_changes), rows)

@@ -32,6 +32,12 @@ def named_once(dialect: str, table: Table) -> Insert:
 
 
 @lru_cache
+def added_once(dialect: str, table: Table) -> Insert:
+    """INSERT, unless there is a row with the same primary key."""
+    return _insert(dialect, table).on_conflict_do_nothing(index_elements=_split(table)[0])
+
+
+@lru_cache
 def replacing(dialect: str, table: Table) -> Insert:
     """INSERT, or overwrite the row that has the same primary key."""
     statement = _insert(dialect, table)
@@ -77,6 +83,16 @@ def count_polls(dialect: str) -> Insert:
     polls, events = (bindparam(name, type_=BigInteger) for name in ("b_polls", "b_events"))
     origin = select(host.id, bindparam("b_source", type_=Text), polls, literal(0), literal(0), events)
     return _counting(dialect, origin.where(host.name == bindparam("b_host", type_=Text)))
+
+
+@lru_cache
+def add_gains(dialect: str) -> Insert:
+    """Add what signals gained to the account of a host, by its name, and source."""
+    table, host = tables.signal_gains, tables.hosts.c
+    names = [column.name for column in table.columns if column.name != "host_id"]
+    given = [bindparam(f"b_{name}", type_=table.c[name].type) for name in names]
+    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
+    return _adding(_insert(dialect, table).from_select(["host_id", *names], origin), table)
 
 
 @lru_cache

@@ -9,6 +9,10 @@ class ConfigError(CrawldError):
     """The settings cannot be used; the text lists every error with its path."""
 
 
+class AccessError(CrawldError):
+    """The system lets this user not use a file of the daemon's; the text names who may."""
+
+
 class InputError(CrawldError):
     """Something given by a person (a URL, a rate, a list) cannot be read."""
 
@@ -19,6 +23,10 @@ class StoreError(CrawldError):
 
 class DamagedError(StoreError):
     """The database is damaged: nothing more is written to it, and another start would meet the same damage."""
+
+
+class DutyLostError(CrawldError):
+    """Another worker does for the fleet what this one was about to write; nothing of it was written."""
 
 
 class ParseError(CrawldError):

@@ -114,6 +114,7 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
         "politeness": {"delay": 0, "per_host": 100},
         "min_interval": 0.5,
         "api": {"listen": None},  # several run at once
+        "log": {"crawls": True},  # tests wait for single crawls
     }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(given | more))

@@ -1,14 +1,22 @@
 """The command line: one verb a file. Commands are imported when they are called, so that help stays quick."""
 
+import errno
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from crawld import __version__
 from crawld.cli.lazy_group import LazyGroup
+from crawld.cli.terminal import guarded
 from crawld.errors import CrawldError
+from crawld.model.units import printable
 
+NO_MEMORY = "there is not enough memory: raise its limit (ulimit -v, MemoryMax), or give it fewer pages"
+NO_ROOM = ("can't start new thread", "failed to map segment", "annot allocate memory")
+"""How the interpreter and the loader say it."""
+TRY_AGAIN = 75  # EX_TEMPFAIL in sysexits.h
 COMMANDS = {
     "run": "Run the daemon: keep the pages of a URL list fresh.",
     "check-config": "Check settings and URL list without starting anything.",
@@ -23,6 +31,7 @@ COMMANDS = {
     "diff": "Show what changed between two versions of a page.",
     "export": "Write pages and their copies: JSON lines, CSV, WARC.",
     "urls": "Add, remove, list and import pages.",
+    "refresh": "Crawl pages now, before all others.",
     "bandwidth": "Show or change the running daemon's request rate.",
     "pause": "Pause the running daemon.",
     "resume": "Resume a paused daemon.",
@@ -37,7 +46,7 @@ COMMANDS = {
 }
 _PACKAGE_OF = {
     **dict.fromkeys(("top", "stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
-    **dict.fromkeys(("urls", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
+    **dict.fromkeys(("urls", "refresh", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
 }
 """The package of a command's module; the others stand beside this file."""
@@ -51,11 +60,43 @@ class _Commands(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what crawld raises on purpose is shown as a sentence, with status 2."""
-        try:
-            return super().invoke(ctx)
-        except CrawldError as error:
-            click.echo(f"crawld: {error}", err=True)
+        with guarded():
+            try:
+                return super().invoke(ctx)
+            except CrawldError as error:
+                click.echo(f"crawld: {printable(str(error))}", err=True)
+            except PermissionError as error:
+                if error.filename is None:
+                    raise
+                from crawld.access import access_refused
+
+                refused = access_refused(Path(os.fsdecode(error.filename)))
+                click.echo(f"crawld: {printable(str(refused))}", err=True)
+            except Exception as error:
+                if not _out_of_memory(error):
+                    raise
+                click.echo(f"crawld: {NO_MEMORY}", err=True)
+                sys.stdout.flush()
+                os._exit(TRY_AGAIN)  # threads that could not end must not keep it
             sys.exit(2)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from crawld.cli.version import version_line
+
+        click.echo(version_line())
+        ctx.exit()
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out: allocations fail, and so do threads and libraries that find no room."""
+    while error is not None:
+        no_room = isinstance(error, RuntimeError | ImportError) and any(words in str(error) for words in NO_ROOM)
+        if isinstance(error, MemoryError) or no_room or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @click.group(
@@ -64,6 +105,8 @@ class _Commands(LazyGroup):
     modules=_MODULES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, message="crawld %(version)s")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it and exit."
+)
 def main() -> None:
     """Keep a local copy of a list of web pages fresh within a fixed request rate."""

@@ -1,19 +1,26 @@
 """`crawld dashboard`: the link that opens the dashboard in a browser."""
 
+import hmac
+import http.client
+import json
 import os
+import secrets
+import time
 import webbrowser
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
-from crawld.cli.remote import CONFIG, DATABASE, LOOK_SECONDS, look
+from crawld.api.token import login_code
+from crawld.cli.remote import CONFIG, DATABASE, LOOK_SECONDS, NotRunningError, ask_at, is_fleet, look
 from crawld.cli.token import token_of
-from crawld.config import load
+from crawld.config import Settings, load
 from crawld.errors import CrawldError
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a browser asks where these are listened to
 """Addresses that stand for all of this machine's, and which of those a browser here is sent to."""
+PROOF_SECONDS = 5.0
+MAX_PROOF_BYTES = 1_000
 
 
 @click.command()
@@ -23,19 +30,53 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a br
 def command(no_open: bool, config_file: Path | None, database: str | None) -> None:
     """Print the link to the running daemon's dashboard, and open it where there is a browser.
 
-    The link holds the token, which the browser exchanges for a cookie: keep the link to yourself. `crawld token --help`
-    says how to change the token. From elsewhere, forward the port first: ssh -L 8642:127.0.0.1:8642 HOST.
+    The link holds a code that lets one browser in, once and within ten minutes. From elsewhere, forward the port first:
+    ssh -L 8642:127.0.0.1:8642 HOST.
     """
     settings = load(config_file, {"database": database})
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
     if look(config_file, database, "/status", LOOK_SECONDS).state == "not_running":
         raise CrawldError("no daemon runs with this database: start it with `crawld run`")
-    host, _, port = settings.api.listen.rpartition(":")
-    link = f"http://{EVERYWHERE.get(host, host)}:{port}/login?token={quote(token_of(settings), safe='')}"
+    link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)
     if not no_open and _has_display():
         webbrowser.open(link)
+
+
+def own_listener(settings: Settings) -> str:
+    """Where the daemon of these settings answers HTTP, proven by a nonce; CrawldError where another program would."""
+    place, nonce = settings.control_socket(), secrets.token_hex(16)
+    workers = sorted(place.parent.glob(f"{place.stem}-*{place.suffix}")) if is_fleet(settings.database) else [place]
+    refusal = "no worker of the fleet runs on this machine: ask where one does"
+    for socket in workers:
+        try:
+            said = ask_at(socket, "GET", f"/listener?nonce={nonce}", seconds=PROOF_SECONDS)
+        except NotRunningError as error:
+            refusal = str(error)
+            continue
+        if said["address"] is None:
+            refusal = said["trouble"] or "this daemon has no listener: set `api.listen` in its settings and restart it"
+            continue
+        host, _, port = said["address"].rpartition(":")
+        address = f"{EVERYWHERE.get(host, host)}:{port}"
+        if hmac.compare_digest(_answer(address, nonce), said["proof"]):
+            return address
+        refusal = f"what answers at {address} is not this daemon: another program is in between, and gets no token"
+    raise CrawldError(refusal)
+
+
+def _answer(address: str, nonce: str) -> str:
+    """What a listener says to the nonce; empty where it says nothing of use."""
+    connection = http.client.HTTPConnection(address, timeout=PROOF_SECONDS)
+    try:
+        connection.request("GET", f"/listener?nonce={nonce}")
+        said = json.loads(connection.getresponse().read(MAX_PROOF_BYTES))
+        return str(said["proof"]) if isinstance(said, dict) and str(said.get("proof", "")).isascii() else ""
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return ""
+    finally:
+        connection.close()
 
 
 def _has_display() -> bool:

@@ -1,7 +1,12 @@
 """`crawld install-service`: the systemd unit of the daemon, or that of the workers of a fleet, printed or installed."""
 
+import grp
 import ipaddress
+import os
+import pwd
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,10 +23,10 @@ NEXT_STEPS = """installed {unit}
 
   1. say what to crawl in /etc/crawld/config.yaml: set `urls: urls.txt` and write /etc/crawld/urls.txt, one URL a line,
      or name a site under `discover:`. Without either the service does not start.
-  2. cd /var/lib && {command} check-config /etc/crawld/config.yaml
+  2. {command} check-config /etc/crawld/config.yaml
   3. systemctl daemon-reload && systemctl enable --now crawld
   4. systemctl status crawld; journalctl -fu crawld
-  5. cd /var/lib/crawld && {command} stats"""
+  5. sudo -u crawld {command} stats; to do without sudo: usermod -aG crawld USER, and log in again"""
 WORKERS_NEXT_STEPS = """installed {unit}
 
   1. say what to crawl and where in /etc/crawld/config.yaml, the same on every machine: `urls:` and
@@ -29,8 +34,19 @@ WORKERS_NEXT_STEPS = """installed {unit}
   2. once for the whole fleet: {command} fleet init --database postgresql://… --bandwidth 100/s
   3. systemctl daemon-reload && systemctl enable --now {instances}
   4. systemctl status 'crawld-worker@*'; journalctl -fu 'crawld-worker@*'
-  5. {command} fleet status --config /etc/crawld/config.yaml"""
+  5. sudo -u crawld {command} fleet status"""
+SETTINGS_OF_A_SERVICE = {"database: sqlite:///crawld.db": "database: sqlite:////var/lib/crawld/crawld.db"}
+"""Lines of config.yaml that a service has otherwise: its commands are given in any directory."""
+RELATIVE_DATABASE = re.compile(r"^database:\s*[\"']?sqlite:///(?!/)(\S+?)[\"']?\s*(#.*)?$", re.MULTILINE)
+USER = "crawld"
+SYSUSERS = """# The user of crawld's service; members of its group may read the database and steer the daemon.
+u crawld - "crawld" /var/lib/crawld
+"""
 SHIPPED_MEMORY = 75  # percent of the machine's, for all of crawld's processes
+AT_HOME = """{program} or its Python is in a home directory, where the service is not let in (ProtectHome).
+Install crawld elsewhere first and install the service from there:
+
+  python3 -m venv /opt/crawld && /opt/crawld/bin/pip install . && /opt/crawld/bin/crawld install-service --install"""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 
 
@@ -97,22 +113,23 @@ class _Network(click.ParamType[str]):
 )
 def command(install: bool, workers: int | None, allow: tuple[str, ...], root: Path) -> None:
     """Print the systemd unit for this installation of crawld, or install it with --install (as root)."""
-    found = shutil.which("crawld") or str(Path(sys.executable).with_name("crawld"))
+    beside = Path(sys.executable).with_name("crawld")
+    found = str(beside) if beside.is_file() else shutil.which("crawld") or str(beside)
     name = "crawld.service" if workers is None else "crawld-worker@.service"
     unit = shipped(f"systemd/{name}").replace(SHIPPED_COMMAND, found)
     unit = unit.replace(SHIPPED_ALLOWED, " ".join([SHIPPED_ALLOWED, *private_resolvers(RESOLV_CONF), *allow]))
     unit = unit.replace(f"MemoryMax={SHIPPED_MEMORY}%", f"MemoryMax={max(1, SHIPPED_MEMORY // (workers or 1))}%")
-    if _at_home(Path(found)) or _at_home(Path(sys.base_prefix)):
-        click.echo(
-            f"careful: {found} or its Python is in a home directory, where the service is not let in. Install crawld "
-            "elsewhere first, for example: python3 -m venv /opt/crawld && /opt/crawld/bin/pip install .",
-            err=True,
-        )
+    hidden = _at_home(Path(found)) or _at_home(Path(sys.base_prefix))
     if not install:
+        if hidden:
+            click.echo(f"careful: {AT_HOME.format(program=found)}", err=True)
         click.echo(unit, nl=False)
         return
     place = root / "etc/systemd/system" / name
-    _write(place, unit, root / "etc/crawld/config.yaml", found)
+    if hidden:
+        check_replaceable(place, found, root)
+        click.echo(f"careful: {AT_HOME.format(program=found)}", err=True)
+    _write(place, unit, root, found)
     if workers is None:
         click.echo(NEXT_STEPS.format(unit=place, command=found))
     else:
@@ -120,17 +137,86 @@ def command(install: bool, workers: int | None, allow: tuple[str, ...], root: Pa
         click.echo(WORKERS_NEXT_STEPS.format(unit=place, command=found, instances=instances))
 
 
-def _write(place: Path, unit: str, settings: Path, program: str) -> None:
-    """Write the unit, and settings where there are none."""
+def check_replaceable(place: Path, program: str, root: Path) -> None:
+    """CrawldError where a unit that cannot start would go where it matters.
+
+    1. On this machine: systemd would try it for ever.
+    2. Below another root: over a unit that names a program outside of home directories, which may well work.
+    """
+    refusal = AT_HOME.format(program=program)
+    if root.resolve() == Path("/"):
+        raise CrawldError(f"nothing was installed: {refusal}")
+    named = re.search(r"^ExecStart=(\S+)", place.read_text(encoding="utf-8"), re.MULTILINE) if place.is_file() else None
+    if named and named[1] != program and not _at_home(Path(named[1])):
+        raise CrawldError(f"{place} starts {named[1]} and was kept: {refusal}")
+
+
+def _write(place: Path, unit: str, root: Path, program: str) -> None:
+    """Write the unit, the user that it runs as, and settings where there are none."""
+    settings, users = root / "etc/crawld/config.yaml", root / "etc/sysusers.d/crawld.conf"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        settings.parent.mkdir(parents=True, exist_ok=True)
+        for file in (place, settings, users):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        users.write_text(SYSUSERS, encoding="utf-8")
+        if root.resolve() == Path("/"):
+            _make_user()
         place.write_text(unit, encoding="utf-8")
-        if not settings.exists():
-            settings.write_text(shipped("config.yaml"), encoding="utf-8")
+        if settings.exists():
+            _advise(settings)
+        else:
+            _write_settings(settings)
+        _close_to_others(settings)
     except OSError as error:
         how = f"sudo {program} install-service --install"
         raise CrawldError(f"{error.filename}: {error.strerror}. Installing needs root: {how}") from None
+
+
+def _make_user() -> None:
+    """Make the user and the group of the service, where they are missing."""
+    for words in (
+        ["systemd-sysusers", "crawld.conf"],
+        ["useradd", "--system", "--user-group", "--no-create-home", USER],
+    ):
+        try:
+            grp.getgrnam(USER), pwd.getpwnam(USER)
+        except KeyError:
+            if (tool := shutil.which(words[0])) is not None:
+                subprocess.run([tool, *words[1:]], check=False)  # noqa: S603 - the system's own tool, no foreign words
+        else:
+            return
+    try:
+        pwd.getpwnam(USER)
+    except KeyError:
+        raise CrawldError(f"the user {USER} could not be made: useradd --system --user-group {USER}") from None
+
+
+def _write_settings(file: Path) -> None:
+    text = shipped("config.yaml")
+    for shown, wanted in SETTINGS_OF_A_SERVICE.items():
+        text = re.sub(rf"^{re.escape(shown)}$", wanted, text, flags=re.MULTILINE)
+    file.write_text(text, encoding="utf-8")
+
+
+def _advise(file: Path) -> None:
+    """Say where kept settings hold a path that means another file in every directory."""
+    if found := RELATIVE_DATABASE.search(file.read_text(encoding="utf-8", errors="replace")):
+        click.echo(
+            f"careful: `{found[0].strip()}` in {file} is kept and starts at the directory a command is given in; write "
+            f"database: sqlite:////var/lib/crawld/{found[1]}",
+            err=True,
+        )
+
+
+def _close_to_others(settings: Path) -> None:
+    """Let the service's group read the settings and nobody else: they may hold a password."""
+    try:
+        group = grp.getgrnam(USER).gr_gid
+    except KeyError:
+        group = -1  # below another root, whose users are not ours
+    for path, mode in ((settings.parent, 0o750), (settings, 0o640)):
+        if os.geteuid() == 0:
+            os.chown(path, -1, group)
+        path.chmod(mode)
 
 
 def _at_home(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A group whose commands are imported when they are called, so that help stays quick."""
+"""Groups of commands: a misspelt name is answered with the one meant, and commands are imported when called."""
 
 import importlib
 from collections.abc import Mapping
@@ -7,7 +7,25 @@ from typing import Any
 import click
 
 
-class LazyGroup(click.Group):
+class Commands(click.Group):
+    """Answers a misspelt command with the one that may be meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with."""
+        given = args[0]
+        if not given.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, given) is None:
+            from crawld.mistakes import close_to
+
+            names = self.list_commands(ctx)
+            meant = close_to(given, [name.replace("-", "_") for name in names])
+            hint = f"Did you mean {meant[0].replace('_', '-')!r}?" if meant else f"There are: {', '.join(names)}."
+            ctx.fail(f"No such command {given!r}. {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Commands):
     """Knows its commands by name and sentence, and each one's module."""
 
     def __init__(self, *args: Any, sentences: Mapping[str, str], modules: Mapping[str, str], **kwargs: Any) -> None:

@@ -17,15 +17,39 @@ from urllib.parse import quote
 
 import click
 
-from crawld.config import load
-from crawld.errors import CrawldError, StoreError
+from crawld.access import access_refused
+from crawld.config import Settings, load
+from crawld.errors import AccessError, CrawldError, StoreError
+
+SERVICE_SETTINGS = Path("/etc/crawld/config.yaml")
+UNITS = Path("/etc/systemd/system")
+
+
+def service_settings() -> Path | None:
+    """The settings of the service that is installed here; None where there is none, or a database lies right here."""
+    if os.path.exists("crawld.db"):  # the default's: a daemon was started by hand in this directory
+        return None
+    for name in ("crawld.service", "crawld-worker@.service"):
+        unit = UNITS / name
+        if unit.is_file() and f"--config {SERVICE_SETTINGS}" in unit.read_text(encoding="utf-8"):
+            return SERVICE_SETTINGS
+    return None
+
+
+def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+    """What was given; where nothing says which daemon is meant, it is the service."""
+    if given is None and not ctx.params.get("database") and not os.environ.get("CRAWLD_DATABASE"):
+        return service_settings()
+    return given
+
 
 CONFIG = click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
     envvar="CRAWLD_CONFIG",
-    help="The daemon's settings (YAML).",
+    callback=_or_service,
+    help=f"The daemon's settings (YAML); by default {SERVICE_SETTINGS} where a service runs by it.",
 )
 DATABASE = click.option(
     "--database",
@@ -88,6 +112,13 @@ class _ControlConnection(http.client.HTTPConnection):
                 raise ForeignSocketError(f"{self.place} is served by user {user}, who is not you: set `api.socket`")
 
 
+def socket_of(settings: Settings) -> Path:
+    """Where the daemon of these settings is asked, also where this user could not make the socket there."""
+    place, runtime = settings.control_socket(), Path("/run/crawld")
+    ours = settings.api.socket is not None or settings.database.startswith("sqlite")
+    return place if ours or os.path.lexists(place) or not runtime.is_dir() else runtime / "crawld.sock"
+
+
 def ask(
     config_file: Path | None,
     database: str | None,
@@ -110,7 +141,7 @@ def ask(
     except OutOfReachError as error:
         out_of_reach = error
     try:
-        return ask_at(settings.control_socket(), method, path, body, seconds=seconds)
+        return ask_at(socket_of(settings), method, path, body, seconds=seconds)
     except NotRunningError:
         if out_of_reach is not None:
             raise out_of_reach from None
@@ -149,6 +180,8 @@ def ask_at(
         changed = "" if method == "GET" else "; whether it took the change over is not known"
         sentence = f"the daemon{process} does not answer: nothing came within {seconds:g} s{changed}"
         raise NotAnsweringError(sentence, connection.pid) from None
+    except PermissionError:
+        raise access_refused(place) from None
     except (OSError, http.client.HTTPException):
         raise NotRunningError(f"no daemon answers at {place}. Is it running, with this database?") from None
     finally:
@@ -169,13 +202,18 @@ class Answer:
 
 
 def look(config_file: Path | None, database: str | None, path: str, seconds: float) -> Answer:
-    """Ask the daemon, if there is one that answers: reading commands go on without it."""
+    """Ask the daemon, if there is one that answers: reading commands go on without it.
+
+    AccessError where this user may not ask it: whether it runs is not known then.
+    """
     try:
         said = ask(config_file, database, "GET", path, seconds=seconds)
     except NotRunningError:
         return Answer(state="not_running")
     except NotAnsweringError as error:
         return Answer(state="not_answering", pid=error.pid)
+    except AccessError:
+        raise
     except CrawldError as error:
         return Answer(refusal=str(error))
     return Answer(said, pid=said.get("pid"))
@@ -208,12 +246,15 @@ class Beside:
                 self._fleet = is_fleet(load(config_file, {"database": database}).database)
         finally:
             self._known.set()
-        self._answer = look(*self._question)
+        try:
+            self._answer = look(*self._question)
+        except AccessError as error:
+            self._answer = Answer(refusal=str(error))
 
     def _listener(self) -> int | None:
         """Who listens, as the system tells without the daemon's help."""
         config_file, database, *_ = self._question
-        connection = _ControlConnection(load(config_file, {"database": database}).control_socket(), 0.1)
+        connection = _ControlConnection(socket_of(load(config_file, {"database": database})), 0.1)
         try:
             connection.connect()
         except (OSError, CrawldError):

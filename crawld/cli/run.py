@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from crawld.cli import TRY_AGAIN
 from crawld.config import STANDARD_INPUT, Settings, load
 from crawld.errors import CrawldError, DamagedError, InputError, StoreError
 
@@ -25,10 +26,10 @@ log = logging.getLogger("crawld")
 OPEN_FILES = 65536
 M_ARENA_MAX = -8  # as in malloc.h
 HEAPS = 2
-TRY_AGAIN = 75  # EX_TEMPFAIL in sysexits.h
+SETTINGS_SUFFIXES = {".yaml", ".yml"}
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
-  crawld run --urls urls.txt --bandwidth 2/s
+  crawld run urls.txt --bandwidth 2/s
 
 where urls.txt holds one URL a line, optionally followed by its importance; or set `urls:` or `discover:` in a file
 given with --config. `crawld demo` shows crawld at work without any."""
@@ -39,6 +40,7 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, or give a URL list."
 
 
 @click.command()
+@click.argument("list_file", metavar="[FILE]", required=False)
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), envvar="CRAWLD_CONFIG", help="Settings (YAML)."
 )
@@ -46,7 +48,7 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, or give a URL list."
     "--urls",
     metavar="FILE",
     envvar="CRAWLD_URLS",
-    help="The pages to keep fresh, one URL a line; a file, - for standard input, or a pipe such as <(COMMAND).",
+    help="The same as FILE: the pages to keep fresh.",
 )
 @click.option("--bandwidth", metavar="RATE", envvar="CRAWLD_BANDWIDTH", help="Requests in all: 2/s, 90/min, 5000/day.")
 @click.option(
@@ -58,16 +60,21 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, or give a URL list."
     multiple=True,
     help="A private network that may be asked; repeatable.",
 )
+@click.option("--yes", is_flag=True, help="Let go however many pages of the database the list no longer names.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    list_file: str | None,
     config_file: Path | None,
     urls: str | None,
     bandwidth: str | None,
     database: str | None,
     allow_private: tuple[str, ...],
+    yes: bool,
 ) -> None:
     """Run the daemon: keep the pages of a URL list, or of discovered sites, fresh within the bandwidth.
+
+    FILE holds one URL a line; - reads standard input, and a pipe such as <(COMMAND) will do.
 
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
@@ -75,25 +82,32 @@ def command(
     The exit status is 2 where settings, list or database keep it from starting, or where the database is found damaged
     while it runs; under a service manager it is 75 where the database may be usable again later.
     """
+    if list_file is not None:
+        if ctx.get_parameter_source("urls") is ParameterSource.COMMANDLINE:
+            raise InputError(f"two URL lists: write {list_file} or --urls {urls}, not both")
+        if Path(list_file).suffix in SETTINGS_SUFFIXES:
+            raise InputError(f"{list_file} looks like settings: write `crawld run --config {list_file}`")
+        urls = list_file
     networks = list(allow_private) or None
     given = {"urls": urls, "bandwidth": bandwidth, "database": database, "allow_private": networks}
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
     try:
-        _crawl(config_file, given, insist_on_bandwidth=insist)
+        _crawl(config_file, given, insist_on_bandwidth=insist, retire=yes)
     except CrawldError as error:
         if "NOTIFY_SOCKET" not in os.environ:
             raise
         fail_as_service(error)
 
 
-def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool) -> None:
+def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool, retire: bool) -> None:
     settings = load(config_file, given)
     check_pages(settings, config_file)  # before a database is made for nothing
     from crawld import wiring
 
     read_again = settings_reader(settings, config_file, given)
-    crawl(settings, partial(wiring.build, settings, insist_on_bandwidth=insist_on_bandwidth, read_settings=read_again))
+    build = partial(wiring.build, settings, insist_on_bandwidth=insist_on_bandwidth, retire=retire)
+    crawl(settings, partial(build, read_settings=read_again))
 
 
 def settings_reader(settings: Settings, config_file: Path | None, given: dict[str, Any]) -> Callable[[], Settings]:
@@ -111,7 +125,18 @@ def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
     _share_heaps()
     daemon = build()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_exception_handler(_on_loop_error)
         runner.run(daemon.run())
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nothing waits for; that memory ran out is one sentence, however many tasks it ends."""
+    from crawld.daemon.logs import log_no_memory
+
+    if isinstance(context.get("exception"), MemoryError):
+        log_no_memory()
+    else:
+        loop.default_exception_handler(context)
 
 
 def check_pages(settings: Settings, config_file: Path | None) -> None:

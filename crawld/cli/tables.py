@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crawld.model.units import format_age, format_duration, format_moment
+from crawld.model.units import format_age, format_duration, format_moment, printable
 
 NAME_SHARE = 0.75
 """Of the width that other columns must leave to what names a row, before it is shortened."""
@@ -130,7 +130,7 @@ def _choose(
 ) -> tuple[list[Column], list[list[str]]]:
     shown, brief = list(columns), False
     while True:
-        cells = [[(column.brief if brief else column.full)(row) for column in shown] for row in rows]
+        cells = [[printable((column.brief if brief else column.full)(row)) for column in shown] for row in rows]
         widths = [
             max(cell_len(column.heading), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(shown)
         ]
@@ -171,7 +171,7 @@ def print_lines(pairs: Sequence[tuple[str, str]]) -> None:
     where = console()
     indent = max(cell_len(label) for label, _ in pairs) + GAP
     for label, text in pairs:
-        folded = Text(text).wrap(where, max(where.width - indent, SHORTEST_NAME), overflow="fold")
+        folded = Text(printable(text)).wrap(where, max(where.width - indent, SHORTEST_NAME), overflow="fold")
         for at, line in enumerate(folded):
             line.rstrip()
             where.print(Text(label.ljust(indent) if at == 0 else " " * indent, style="bold").append(line))

@@ -1,9 +1,11 @@
 """`crawld token`: the token that opens the listener."""
 
+import os
 from pathlib import Path
 
 import click
 
+from crawld.access import access_refused
 from crawld.api.token import read_token
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.config import Settings, load
@@ -28,4 +30,6 @@ def token_of(settings: Settings) -> str:
     if not file.exists():
         what = "start the daemon" if settings.api.listen else "set `api.listen` in the settings and start the daemon"
         raise CrawldError(f"there is no token at {file}: {what}, which makes it")
+    if not os.access(file, os.R_OK):
+        raise access_refused(file)
     return read_token(file)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from crawld.config.errors import sentences
 from crawld.config.hooks import Hooks
 from crawld.config.values import (
+    MOST_MEGABYTES,
     Count,
     Duration,
     KeepBodies,
@@ -44,6 +45,8 @@ POLICIES = (
 )  # fmt: skip
 
 LONGEST_SOCKET = 100
+MAX_PER_HOST, MAX_BODY, MAX_DEADLINE, MAX_DAYS = 1_000, 2**30, 3_600.0, 36_500.0
+"""Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 STANDARD_INPUT = "-"
 
 
@@ -58,7 +61,7 @@ class Politeness(_Section):
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
-    per_host: Count = 1
+    per_host: Annotated[Count, Field(le=MAX_PER_HOST)] = 1
 
 
 class Fetching(_Section):
@@ -67,21 +70,21 @@ class Fetching(_Section):
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
     timeout: Duration = 60.0
-    max_bytes: Count = 10_000_000
+    max_bytes: Annotated[Count, Field(le=MAX_BODY)] = 10_000_000
     unconditional_share: Share = 0.02
 
 
 class ReadingAnswers(_Section):
     """What reading one answer may cost, in a process of its own."""
 
-    deadline: Annotated[Duration, Field(gt=0)] = 5.0
-    memory_mb: Annotated[int, AfterValidator(megabytes)] = 128
+    deadline: Annotated[Duration, Field(gt=0, le=MAX_DEADLINE)] = 5.0
+    memory_mb: Annotated[int, Field(le=MOST_MEGABYTES), AfterValidator(megabytes)] = 128
 
 
 class Signals(_Section):
     """Where hints of change come from and what they may cost."""
 
-    share: Share = 0.05
+    share: Share = 0.25
     delay: Duration = 0.0
     sitemaps: SourceFiles = "auto"
     feeds: SourceFiles = "auto"
@@ -108,7 +111,7 @@ class DigestRule(_Section):
 class Retention(_Section):
     """How much history is kept."""
 
-    days: Annotated[float, Field(gt=0)] = 400
+    days: Annotated[float, Field(gt=0, le=MAX_DAYS)] = 400
     crawls_per_page: Count = 300
     crawls: Count = 20_000_000
     signals: Count = 5_000_000
@@ -139,6 +142,7 @@ class Log(_Section):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    crawls: bool = False
 
 
 class Settings(_Section):
@@ -146,6 +150,7 @@ class Settings(_Section):
 
     bandwidth: Rate = 1.0
     urls: str | None = None
+    max_removed: Share = 0.1
     importance: Literal["list", "requests"] = "list"
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
     user_agent: str | None = None
@@ -160,6 +165,7 @@ class Settings(_Section):
     discover: list[Discover] = []
     digest: list[DigestRule] = []
     hooks: Hooks = []
+    duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
     retention: Retention = Retention()
     audit: Audit = Audit()
@@ -253,7 +259,7 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
         return Settings.model_validate(given | overrides)
     except ValidationError as error:
         where = f"{path}: " if path else ""
-        lines = [f"\n  {said}" for said in sentences(error)]
+        lines = [f"\n  {said}" for said in sentences(error, Settings)]
         raise ConfigError(f"{where}{many(len(lines), 'setting')} cannot be used:{''.join(lines)}") from None
 
 

@@ -10,10 +10,12 @@ import re2
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from crawld.errors import InputError
-from crawld.model.units import parse_duration, parse_rate
+from crawld.model.units import MAX_RATE, MAX_SECONDS, parse_duration, parse_rate
 from crawld.model.url import normalise, without_password
 
 LEAST_MEGABYTES, MOST_MEGABYTES = 32, 65_536
+MAX_COUNT = 10**12
+"""Of rows and bytes that are kept: more than any disk of today holds."""
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -130,13 +132,13 @@ def listen_address(value: str) -> str:
     return value
 
 
-Rate = Annotated[float, BeforeValidator(_rate)]
-Duration = Annotated[float, BeforeValidator(read_duration)]
-Share = Annotated[float, BeforeValidator(_share)]
+Rate = Annotated[float, BeforeValidator(_rate), Field(le=MAX_RATE)]
+Duration = Annotated[float, BeforeValidator(read_duration), Field(le=MAX_SECONDS)]
+Share = Annotated[float, BeforeValidator(_share), Field(le=1)]
 Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),

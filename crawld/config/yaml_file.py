@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from crawld.access import access_refused
 from crawld.errors import ConfigError
 
 
@@ -48,6 +49,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """What a settings file says, before it is checked; ConfigError where it is not YAML."""
     try:
         given = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader
+    except PermissionError:
+        raise access_refused(path) from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -79,7 +79,7 @@ class HttpFetcher:
         user_agent: str,
         *,
         allow_private: Iterable[str | Network] = (),
-        timeouts: Timeouts = Timeouts(),  # noqa: B008  (frozen)
+        timeouts: Timeouts = Timeouts(),
         max_bytes: int = 10_000_000,
         refused_types: tuple[str, ...] = ("audio/", "video/"),
         resolver: AbstractResolver | None = None,

@@ -16,12 +16,12 @@ from aiohttp.typedefs import Middleware
 
 from crawld.api.access import Access
 from crawld.api.app import ControlServer
+from crawld.api.listener import Listener
 from crawld.api.public import PublicServer, public_app
 from crawld.api.token import make_token
 from crawld.api.v1.endpoints import Parts as ApiParts
 from crawld.clock import SystemClock
 from crawld.config import Settings
-from crawld.content.page.rules import rule_for
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.estimate_fan_out import EstimateFanOut
@@ -30,6 +30,7 @@ from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.learner import Learner
 from crawld.daemon.loop_lag import LoopLag
 from crawld.daemon.metrics import DaemonMetrics
+from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.list_file import ListFile, read_once
@@ -64,7 +65,7 @@ from crawld.signals.websub import Subscriptions
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
-from crawld.wiring.checks import digest_rules, user_agent
+from crawld.wiring.checks import user_agent
 from crawld.wiring.hooks import make_hooks
 from crawld.wiring.reload import Reloader, UrlList
 from crawld.workers.pool import WorkerPool
@@ -79,9 +80,12 @@ COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
 READERS = (
     "crawld.content.encodings",
+    "crawld.content.page.blocks",
     "crawld.content.page.difference",
+    "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
+    "crawld.signals.pings",
     "crawld.signals.reading",
 )
 """Modules whose functions run in workers."""
@@ -105,7 +109,15 @@ class Assembly:
     holds_all = True
     """Whether every page there is is held in memory."""
 
-    def __init__(self, settings: Settings, *, tempo: Tempo | None = None, insist_on_bandwidth: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        tempo: Tempo | None = None,
+        insist_on_bandwidth: bool = False,
+        retire: bool = False,
+    ) -> None:
+        """With `retire` the first list may retire however many pages."""
         self.settings = settings
         self.reloader = Reloader(settings)
         self._tempo = tempo or Tempo()
@@ -117,29 +129,38 @@ class Assembly:
         intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
         policy = policies.choose(settings.policy)
         chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
-        self.scheduler = Scheduler(chooser, most_shape=1.0)
+        self.scheduler = Scheduler(chooser)
         self.store = self._make_store()
         self.pages = Pages(site.site for site in settings.discover)
         self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         self.gate.crawl_delay_of = self.robots.crawl_delay_of
         self.polled_sources = PolledSources(
-            PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host
+            PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host, self.scheduler.gone
         )
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
         self.polls = Polls(self.polled_sources, self.store, self.scheduler, self.clock, self.workers)
-        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.polled_sources.pages)
+        index, merges = self.polled_sources.pages, settings.duplicates == "merge"
+        aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
         self.polls.ready = lambda: self.page_set.indexed
         self.crawler = Crawler(self._parts())
         live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
         hooks = make_hooks(settings, self.clock, user_agent(settings))
-        self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng)
+        self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng, self._may_send_hooks)
         self.demand = Demand(self.read_model, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
         self._learner: Learner | None = None
+        self.listener = Listener()
         self._lag = LoopLag(self.clock)
         self.list = ListFile(
-            lambda: self.reloader.settings.urls, self._reading_list, self.page_set, self.store, self.clock
+            lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
+            self._reading_list,
+            self.page_set,
+            self.store,
+            self.clock,
+            self.crawler.status,
+            retire=retire,
         )
         self.watch = ListWatch(self._list_file, self.list.load_changed)
         valuation = None if policy.valuation is None else policy.valuation()
@@ -159,12 +180,14 @@ class Assembly:
             learner_lag=self._learner_lag,
         )
         forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
-        self.steering = Steering(
-            self.crawler, self.scheduler, self.gate, self.pages, self.page_set, self.store, self.clock, forecasts
-        )
+        self.steering = Steering(self.crawler, self.page_set, forecasts, self.reloader.rules)
 
     def _make_clock(self) -> SystemClock:
         return SystemClock()
+
+    def _may_send_hooks(self) -> bool:
+        """Whether no other process may be telling the hooks."""
+        return True
 
     def _make_store(self) -> SqlStore:
         return self.store_type(
@@ -195,12 +218,13 @@ class Assembly:
             gate=self.gate,
             pacer=pacer,
             pages=self.pages,
+            page_set=self.page_set,
             store=self.store,
             fetcher=self.fetcher,
             robots=self.robots,
             clock=self.clock,
             workers=self.workers,
-            rule_for=partial(rule_for, digest_rules(settings)),
+            rule_for=self.reloader.rules,
             rng=self._rng,
             polls=self.polls,
             poll_share=settings.signals.share,
@@ -238,6 +262,7 @@ class Assembly:
             services=[*self._services(), *self._public()],
             read_again=partial(self._reload, read_settings),
             tick_seconds=self._tempo.tick,
+            listening=self.listener.known,
         )
         self.steering.on_reload = daemon.reload
         self.steering.hooks = self.dispatcher.standings
@@ -248,13 +273,13 @@ class Assembly:
 
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
-        socket = ControlServer(self._api_parts(), self.settings.control_socket())
+        socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
         services = [self._learn, self._index, self.read_model.run, socket.run]
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
-    async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
-        before = self.reloader.settings
-        result = await self.reloader.reload(read_settings, self._reloaded_list(), self.crawler, self.steering)
+    async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
+        before, url_list = self.reloader.settings, self._reloaded_list()
+        result = await self.reloader.reload(read_settings, url_list, self.crawler, self.steering, retire=retire)
         new = self.reloader.settings
         if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
             self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
@@ -273,17 +298,16 @@ class Assembly:
                 self.polled_sources, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(
-            PushInbox(known), self.polls, self.crawler.send, self.clock, self.workers, hubs, self._pass_on()
-        )
+        pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, hubs, self._pass_on())
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
             follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
         self.polls.on_result = follow
         if api.listen is None:
+            self.listener.closed()
             return []
-        server = PublicServer(partial(self._public_app, pushes), api.listen)
+        server = PublicServer(partial(self._public_app, pushes), api.listen, self.listener)
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
     def _pass_on(self) -> PassOn | None:
@@ -292,14 +316,16 @@ class Assembly:
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
         api = self.settings.api
-        access = Access(make_token(self.settings.token_file()), self.settings.listener_hosts(), api.open_reading)
+        token = make_token(self.settings.token_file())
+        access = Access(token, self.settings.listener_hosts(), api.open_reading, api.public_url)
         parts = self._api_parts()
-        app = public_app(pushes, parts, access, *outer)
-        app.add_routes(Dashboard(Sources(self.control, self.read_model, parts.texts, self.clock.now)).routes())
+        app = public_app(pushes, parts, access, self.listener, *outer)
+        sources = Sources(self.control, self.read_model, parts.texts, self.clock.now, access.feed_key)
+        app.add_routes(Dashboard(sources).routes())
         return app
 
     def _api_parts(self) -> ApiParts:
-        texts = StoredTexts(self.workers, lambda url: rule_for(digest_rules(self.reloader.settings), url))
+        texts = StoredTexts(self.workers, self.reloader.rules)
         return ApiParts(self.read_model, self.control, self.copies, texts, self.store.changes, self.clock, self.metrics)
 
     @property
@@ -367,7 +393,9 @@ def build(
     *,
     tempo: Tempo | None = None,
     insist_on_bandwidth: bool = False,
+    retire: bool = False,
     read_settings: Callable[[], Settings] | None = None,
 ) -> Daemon:
-    """A daemon, ready to run."""
-    return Assembly(settings, tempo=tempo, insist_on_bandwidth=insist_on_bandwidth).daemon(read_settings)
+    """A daemon, ready to run; with `retire` its first list may retire however many pages."""
+    assembly = Assembly(settings, tempo=tempo, insist_on_bandwidth=insist_on_bandwidth, retire=retire)
+    return assembly.daemon(read_settings)

@@ -59,4 +59,5 @@ def check(settings: Settings) -> Sequence[CrawldError]:
 
 def set_up_logging(settings: Settings) -> None:
     """Log lines as the settings ask for them."""
-    configure(settings.log.level, settings.log.format, in_journal="JOURNAL_STREAM" in os.environ)
+    given = settings.log
+    configure(given.level, given.format, crawls=given.crawls, in_journal="JOURNAL_STREAM" in os.environ)

@@ -29,6 +29,7 @@ from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.shared_priors import SharedPriors
 from crawld.fleet.worker import Worker
 from crawld.interfaces import Control, Reload
+from crawld.interfaces.control import ListNews
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
@@ -75,13 +76,16 @@ class FleetAssembly(Assembly):
         reporter = Reporter(
             self.scheduler, self.crawler, self.store, self.clock, self._count_loading, self.steering.status
         )
-        self.mailbox = Mailbox(self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock)
+        self.mailbox = Mailbox(
+            self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
+        )
         self.fleet = FleetControl(
             settings,
             self.clock,
             self.store.changes.tell,
+            self.reloader.rules,
             healthy=self.steering.healthy,
-            reload=self.steering.reload,
+            reload=self._reload_worker,
         )
         self.worker = Worker(
             name=name,
@@ -119,6 +123,9 @@ class FleetAssembly(Assembly):
         guess = first_guess(all_pages, self.settings.min_interval)
         return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
 
+    def _may_send_hooks(self) -> bool:
+        return self.clock.monotonic() < self.worker.lease_until
+
     def _pass_on(self) -> PassOn | None:
         return Outbox(self.ledger, self.shard_set, self.clock).pass_on
 
@@ -136,16 +143,19 @@ class FleetAssembly(Assembly):
         services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]
         services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
         services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
-        services.append(ControlServer(self._api_parts(), self._socket()).run)
+        services.append(ControlServer(self._api_parts(), self._socket(), self.listener).run)
         history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
         work = {LIST_DUTY: self._keep_list, HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
         return services + [Duty(name, self.worker, run).run for name, run in work.items()]
 
-    async def _reload(self, read_settings: Callable[[], Settings] | None) -> Reload:
+    async def _reload_worker(self, retire: bool) -> Reload:
+        return await self.steering.reload(retire=retire)
+
+    async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
         """Read settings again; the rate is the fleet's, whatever they say."""
         old = self.reloader.settings
         given = None if read_settings is None else partial(_at_rate, read_settings, old.bandwidth)
-        return await super()._reload(given)
+        return await super()._reload(given, retire)
 
     def _reloaded_list(self) -> UrlList:
         """The list, where this worker is the one that reads it."""
@@ -153,6 +163,7 @@ class FleetAssembly(Assembly):
 
     async def _prepare(self) -> None:
         await self.fleet.start()
+        await self.steering.restore_marks()
         if self.settings.api.listen is not None:
             make_token(self.settings.token_file())  # before anyone is told that we are ready
         for fresh in await self.store.audits(AUDITS_KEPT):
@@ -174,8 +185,9 @@ class FleetAssembly(Assembly):
 class NoList:
     """The list of a worker that does not read it: another one does."""
 
-    async def load(self) -> None:
+    async def load(self, *, retire: bool = False) -> ListNews | None:  # noqa: ARG002 - as other lists
         """Take nothing over."""
+        return None
 
 
 def _at_rate(read_settings: Callable[[], Settings], bandwidth: float) -> Settings:

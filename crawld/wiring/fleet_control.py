@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from crawld.config import Settings
+from crawld.content.page.rules import DigestRules
 from crawld.fleet.change_watch import ChangeWatch
 from crawld.fleet.steering import FleetSteering
 from crawld.interfaces import Clock, Reload
@@ -19,12 +20,13 @@ class FleetControl:
         settings: Settings,
         clock: Clock,
         tell: Callable[[], None],
+        rules: DigestRules,
         *,
         healthy: Callable[[], bool],
-        reload: Callable[[], Awaitable[Reload]],
+        reload: Callable[[bool], Awaitable[Reload]],
     ) -> None:
         self.store = SqlFleetStore(settings.database, clock.monotonic)
-        self.steering = FleetSteering(self.store, terms_of(settings), clock, healthy=healthy, reload=reload)
+        self.steering = FleetSteering(self.store, terms_of(settings), clock, rules, healthy=healthy, reload=reload)
         self._watch = ChangeWatch(self.store, tell)
 
     async def start(self) -> None:

@@ -1,26 +1,39 @@
 """Settings that are read again while the daemon runs: all or nothing, and the answer names what took effect."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from crawld.config import Settings, changes
-from crawld.content.page.rules import rule_for
+from crawld.content.page.rules import DigestRules
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler
 from crawld.errors import ConfigError, CrawldError
 from crawld.interfaces import Reload
+from crawld.interfaces.control import ListNews
 from crawld.wiring.checks import check, digest_rules, set_up_logging
 
-LIVE = frozenset({"bandwidth", "urls", "digest", "hooks", "audit.share", "signals.share", "log.level", "log.format"})
+LIVE = frozenset(
+    {
+        "bandwidth",
+        "urls",
+        "max_removed",
+        "digest",
+        "hooks",
+        "audit.share",
+        "signals.share",
+        "log.level",
+        "log.format",
+        "log.crawls",
+    }
+)
 """Settings that take effect when they are read again; the others wait for a restart."""
 
 
 class UrlList(Protocol):
     """A list that can be taken over again."""
 
-    async def load(self) -> None:
-        """Take the list over as it is now."""
+    async def load(self, *, retire: bool = False) -> ListNews | None:
+        """Take the list over as it is now; what it did since the last time, or None where there is no list."""
 
 
 class Reloader:
@@ -28,9 +41,16 @@ class Reloader:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = self._started_with = settings
+        self.rules = DigestRules(digest_rules(settings))
 
     async def reload(
-        self, read_settings: Callable[[], Settings] | None, url_list: UrlList, crawler: Crawler, steering: Steering
+        self,
+        read_settings: Callable[[], Settings] | None,
+        url_list: UrlList,
+        crawler: Crawler,
+        steering: Steering,
+        *,
+        retire: bool = False,
     ) -> Reload:
         """Take over settings and list as they are now; bad ones change nothing, and the answer says why."""
         old = self.settings
@@ -39,14 +59,15 @@ class Reloader:
             if bad := check(new):
                 raise ConfigError("\n".join(str(error) for error in bad))
             self.settings = new
-            await url_list.load()
+            listed = await url_list.load(retire=retire)
         except CrawldError as error:
             self.settings = old
             return Reload(refused=str(error))
         applied = [name for name in changes(old, new) if name in LIVE]
-        crawler.change_rules(partial(rule_for, digest_rules(new)))
-        crawler.poll_share.share, crawler.audit_share.share = new.signals.share, new.audit.share
+        self.rules.rules = digest_rules(new)
+        crawler.change_shares(new.signals.share, new.audit.share)
         set_up_logging(new)
         if "bandwidth" in applied:
             await steering.change_bandwidth(new.bandwidth)
-        return Reload(applied, [name for name in changes(self._started_with, new) if name not in LIVE])
+        waiting = [name for name in changes(self._started_with, new) if name not in LIVE]
+        return Reload(applied, waiting, listed=listed)

@@ -81,7 +81,7 @@ async def test_the_demo_is_served_in_the_browser_until_ctrl_c(tmp_path: Path) ->
     )  # fmt: skip
     assert process.stderr is not None
     async with asyncio.timeout(60):
-        while b"/login?token=" not in (line := await process.stderr.readline()):
+        while b"/login?code=" not in (line := await process.stderr.readline()):
             assert line, "ended without a link"
     jar = aiohttp.CookieJar(unsafe=True)  # an address, not a name
     async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(line.decode().strip()) as answered:

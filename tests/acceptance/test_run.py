@@ -52,7 +52,7 @@ async def test_without_pages_it_says_what_to_give(tmp_path: Path) -> None:
     """`crawld run` alone names the options and an example, and makes no file."""
     ended = await command("run", cwd=tmp_path)
     assert ended.status == 2
-    assert "--urls urls.txt" in ended.err
+    assert "crawld run urls.txt" in ended.err
     assert "Traceback" not in ended.err
     assert list(tmp_path.iterdir()) == []
 
@@ -132,3 +132,34 @@ async def test_sigterm_while_a_long_list_is_read_ends_the_start(tmp_path: Path) 
     with sqlite3.connect(tmp_path / "x.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT count(*) FROM settings WHERE name = 'list taken over'").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["stat"], "Did you mean 'stats'?"),
+        (["urls", "ad", "https://example.org/"], "Did you mean 'add'?"),
+        (["run", "--bandwith", "2/s"], "--bandwidth"),
+        (["run", "config.yaml"], "crawld run --config config.yaml"),
+        (["run", "a.txt", "--urls", "b.txt"], "not both"),
+    ],
+)
+async def test_misspelt_commands_are_answered_with_what_may_be_meant(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    """A command, an option or a file in the wrong place is answered with what to write, and status 2."""
+    ended = await command(*arguments, cwd=tmp_path)
+    assert (ended.status, said in ended.err) == (2, True), ended.err
+
+
+async def test_a_list_needs_no_option_and_ready_says_where_to_look(tmp_path: Path) -> None:
+    """`crawld run urls.csv` takes a CSV without a header; `ready` names the dashboard and `crawld stats`."""
+    async with Site() as site:
+        (tmp_path / "urls.csv").write_text(f"{site.url('/ok/1')},2\n{site.url('/ok/2')},1\n")
+        (tmp_path / "c.yaml").write_text("allow_private: [127.0.0.0/8]\napi: {listen: '127.0.0.1:0'}\n")
+        async with daemon("urls.csv", "--config", "c.yaml", cwd=tmp_path) as running:
+            line = await running.until_logged("ready")
+            assert "pages=2" in line
+            assert "dashboard=http://127.0.0.1:" in line
+            assert "crawld stats" in line
+            assert await running.end() == 0

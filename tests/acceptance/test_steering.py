@@ -93,6 +93,51 @@ async def test_pages_come_and_go_by_list_and_by_hand(tmp_path: Path) -> None:
             assert listed.out.split() == [site.url("/ok/3"), "5", site.url("/ok/4")]
 
 
+async def test_a_removed_page_is_told_and_comes_back_unless_it_is_kept_out(tmp_path: Path) -> None:
+    """`urls remove` says that the list brings a page back, --keep-out makes it stay, and the change feed tells both."""
+    async with Site() as site:
+        one, two = site.url("/ok/1"), site.url("/ok/2")
+        file = settings(tmp_path, [one, two], bandwidth="20/s")
+        given = ["--config", str(file)]
+        async with daemon(*given, cwd=tmp_path) as running:
+            for path in ("/ok/1", "/ok/2"):
+                await running.until_logged(f"{path} verdict=new")
+            removed = await command("urls", "remove", one, *given, cwd=tmp_path)
+            assert (removed.status, removed.out) == (0, f"removed {one}\n")
+            assert "it will come back: the URL list still names it" in removed.err
+            assert f"crawld urls remove --keep-out {one}" in removed.err
+            assert (await command("reload", *given, cwd=tmp_path)).out.endswith("list: 1 added, 0 removed\n")
+            kept_out = await command("urls", "remove", "--keep-out", one, *given, cwd=tmp_path)
+            assert (kept_out.out, kept_out.err) == (f"removed {one}, and kept out\n", "")
+            (tmp_path / "urls.txt").write_text("".join(f"{site.url(f'/ok/{i}')}\n" for i in (1, 3, 4, 5)))
+            assert (await command("reload", *given, cwd=tmp_path)).out.endswith("list: 3 added, 1 removed\n")
+            assert (await command("urls", "list", "--excluded", *given, cwd=tmp_path)).out == f"{one}\n"
+            told = await command("changes", "--after", "0", "--json", *given, cwd=tmp_path)
+            verdicts = [json.loads(line) for line in told.out.splitlines()]
+            assert [row["verdict"] for row in verdicts if row["url"] == one] == ["new", "removed", "back", "removed"]
+            assert [row["verdict"] for row in verdicts if row["url"] == two] == ["new", "removed"]
+            assert (await command("urls", "readmit", one, *given, cwd=tmp_path)).out == f"readmitted {one}\n"
+            reloaded = await command("reload", "--json", *given, cwd=tmp_path)
+            assert json.loads(reloaded.out)["list"] == {"added": 1, "removed": 0, "held_back": None}
+
+
+async def test_a_file_cut_short_empties_nothing_until_told(tmp_path: Path) -> None:
+    """Most of a list going is a trouble by name, and `reload --yes` lets it go."""
+    async with Site() as site:
+        urls = [site.url(f"/ok/{i}") for i in range(30)]
+        given = ["--config", str(settings(tmp_path, urls, bandwidth="20/s"))]
+        async with daemon(*given, cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            (tmp_path / "urls.txt").write_text(f"{urls[0]}\n")
+            assert "29 pages" in await running.until_logged("no longer names")
+            stats = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
+            assert "list_held_back" in [one["kind"] for one in stats["trouble"]]
+            assert sum(stats["states"].values()) == 30
+            done = await command("reload", "--yes", *given, cwd=tmp_path)
+            assert done.out.endswith("29 removed\n")
+            assert (await command("urls", "list", *given, cwd=tmp_path)).out == f"{urls[0]}\n"
+
+
 async def test_the_list_named_by_a_reload_is_the_one_watched(tmp_path: Path) -> None:
     """After SIGHUP with another `urls` the new file is watched: a line added to it becomes a page by itself."""
     async with Site() as site:

@@ -1,5 +1,6 @@
 """The parts of a daemon that signals concern, over a real site and a real store."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,8 +80,23 @@ class SignalDaemon:
             return await self.poll(later)
         assert isinstance(verdict, Allowed)
         assert self.polls.choose(now, self.gate, self.robots) is None
-        await self.polls.run(request, self.fetcher.fetch)
+        await self.polls.run(request, self.fetcher.fetch, self.fetcher.fetch)
         return self.results[-1]
+
+    async def run_errand(self) -> Request:
+        """Send the next request that follows from a push, as the crawler would; which it was."""
+        chosen = None
+        async with asyncio.timeout(20):
+            while chosen is None:
+                await asyncio.sleep(0)
+                chosen = self.polls.choose(self.clock.now(), self.gate, self.robots)
+        request, verdict = chosen
+        if isinstance(verdict, NeedsFetch):
+            robots = Request(verdict.url, request.host, Purpose.ROBOTS)
+            self.robots.learn(verdict.url, await self.fetcher.fetch(robots), self.clock.now())
+            return await self.run_errand()
+        await self.polls.run(request, self.fetcher.fetch, self.fetcher.fetch)
+        return request
 
     def page(self, path: str) -> Page:
         """The page we hold at that path."""

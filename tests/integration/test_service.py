@@ -12,8 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from crawld.cli import install_service, main
 from crawld.cli.install_service import RESOLV_CONF, private_resolvers
+from crawld.errors import CrawldError
 from tests.process import ROOT, command, daemon, settings
 from tests.site import Site
 
@@ -57,7 +60,7 @@ class Manager:
 
     async def until_told(self, start: str, times: int = 1) -> str:
         """The line that begins so, once it has come that often."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 found = [line for line in self.lines if line.startswith(start)]
                 if len(found) >= times:
@@ -172,12 +175,43 @@ async def test_installing_keeps_the_settings_that_are_there(tmp_path: Path) -> N
     assert done.status == 0, done.err
     unit, config = tmp_path / "etc/systemd/system/crawld.service", tmp_path / "etc/crawld/config.yaml"
     assert str(unit) in done.out
-    assert config.read_text(encoding="utf-8") == (ROOT / "config.yaml").read_text(encoding="utf-8")
+    shipped = (ROOT / "config.yaml").read_text(encoding="utf-8")
+    absolute = shipped.replace("\ndatabase: sqlite:///crawld.db\n", "\ndatabase: sqlite:////var/lib/crawld/crawld.db\n")
+    assert config.read_text(encoding="utf-8") == absolute != shipped
+    assert (config.stat().st_mode & 0o777, config.parent.stat().st_mode & 0o777) == (0o640, 0o750)
+    assert "\nu crawld - " in (tmp_path / "etc/sysusers.d/crawld.conf").read_text()
     config.write_text("bandwidth: 7/s\n")
     unit.write_text("an older unit\n")
     assert (await command(*given, cwd=tmp_path)).status == 0
     assert config.read_text() == "bandwidth: 7/s\n"
     assert "[Service]" in unit.read_text()
+
+
+async def test_settings_that_are_kept_with_a_relative_path_are_told(tmp_path: Path) -> None:
+    """A database that lies elsewhere for every directory a command is given in is named, with what to write."""
+    config = tmp_path / "etc/crawld/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("urls: u.txt\ndatabase: sqlite:///old.db  # as before\n")
+    done = await command("install-service", "--install", "--root", str(tmp_path), cwd=tmp_path)
+    assert done.status == 0, done.err
+    assert "write database: sqlite:////var/lib/crawld/old.db" in done.err
+
+
+def test_a_unit_that_works_is_not_replaced_by_one_that_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment in a home directory, which ProtectHome hides, is refused, and so it is on this machine."""
+    monkeypatch.setattr(install_service, "HOMES", (Path(sys.prefix),))
+    unit = tmp_path / "etc/systemd/system/crawld.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("ExecStart=/opt/crawld/bin/crawld run --config /etc/crawld/config.yaml\n")
+    done = CliRunner().invoke(main, ["install-service", "--install", "--root", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"{unit} starts /opt/crawld/bin/crawld and was kept" in done.output
+    assert "ProtectHome" in done.output
+    assert unit.read_text().startswith("ExecStart=/opt/crawld/bin/crawld")
+    with pytest.raises(CrawldError, match="nothing was installed"):
+        install_service.check_replaceable(unit, sys.prefix, Path("/"))
 
 
 async def test_an_installation_without_the_right_to_says_what_to_do(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import yaml
 from pydantic import BaseModel
 
 from crawld import config
-from crawld.config.settings import DigestRule
+from crawld.config.hooks import Hook
+from crawld.config.settings import DigestRule, Discover
 from crawld.errors import ConfigError
+from crawld.mistakes import UNNAMED
 from crawld.model.units import parse_duration, spell_duration
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +125,7 @@ def test_settings_made_of_plain_values_take_false_for_off() -> None:
         ("log: {level: loud}", "log.level: write one of: debug, info, warning, error (given: 'loud')"),
         ("audit: {share: 2}", "audit.share: write a number from 0 to 1 (given: 2)"),
         ("audit: {share: lots}", "audit.share: write a number from 0 to 1 (given: 'lots')"),
-        ("politeness: {per_host: 0}", "politeness.per_host: write a whole number, 1 or more (given: 0)"),
+        ("politeness: {per_host: 0}", "politeness.per_host: write a whole number from 1 to 1000 (given: 0)"),
         ("signals: {feeds: [nonsense]}", "1 setting cannot be used:\n  signals.feeds[0]: "),
         ("bandwidth: 1/s\nbandwidth: 2/s", "bandwidth is given twice"),
         ("digest: [{pattern: *}]", "quotes"),
@@ -230,3 +232,76 @@ def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatc
     other = config.Settings(database="postgresql://me@somewhere/two")
     assert postgres.control_socket().parent.is_dir()
     assert postgres.control_socket() != other.control_socket()
+
+
+FOREIGN = re.compile(
+    r"input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|value error|"
+    r"pydantic|_type|_parsing|extra_forbidden",
+    re.IGNORECASE,
+)
+"""Words of the library that checks the settings, which no person needs to know of."""
+WRONG: tuple[object, ...] = (
+    None, True, False, -1, 0, 1, 3.7, -0.5, 1e30, 10**30, float("nan"), float("inf"), "", "abc", "1e6", "\x00", "é" * 9,
+    b"\xff", [], [1], [[]], ["abc"], [None], [{}], {}, {"nonsense": 1}, {"a": {"b": 1}}, {3: 4}, object(), {1, 2},
+)  # fmt: skip
+"""A value of every type that YAML or a program can hand over, and some at the bounds."""
+
+
+def _setting_places(model: type[BaseModel] = config.Settings) -> list[tuple[str, ...]]:
+    places: list[tuple[str, ...]] = []
+    for name, field in model.model_fields.items():
+        listed: dict[str, type[BaseModel]] = {"discover": Discover, "digest": DigestRule, "hooks": Hook}
+        inner = listed.get(name) or field.annotation
+        places.append((name,))
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            places += [(name, *rest) for rest in _setting_places(inner)]
+    return places
+
+
+@pytest.mark.parametrize("place", _setting_places(), ids=".".join)
+def test_no_wrong_value_of_any_setting_is_answered_in_the_librarys_words(place: tuple[str, ...]) -> None:
+    """Every setting with every kind of value either loads or is refused in sentences of ours that name its place."""
+    refused = 0
+    listed = place[0] in {"discover", "digest", "hooks"} and len(place) > 1
+    for wrong in WRONG:
+        inner: object = wrong
+        for name in reversed(place[1:]):
+            inner = {"name": "x", "command": ["/bin/true"], name: inner} if place[0] == "hooks" else {name: inner}
+        given = {place[0]: [inner] if listed else inner}
+        try:
+            config.load(None, given)
+        except ConfigError as error:
+            refused += 1
+            said = str(error)
+            assert not FOREIGN.search(said), said
+            assert UNNAMED not in said, said
+            assert place[0] in said, said
+    assert refused > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bandwith: 2/s", "bandwith: no such setting: did you mean bandwidth?"),
+        ("Bandwidth: 2/s", "Bandwidth: no such setting: did you mean bandwidth?"),
+        ("user-agent: x", "user-agent: no such setting: did you mean user_agent?"),
+        ("politeness: {dely: 1s}", "politeness.dely: no such setting: did you mean delay?"),
+        ("delay: 1s", "delay: no such setting: did you mean politeness.delay?"),
+        ("sitemap: auto", "sitemap: no such setting: did you mean signals.sitemaps?"),
+        ("hooks: [{name: x, comand: [/bin/true]}]", "hooks[0].comand: no such setting: did you mean command?"),
+        ("discover: [{sites: https://example.org/}]", "discover[0].sites: no such setting: did you mean site?"),
+        ("audit: {qqqq: 1}", "audit.qqqq: no such setting; there are: share"),
+        ("log: {level: inof}", "write one of: debug, info, warning, error; did you mean info?"),
+        ("hooks: [{name: x, command: [a], concurrency: 17}]", "concurrency: write a whole number from 1 to 16"),
+        ("hooks: [{name: x, command: [a], verdicts: []}]", "hooks[0].verdicts: write at least 1 entry in the list"),
+        ("api: {open_reading: maybe}", "api.open_reading: write true or false (given: 'maybe')"),
+        ("retention: {days: 0}", "retention.days: write a number above 0 and up to 36500 (given: 0)"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_setting_is_answered_with_the_one_that_may_be_meant(tmp_path: Path, text: str, said: str) -> None:
+    """A misspelt name, at the top, in a section or in a list, is answered with the name it resembles."""
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(file)
+    assert said in str(caught.value)

@@ -11,6 +11,8 @@ import numpy as np
 
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.pages.aliases import Aliases
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
@@ -26,6 +28,7 @@ from crawld.model.url import host_of
 from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Arrivals, Scheduler
+from crawld.signals.matching import PageIndex
 from tests.in_place import InPlace
 
 EPOCH = 1_700_000_000.0
@@ -178,6 +181,7 @@ class Crawling:
         per_host: int = 1,
         shortest: float = 1.0,
         spacing: float | None = None,
+        rule_for: Callable[[str], DigestRule] = lambda _: DigestRule(),
     ) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
@@ -187,18 +191,21 @@ class Crawling:
         self.gate = HostGate(manners, random.Random(1))
         intervals = Intervals(shortest=shortest)
         chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
-        self.scheduler = Scheduler(chooser, most_shape=1.0)
+        self.scheduler = Scheduler(chooser)
         self.add(urls)
+        index = PageIndex()
+        aliases = Aliases(self.pages, self.scheduler, index, merges=False)
         parts = Parts(
             scheduler=self.scheduler,
             gate=self.gate,
             pacer=Pacer(rate, self.clock.monotonic()),
             pages=self.pages,
+            page_set=PageSet(cast("Store", self.store), self.pages, self.scheduler, self.gate, index, aliases),
             store=cast("Store", self.store),
             fetcher=web,
             robots=self.robots,
             clock=self.clock,
-            rule_for=lambda _: DigestRule(),
+            rule_for=rule_for,
             rng=random.Random(2),
             workers=InPlace(),
             audit_share=0.0,

@@ -47,7 +47,13 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
                 adoption = await control.add_pages([Wanted(one["url"], one["importance"]) for one in body["urls"]])
                 return {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
             case "DELETE", "/urls":
-                return {"removed": list(await control.remove_pages(body["urls"]))}
+                removed = list(await control.remove_pages(body["urls"], keep_out=body.get("keep_out", False)))
+                return {"removed": removed, "origins": dict(await control.origins(removed))}
+            case "POST", "/urls/readmit":
+                return {"readmitted": list(await control.readmit_pages(body["urls"]))}
+            case "POST", "/v1/refresh":
+                done = await control.actions.act("command line", "refresh", body)
+                return {"pages": [asdict(one) for one in done.result]}
             case "GET", "/explain":
                 found = await control.explain(int(query["id"]))
                 if found is None:

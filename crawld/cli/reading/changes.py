@@ -37,7 +37,7 @@ _CHANGE = TypeAdapter(Change)
 @CONFIG
 @DATABASE
 def command(after: int | None, follow: bool, as_json: bool, config_file: Path | None, database: str | None) -> None:
-    """Print changes in the order in which they were committed: new, changed, gone and back.
+    """Print changes in the order in which they were committed: new, changed, gone, back, and removed (taken off).
 
     Each begins with its number, which is a cursor: whoever goes on with --after and the last number they have seen
     misses nothing that is kept (`retention` in the settings) and sees nothing twice.
@@ -98,4 +98,4 @@ def _as_json(change: Change) -> str:
 def _as_text(change: Change) -> str:
     much = "     " if change.magnitude is None else f"{change.magnitude:5.0%}"
     parts: Sequence[str] = (f"{change.id:>8}", format_date(change.at), f"{change.verdict.value:<7}", much, change.url)
-    return "  ".join(parts)
+    return "  ".join(parts) + ("" if change.moved_to is None else f" -> {change.moved_to}")

@@ -4,47 +4,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crawld.cli.reading.database import read
 from crawld.config import load
 from crawld.content.change import comparison as change
 from crawld.content.change.frame import HostFrame
-from crawld.content.page.digest import read_body
-from crawld.content.page.markup import PageText, is_html, page_text
-from crawld.content.page.rules import DigestRule, rule_for
+from crawld.content.page.digest import compared_text, read_body
+from crawld.content.page.markup import PageText, is_html
+from crawld.content.page.rules import DigestRule, DigestRules
+from crawld.daemon.actions import MARKS, parse_marks
 from crawld.model.crawl import Memory
 from crawld.store.reports.reader import StoredBody
 
 
 def compared_blocks(
-    copy: StoredBody, learnt: tuple[Memory, HostFrame | None] | None, config_file: Path | None
+    copy: StoredBody,
+    learnt: tuple[Memory, HostFrame | None] | None,
+    config_file: Path | None,
+    database: str | None = None,
 ) -> Sequence[str] | None:
     """The blocks of a copy that count, without the site's frame and what varies; None where the bytes are compared."""
-    reading = read_body(copy.body, copy.content_type, rule_of(copy.url, config_file))
+    reading = read_body(copy.body, copy.content_type, rule_of(copy.url, config_file, database))
     if reading.digest.text is None:
         return None
     return reading.texts if learnt is None else change.compared_blocks(reading, *learnt)
 
 
-def rule_of(url: str, config_file: Path | None) -> DigestRule:
-    """What of a page is compared, by the settings."""
-    return rule_for([DigestRule(**rule.model_dump()) for rule in load(config_file).digest], url)
+def rule_of(url: str, config_file: Path | None, database: str | None = None) -> DigestRule:
+    """What of a page is compared, by the settings and by what was marked on the dashboard."""
+    rules = DigestRules([DigestRule(**rule.model_dump()) for rule in load(config_file).digest])
+    rules.change_marks(parse_marks(read(config_file, database, lambda reader: reader.setting(MARKS))))
+    return rules(url)
 
 
-def compared(copy: StoredBody, config_file: Path | None) -> tuple[DigestRule, PageText | None]:
+def compared(
+    copy: StoredBody, config_file: Path | None, database: str | None = None
+) -> tuple[DigestRule, PageText | None]:
     """The rule for a page, and the text of its copy that is read for it; None where the bytes are compared."""
-    rule = rule_of(copy.url, config_file)
-    if rule.mode == "raw" or not is_html(copy.body, copy.content_type):
-        return rule, None
-    return rule, page_text(copy.body, copy.content_type, rule)
+    rule = rule_of(copy.url, config_file, database)
+    return rule, compared_text(copy.body, copy.content_type, rule)
 
 
-def compared_figures(copy: StoredBody | None, config_file: Path | None) -> dict[str, Any] | None:
+def compared_figures(
+    copy: StoredBody | None, config_file: Path | None, database: str | None = None
+) -> dict[str, Any] | None:
     """What is compared and what is left out, in figures; None where no copy is kept."""
     if copy is None:
         return None
-    rule, text = compared(copy, config_file)
+    rule, text = compared(copy, config_file, database)
     if text is None:
         return {"mode": "raw", "bytes": len(copy.body)}
-    mode = "only" if text.only else rule.mode
+    mode = "only" if text.only else rule.mode if is_html(copy.body, copy.content_type) else "document"
     return {"mode": mode, "blocks": len(text.blocks), "whole": text.whole, "left_out": text.left_out}
 
 
@@ -52,7 +61,12 @@ def compared_sentence(figures: dict[str, Any]) -> str:
     """The figures as a person reads them."""
     if figures["mode"] == "raw":
         return f"all {figures['bytes']} bytes"
-    texts = {"main": "main text", "text": "all visible text", "only": "what the rule's `only` finds"}
+    texts = {
+        "main": "main text",
+        "text": "all visible text",
+        "document": "the whole document",
+        "only": "what the rule's `only` finds",
+    }
     what = "whole text, as there is no main text" if figures["whole"] else texts[figures["mode"]]
     left_out = ", ".join(f"{kind} {count}" for kind, count in figures["left_out"].items())
     blocks = f"{figures['blocks']} block{'' if figures['blocks'] == 1 else 's'}"

@@ -17,7 +17,7 @@ from crawld.content.page.difference import difference, unified
 from crawld.errors import CrawldError
 from crawld.interfaces.read_model import Version, VersionBody
 from crawld.model.difference import BlockEdit, Edit, Words
-from crawld.model.units import format_date
+from crawld.model.units import format_date, printable
 from crawld.model.url import normalise_given
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
     """
     wanted = normalise_given(url)
     old, new = query(config_file, database, lambda model: _pair(model, wanted, before, after))
-    rule = rule_of(new.url, config_file)
+    rule = rule_of(new.url, config_file, database)
     edits = difference((old.body, old.version.content_type), (new.body, new.version.content_type), rule)
     if edits is None:
         raise CrawldError(f"the versions {old.version.id} and {new.version.id} of {wanted} have no text to compare")
@@ -61,7 +61,7 @@ def command(
         told = _TOLD.dump_python({"before": old.version, "after": new.version, "blocks": edits}, mode="json")
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
     elif as_unified:
-        click.echo(unified(edits, (_name(old), _name(new))), nl=False)
+        sys.stdout.buffer.write(unified(edits, (_name(old), _name(new))).encode("utf-8", "replace"))
     else:
         click.echo(f"{_name(old)} → {_name(new)}", err=True)
         for line in _lines(edits):
@@ -107,10 +107,9 @@ def _lines(edits: Sequence[BlockEdit]) -> Iterator[str]:
 
 def _styled(words: Words) -> str:
     """Words in colour, which click takes away where no terminal shows it; brackets stand in for it there."""
-    if words.edit is Edit.SAME:
-        return words.text
     if not sys.stdout.isatty():
-        return f"[-{words.text}-]" if words.edit is Edit.REMOVED else f"{{+{words.text}+}}"
+        return {Edit.REMOVED: f"[-{words.text}-]", Edit.ADDED: f"{{+{words.text}+}}"}.get(words.edit, words.text)
+    text = printable(words.text)
     if words.edit is Edit.REMOVED:
-        return click.style(words.text, fg="red", strikethrough=True)
-    return click.style(words.text, fg="green", underline=True)
+        return click.style(text, fg="red", strikethrough=True)
+    return click.style(text, fg="green", underline=True) if words.edit is Edit.ADDED else text

@@ -48,7 +48,8 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
         raise unknown_page(wanted)
     answer = look(config_file, database, f"/explain?id={page['id']}", READ_SECONDS)
     page |= {"now": answer.said} | explained(page, answer, time.time())
-    page["compared"] = compared_figures(read(config_file, database, lambda reader: reader.body(wanted)), config_file)
+    copy = read(config_file, database, lambda reader: reader.body(wanted))
+    page["compared"] = compared_figures(copy, config_file, database)
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))
     else:
@@ -76,6 +77,10 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         ("last crawl", _moment(page["last_crawl_at"], now)),
         ("last change", _moment(page["last_change_at"], now)),
     ]
+    if page["alias_of"] is not None:
+        found.append(("same page", f"{page['alias_of']}: {page['alias_why']}"))
+    if page["aliases"]:
+        found.append(("also at", ", ".join(page["aliases"])))
     if page["gone_since"] is not None:
         found.append(("gone since", _moment(page["gone_since"], now)))
     if page["trouble"]:
@@ -125,8 +130,10 @@ def _moment(at: float | None, now: float) -> str:
 def _by_requests(page: dict[str, Any]) -> str:
     """What the daemon makes of the list's weight, where that follows requests for copies."""
     now = page["now"]
-    if now is None or now["importance"] == page["importance"]:
+    if now is None or now["importance"] == page["importance"] or page["alias_of"] is not None:
         return ""
+    if page["aliases"]:
+        return f" on the list, {now['importance']:.3g} with its other addresses"
     return f" on the list, {now['importance']:.3g} by requests for its copy"
 
 

@@ -66,4 +66,6 @@ def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -
     since = page.get("gone_since") or page["last_change_at"]
     if why is Why.GONE and since is not None:
         return f"; gone since {format_moment(since, now)}"
+    if why is Why.ALIAS and page["alias_why"] is not None:
+        return f": {page['alias_why']}"
     return f" (last trouble: {trouble})" if why in TROUBLED and trouble is not None else ""

@@ -53,14 +53,16 @@ def command(
     """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
 
     A WARC file (`pip install 'crawld[warc]'`) holds the latest copy of each page as a resource record: the response's
-    headers are not kept. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
+    headers are not kept. It is compressed unless --output ends in .warc. Times are UTC seconds, in WARC dates. It works
+    with the daemon running or stopped.
     """
     if text and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
     wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=AT_ONCE)
     with ExitStack() as stack:
         out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
-        write = {"jsonl": _jsonl, "csv": _csv, "warc": _warc}[form](out)
+        plain = output is not None and output.suffix.lower() == ".warc"
+        write = _warc(out, gzip=not plain) if form == "warc" else {"jsonl": _jsonl, "csv": _csv}[form](out)
         query(config_file, database, lambda model: _write(model, wanted, write, copies=text or form == "warc"))
 
 
@@ -104,12 +106,12 @@ def _csv(out: IO[bytes]) -> Callable[[Found], None]:
     return lambda found: cast(None, writer.writerow(_row(found[0])))
 
 
-def _warc(out: IO[bytes]) -> Callable[[Found], None]:
+def _warc(out: IO[bytes], *, gzip: bool) -> Callable[[Found], None]:
     try:
         from warcio.warcwriter import WARCWriter
     except ModuleNotFoundError:
         raise CrawldError("WARC needs the package warcio: pip install 'crawld[warc]'") from None
-    writer = WARCWriter(out, gzip=True)
+    writer = WARCWriter(out, gzip=gzip)
 
     def write(found: Found) -> None:
         _, copy = found

@@ -61,15 +61,22 @@ def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Pat
     if not quiet:
         click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
     if not text:
+        if sys.stdout.isatty() and b"\0" in copy.body:
+            raise CrawldError(f"the copy is not text: write it to a file, as `crawld get {copy.url} > FILE`")
         sys.stdout.buffer.write(copy.body)
         return
     learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
-    sys.stdout.buffer.write(_text(copy, learnt, config_file))
+    sys.stdout.buffer.write(_text(copy, learnt, config_file, database))
 
 
-def _text(copy: StoredBody, learnt: "tuple[Memory, HostFrame | None] | None", config_file: Path | None) -> bytes:
+def _text(
+    copy: StoredBody,
+    learnt: "tuple[Memory, HostFrame | None] | None",
+    config_file: Path | None,
+    database: str | None,
+) -> bytes:
     """The text that is compared: one block a line, but where the page itself breaks lines."""
-    blocks = compared_blocks(copy, learnt, config_file)
+    blocks = compared_blocks(copy, learnt, config_file, database)
     if blocks is None:
         raise CrawldError(f"{copy.url} is compared by its bytes: without --text they are printed")
     return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")

@@ -4,12 +4,12 @@ import asyncio
 import json
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from crawld.cli.lazy_group import Commands
 from crawld.cli.reading.database import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
 from crawld.cli.tables import moment, name, number, print_rows, word
@@ -33,7 +33,7 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-@click.group(name="hooks", invoke_without_command=True)
+@click.group(name="hooks", cls=Commands, invoke_without_command=True)
 @CONFIG
 @DATABASE
 @AS_JSON
@@ -94,7 +94,7 @@ def test(context: click.Context, hook: str, url: str, config_file: Path | None) 
 
     check_hook(given, settings)
     change = Change(0, 0, url, time.time(), ChangeVerdict.CHANGED, None, None, None)
-    document = json.dumps(asdict(change) | {"test": True})
+    document = json.dumps(change.document() | {"test": True})
 
     async def sent() -> str | None:
         transport = make_hook(given, settings, SystemClock(), user_agent(settings)).transport

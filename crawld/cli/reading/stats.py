@@ -17,6 +17,7 @@ from crawld.cli.tables import Column, Row, figure, name, number, print_lines, pr
 from crawld.cli.tables import moment as moment_column
 from crawld.config import load
 from crawld.model.change_rate import format_rate_of_change
+from crawld.model.signal import bought_in_words
 from crawld.model.troubles import idle, troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
 
@@ -51,7 +52,11 @@ def _recall(row: Row) -> str:
 
 
 def _heard(row: Row) -> str:
-    return "–" if row["heard"] is None else "yes" if row["heard"] else "no"
+    return "–" if row["heard"] is None else f"{100 * row['weight']:.0f} %" if row["heard"] else "no"
+
+
+def _bought(row: Row) -> str:
+    return bought_in_words(row["confirmed"] + row["in_vain"], row["saved"], row["freshness_gain"])
 
 
 CHANGES_EVERY = Column("changes every", _rate, _brief_rate, stays=60)
@@ -82,6 +87,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         Column("heard", _heard, _heard, stays=90, left=True),
         number("precision", 80),
         Column("recall", _recall, _recall, stays=70),
+        Column("bought", _bought, _bought, stays=85, left=True),
         number("signals", 60),
         number("polls", 50),
         number("stale", 40),
@@ -184,6 +190,8 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
         rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
         running = f"running at {rate}{paused} ({who_runs(daemon)})"
         found.append(("daemon", f"{running}, {many(daemon['requests'], 'request')} in {uptime}"))
+        if address := (daemon.get("listener") or {}).get("address"):
+            found.append(("dashboard", f"http://{address}/ (`crawld dashboard` opens it)"))
         if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
             found.append(("slots", idle(daemon)))
     else:
@@ -194,7 +202,8 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
     found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))
     last = overall["last_crawl_at"]
     found.append(("last crawl", "never" if last is None else format_moment(last, now)))
-    found.append(("database", f"{overall['database_bytes'] / 1e6:,.1f} MB"))
+    left = "" if overall.get("free_bytes") is None else f", {overall['free_bytes'] / 1e9:,.1f} GB free on its disk"
+    found.append(("database", f"{overall['database_bytes'] / 1e6:,.1f} MB{left}"))
     return found
 
 

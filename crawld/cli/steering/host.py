@@ -18,6 +18,7 @@ from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, q
 from crawld.config import Settings, load
 from crawld.errors import InputError
 from crawld.model.host import HostState, host_name
+from crawld.model.signal import bought_in_words
 from crawld.model.units import format_duration, in_a_row, many, parse_duration
 
 LIST = "list"
@@ -104,7 +105,9 @@ def _show(row: Mapping[str, Any], signals: Sequence[Mapping[str, Any]], *, as_js
         heard = (
             "not judged yet" if one["heard"] is None else f"{'heard' if one['heard'] else 'not heard'}: {one['why']}"
         )
-        click.echo(f"  {one['source']}, {many(one['signals'], 'signal')}, {heard}")
+        crawls = one["confirmed"] + one["in_vain"]
+        bought = f"; {bought_in_words(crawls, one['saved'], one['freshness_gain'])}" if crawls else ""
+        click.echo(f"  {one['source']}, {many(one['signals'], 'signal')}, {heard}{bought}")
 
 
 def _line(row: Mapping[str, Any], width: int = 0) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, OutOfReachError, ask_at, is_fleet
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, OutOfReachError, ask_at, is_fleet, socket_of
 from crawld.config import load, read_yaml
 from crawld.errors import ConfigError, CrawldError
 
@@ -18,14 +18,18 @@ RELOAD_SECONDS = 3600.0  # the answer comes when the list is taken over, also on
 @CONFIG
 @DATABASE
 @AS_JSON
-def command(config_file: Path | None, database: str | None, as_json: bool) -> None:
+@click.option("--yes", is_flag=True, help="Let go however many pages the list no longer names.")
+def command(config_file: Path | None, database: str | None, as_json: bool, yes: bool) -> None:
     """Have the running daemon read its settings and URL list again.
 
-    Shows what took effect and what waits for a restart. The daemon reads the files it was started with; --config and
-    --database only say where it listens. Settings that it refuses change nothing: the reason is shown, with status 1.
+    Shows what took effect, what waits for a restart, and how many pages the list added and removed since the last
+    reload. A list that would take off more of its pages than `max_removed` allows takes off none without --yes.
+
+    The daemon reads the files it was started with; --config and --database only say where it listens. Settings that it
+    refuses change nothing: the reason is shown, with status 1.
     """
     try:
-        done = _reload(config_file, database)
+        done = _reload(config_file, database, yes)
     except NotRunningError as error:
         hint = " (A daemon goes on listening where its settings said at its start.)" if config_file else ""
         raise NotRunningError(f"{error}{hint}") from None
@@ -33,15 +37,17 @@ def command(config_file: Path | None, database: str | None, as_json: bool) -> No
         click.echo(json.dumps({"refused": str(error)}) if as_json else f"crawld: {error}", err=not as_json)
         sys.exit(1)
     if as_json:
-        click.echo(json.dumps({"applied": done["applied"], "waiting": done["waiting"]}))
+        news = done["list"] if any((done["list"] or {}).values()) else None  # what the list did, where it did anything
+        told = {"applied": done["applied"], "waiting": done["waiting"]}
+        click.echo(json.dumps(told if news is None else told | {"list": news}))
     else:
         click.echo(done["reloaded"])
 
 
-def _reload(config_file: Path | None, database: str | None) -> dict[str, Any]:
+def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[str, Any]:
     if _of_fleet(config_file, database):
         raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
-    return ask_at(_socket(config_file, database), "POST", "/reload", seconds=RELOAD_SECONDS)
+    return ask_at(_socket(config_file, database), "POST", "/reload", {"retire": yes}, seconds=RELOAD_SECONDS)
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:
@@ -55,14 +61,14 @@ def _of_fleet(config_file: Path | None, database: str | None) -> bool:
 def _socket(config_file: Path | None, database: str | None) -> Path:
     """Where the daemon listens, also where its settings have an error by now: the daemon is to say so itself."""
     try:
-        return load(config_file, {"database": database}).control_socket()
+        return socket_of(load(config_file, {"database": database}))
     except ConfigError:
         pass
     overrides = {"database": database} if database else _place(config_file)
     try:
-        return load(None, overrides).control_socket()
+        return socket_of(load(None, overrides))
     except ConfigError:
-        return load(None).control_socket()
+        return socket_of(load(None))
 
 
 def _place(config_file: Path | None) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from crawld.cli.lazy_group import Commands
 from crawld.cli.reading.database import read
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
 from crawld.clock import SystemClock
@@ -15,7 +17,7 @@ from crawld.config import load
 from crawld.content.lists.url_list import BadLine, UrlList
 from crawld.daemon.pages.list_file import read_list
 from crawld.errors import InputError
-from crawld.model.page import BY_HAND, PageState, Wanted, check_importance
+from crawld.model.page import BY_HAND, FROM_LIST, PageState, Wanted, check_importance
 from crawld.model.url import identity, normalise_given
 from crawld.store import SqlStore
 
@@ -24,7 +26,7 @@ AT_ONCE = 1000
 MOST_CHARACTERS = 500_000
 
 
-@click.group(name="urls")
+@click.group(name="urls", cls=Commands)
 def command() -> None:
     """Add, remove, list and import pages. A running daemon applies them at once; otherwise the database is changed."""
 
@@ -55,37 +57,71 @@ def import_(file: str, config_file: Path | None, database: str | None) -> None:
 
 @command.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--keep-out", is_flag=True, help="Keep them out, whatever a URL list or a sitemap says.")
 @CONFIG
 @DATABASE
-def remove(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
-    """Retire these pages; their history is kept. One on the URL list comes back when that has changed, or on reload."""
+def remove(urls: tuple[str, ...], keep_out: bool, config_file: Path | None, database: str | None) -> None:
+    """Retire these pages; their history is kept. One that a list or a sitemap names comes back, unless it is kept out.
+
+    `crawld urls list --excluded` shows those kept out, `crawld urls readmit URL` or `crawld urls add URL` ends it.
+    """
     listed = _named(urls)
     _check_usable(listed)
-    wanted = [page.url for page in listed.wanted]
+    removed: list[str] = []
+    origins: dict[str, str] = {}
     try:
-        removed: list[str] = []
         for some in _portions(listed.wanted):
-            urls_of_some = [page.url for page in some]
-            removed += ask(config_file, database, "DELETE", "/urls", {"urls": urls_of_some})["removed"]
+            body: dict[str, object] = {"urls": [page.url for page in some], "keep_out": keep_out}
+            said = ask(config_file, database, "DELETE", "/urls", body)
+            removed += said["removed"]
+            origins |= said["origins"]
     except NotRunningError:
-        database_url = load(config_file, {"database": database}).database
-        removed = list(asyncio.run(_retire_in_store(database_url, wanted)))
+        wanted, database_url = [page.url for page in listed.wanted], load(config_file, {"database": database}).database
+        removed, origins = asyncio.run(_retire_in_store(database_url, wanted, keep_out))
     for url in removed:
-        click.echo(f"removed {url}")
-    found = {identity(url) for url in removed}
-    unknown = sorted(url for url in wanted if identity(url) not in found)
+        click.echo(f"removed {url}{', and kept out' if keep_out else ''}")
+    _tell_returning([(url, origins[url]) for url in removed if origins.get(url, BY_HAND) != BY_HAND])
+    unknown = _missing(listed, removed)
     for url in unknown:
-        click.echo(f"not here: {url}", err=True)
+        click.echo(f"not here{', and kept out from now on' if keep_out else ''}: {url}", err=True)
+    if unknown and not keep_out:
+        sys.exit(1)
+
+
+@command.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@CONFIG
+@DATABASE
+def readmit(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
+    """Keep these pages out no longer: they come back when a list or a sitemap that names them is read, or by `add`."""
+    listed = _named(urls)
+    _check_usable(listed)
+    readmitted: list[str] = []
+    for some in _portions(listed.wanted):
+        named = [page.url for page in some]
+        try:
+            readmitted += ask(config_file, database, "POST", "/urls/readmit", {"urls": named})["readmitted"]
+        except NotRunningError:
+            readmitted += asyncio.run(_readmit_in_store(load(config_file, {"database": database}).database, named))
+    for url in readmitted:
+        click.echo(f"readmitted {url}")
+    for url in (unknown := _missing(listed, readmitted)):
+        click.echo(f"was not kept out: {url}", err=True)
     if unknown:
         sys.exit(1)
 
 
 @command.command(name="list")
+@click.option("--excluded", is_flag=True, help="The pages that are kept out instead.")
 @CONFIG
 @DATABASE
 @AS_JSON
-def list_(config_file: Path | None, database: str | None, as_json: bool) -> None:
+def list_(excluded: bool, config_file: Path | None, database: str | None, as_json: bool) -> None:
     """Every page that is kept fresh, with its importance, as a URL list that `import` reads."""
+    if excluded:
+        for row in read(config_file, database, lambda reader: reader.exclusions()):
+            click.echo(json.dumps(dict(row)) if as_json else row["url"])
+        return
     pages = read(config_file, database, lambda reader: reader.page_stats())
     for page in sorted(pages, key=lambda row: str(row["url"])):
         if page["state"] == PageState.RETIRED.value:
@@ -94,6 +130,23 @@ def list_(config_file: Path | None, database: str | None, as_json: bool) -> None
             click.echo(json.dumps({"url": page["url"], "importance": page["importance"]}))
         else:
             click.echo(page["url"] if page["importance"] == 1 else f"{page['url']} {page['importance']:g}")
+
+
+def _tell_returning(returning: Sequence[tuple[str, str]]) -> None:
+    """Say which of the pages just removed come back, and what makes them stay away."""
+    if not returning:
+        return
+    url, origin = returning[0]
+    where = "the URL list" if origin == FROM_LIST else f"what it was {origin}"
+    which = "it" if len(returning) == 1 else f"{len(returning)} of them, as {url},"
+    click.echo(f"{which} will come back: {where} still names it, which counts at the next change or reload.", err=True)
+    click.echo(f"To keep it out: crawld urls remove --keep-out {shlex.quote(url)}", err=True)
+
+
+def _missing(listed: UrlList, found: Sequence[str]) -> list[str]:
+    """The URLs of a list that are not among those found, in any spelling."""
+    known = set(map(identity, found))
+    return sorted(page.url for page in listed.wanted if identity(page.url) not in known)
 
 
 def _named(urls: Sequence[str], importance: float = 1.0) -> UrlList:
@@ -159,10 +212,20 @@ async def _add_to_store(database: str, wanted: Sequence[Wanted]) -> int:
     return len(adoption.added) + len(adoption.returned)
 
 
-async def _retire_in_store(database: str, urls: Sequence[str]) -> Sequence[str]:
+async def _retire_in_store(database: str, urls: Sequence[str], keep_out: bool) -> tuple[list[str], dict[str, str]]:
     store = SqlStore(database)
     await store.start()
     try:
-        return [page.url for page in await store.retire(urls, now=SystemClock().now())]
+        removed = [page.url for page in await store.retire(urls, now=SystemClock().now(), keep_out=keep_out)]
+        return removed, dict(await store.origins(removed))
+    finally:
+        await store.close()
+
+
+async def _readmit_in_store(database: str, urls: Sequence[str]) -> Sequence[str]:
+    store = SqlStore(database)
+    await store.start()
+    try:
+        return await store.readmit(urls)
     finally:
         await store.close()

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crawld.cli.lazy_group import Commands
 from crawld.cli.options import RATE
 from crawld.cli.tables import console
 from crawld.cli.trials.contest_progress import contest_progress
 from crawld.cli.trials.lab_daemons import LabDaemons
+from crawld.cli.trials.lab_history import import_git, or_replay
 from crawld.cli.trials.lab_report import chart, finish_report, print_finish, print_scores, score_row
 from crawld.cli.trials.lab_world import Wanted, world_options
 from crawld.errors import InputError
@@ -29,13 +31,16 @@ SECONDS = click.FloatRange(5, 86_400)
 LOOK_SECONDS = 10.0
 
 
-@click.group()
+@click.group(cls=Commands)
 def command() -> None:
     """Try crawlers against a living site on loopback that knows how fresh their copies are.
 
     The site lives a world in accelerated time: drawn after real sites, the S-NCIS paper's, or replayed from recorded
     histories, on several host names, with sitemaps of every kind, robots.txt, validators and errors.
     """
+
+
+command.add_command(import_git)
 
 
 @command.command()
@@ -70,6 +75,7 @@ def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, as_json:
 )
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @world_options
+@or_replay
 def compare(
     wanted: Wanted,
     policies: str,
@@ -83,7 +89,7 @@ def compare(
     """Let one real daemon per policy crawl the same site at the same time, and report what each held of it.
 
     The first third of the time is not judged: everything has to be crawled once, and learnt from. Ctrl-C ends it early,
-    with the report of what was seen so far.
+    with the report of what was seen so far. With --history no daemon runs: the simulator replays recorded histories.
     """
     if bandwidth <= 0:
         raise InputError("--bandwidth: the daemons need a bandwidth above 0")

@@ -1,0 +1,51 @@
+"""Who may use the daemon's files: its own user, and a group where their directory is shared with one."""
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from crawld.errors import AccessError
+
+
+def shared_with_group(directory: Path) -> bool:
+    """Whether a directory is shared with its group: the setgid bit says so, and gives new files that group."""
+    mode = directory.stat().st_mode
+    return bool(mode & stat.S_ISGID and mode & stat.S_IXGRP)
+
+
+def access_refused(path: Path, needed: int = os.R_OK) -> AccessError:
+    """The sentence for a path that the system does not let this user use: who may, and how to become one of them."""
+    closed = _first_closed(path.absolute(), needed)
+    about = closed.lstat()
+    owner, group = _user(about.st_uid), _group(about.st_gid)
+    ways = [f"sudo -u {owner} crawld …" if about.st_uid else "sudo crawld …"]
+    who = f"its owner {owner}"
+    if about.st_gid and about.st_mode & (stat.S_IRGRP | stat.S_IXGRP):
+        who += f" and members of the group {group}"
+        ways.append(f"sudo usermod -aG {group} {_user(os.geteuid())} and log in again")
+    return AccessError(f"{path}: only {who} may use it, and you are {_user(os.geteuid())}: {', or '.join(ways)}")
+
+
+def _first_closed(path: Path, needed: int) -> Path:
+    """The first directory on the way that may not be entered, or the path itself."""
+    for directory in reversed(path.parents):
+        if not os.access(directory, os.X_OK):
+            return directory
+    parent = path.parent
+    return parent if needed & os.W_OK and not os.access(parent, os.W_OK) and not path.exists() else path
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:  # a user that a service manager made for the moment
+        return str(number)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

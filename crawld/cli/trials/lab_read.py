@@ -62,9 +62,10 @@ class ReadRun:
 def read(budgets: str, as_json: bool, **given: Any) -> None:
     """Let readers read copies of three real daemons that crawl one site at the same rate, and count the fresh reads.
 
-    One daemon keeps its copies fresh and its readers do not wait (proactive), one fetches pages only when they are read,
-    in the order of reads (through), one weighs both (both). Reads come at random (Poisson), by Zipf's law with --zipf; they are the same for
-    all three, and importance is in proportion to them. The first third of the time is not judged.
+    One daemon keeps its copies fresh and its readers do not wait (proactive), one fetches pages only when they are
+    read, in the order of reads (through), one weighs both (both). Reads come at random (Poisson), by Zipf's law with
+    --zipf; they are the same for all three, and importance is in proportion to them. The first third of the time is
+    not judged.
     """
     run = ReadRun(**given)
     if run.changes <= 0:

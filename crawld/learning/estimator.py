@@ -149,7 +149,7 @@ def age_weights(at: ArrayLike, now: float, half_life: float = YEAR) -> Floats:
 
 
 def smoothed_rates(offsets: ArrayLike, tau: ArrayLike, changed: ArrayLike, smoothing: float = 0.5) -> Floats:
-    """S-Lambda's estimator by page: its equation 10 with two imaginary intervals, one changed and one not.
+    """Kolobov et al.'s estimator by page: its equation 10 with two imaginary intervals, one changed and one not.
 
     It is the highest density under an exponential prior of rate `smoothing` with one more changed interval.
     """

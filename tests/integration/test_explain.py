@@ -259,7 +259,8 @@ async def test_store_unwell(tmp_path: Path) -> None:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 3)
             given: dict[str, Any] = {"timeout": 60.0, "isolation_level": None, "check_same_thread": False}
             with sqlite3.connect(tmp_path / "x.db", **given) as other:
-                await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")  # the writer may hold the lock, and needs the loop
+                # in a thread: the writer may hold the lock, and needs the loop to let it go
+                await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
                 await until(lambda: not daemon.store.healthy)
                 found = await until_reason(daemon, urls[0], Why.STORE_UNWELL)
                 assert "locked" in found["why_not_now"]

@@ -151,7 +151,10 @@ async def test_a_dead_receiver_loses_the_oldest_and_holds_up_nobody(store: SqlSt
             await change(store, 1, 2, 3, 1, 2)
         await until(lambda: len(well.taken) == 25)
         await until(lambda: dead.tries > 2)
-        await asyncio.sleep(0.3)  # the figures are written with a delay
+        figures = "SELECT sum(delivered), sum(dropped), count(trouble) FROM hooks"
+        async with asyncio.timeout(120):
+            while await rows(store_url, figures) != [(25, 15, 1)]:  # they are written with a delay
+                await asyncio.sleep(0.05)
     left = await rows(store_url, "SELECT change FROM deliveries WHERE hook = 'dead' ORDER BY change")
     assert [number for (number,) in left] == list(range(16, 26))
     kept = await store.hooks.open_hooks(["dead", "well"])

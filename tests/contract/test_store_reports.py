@@ -275,15 +275,15 @@ async def test_reading_changes_no_file(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
-async def test_what_is_no_database_of_ours_cannot_be_read(store_url: str, tmp_path: Path) -> None:
+async def test_what_is_no_database_of_ours_cannot_be_read(empty_store_url: str, tmp_path: Path) -> None:
     """An empty database and a file that is none are refused in a sentence."""
-    if store_url.startswith("sqlite"):
+    if empty_store_url.startswith("sqlite"):
         (tmp_path / "crawld.db").write_bytes(b"not a database, not a database, not a database" * 99)
         match = "is not a SQLite database"
     else:
         match = "is empty: start the daemon once"
     with pytest.raises(StoreError, match=match):
-        async with Reader(store_url):
+        async with Reader(empty_store_url):
             pass
 
 

@@ -15,6 +15,7 @@ from crawld.config import Settings
 from crawld.model.host import HostState
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
 from tests.behaviours import answer, silent
+from tests.process import HANG_SECONDS
 from tests.site import Site
 
 Explain = Callable[[str], dict[str, Any]]
@@ -50,7 +51,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
 
 async def until(check: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(HANG_SECONDS):
         while not check():
             await asyncio.sleep(0.02)
 

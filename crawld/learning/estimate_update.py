@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.online_learner import FORETOLD, Histories, OnlineLearner, Shift, Update
+from crawld.learning.online_learner import FORETOLD, OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
+from crawld.model.histories import Histories
 from crawld.model.signal import SignalTrust
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior
-from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.observations import NewIntervals, Observations, Prior
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

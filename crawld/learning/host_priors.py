@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior
 from crawld.learning.grid_posterior import KAPPAS, POINTS, Fit, GridPosterior, Masses
-from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.observations import NewIntervals, Observations, Prior
 from crawld.row_index import PageRows, grown
 
 Floats = NDArray[np.float64]

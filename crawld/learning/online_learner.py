@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import YEAR, Prior, age_weights
 from crawld.learning.grid_posterior import KAPPAS, Fit, Masses, trust_in
 from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
-from crawld.learning.likelihood import Observations
 from crawld.learning.mixture import Events, Mixture
-from crawld.learning.new_intervals import SUREST, NewIntervals
+from crawld.learning.observations import SUREST, YEAR, NewIntervals, Observations, Prior, age_weights
 from crawld.learning.signal_rates import SignalRates
 from crawld.model.age_curve import AgeCurve
+from crawld.model.histories import Histories
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.model.units import many
 from crawld.row_index import grown
@@ -35,46 +33,6 @@ OWN_PRIOR = (1.0, 3e-7, 3e-7, 3e-7)
 CLOCK_PRIOR = (0.05, 0.95)  # plain time, and the host's clock
 CAUTION_PRIOR = (0.05, 0.95)  # posteriors as they are, and with the spread of a shape of 1
 EAR_PRIOR = (0.4925, 0.01, 0.005, 0.32833, 0.16417)  # deaf, names, all, and the twins of both
-
-
-class Histories(Protocol):
-    """The observations of several pages, ragged, as `crawld.interfaces` has them."""
-
-    @property
-    def page_ids(self) -> Ints:
-        """Whose they are."""
-
-    @property
-    def offsets(self) -> Ints:
-        """Page i owns the rows offsets[i]:offsets[i+1], oldest first."""
-
-    @property
-    def at(self) -> Floats:
-        """When each interval ended."""
-
-    @property
-    def tau(self) -> Floats:
-        """How long it was."""
-
-    @property
-    def signals(self) -> Ints:
-        """The signals in it, by source."""
-
-    @property
-    def changed(self) -> NDArray[np.bool_]:
-        """Whether it ended changed."""
-
-    @property
-    def hosts(self) -> Sequence[str]:
-        """By page, who is asked."""
-
-    @property
-    def first_success(self) -> Floats:
-        """By page, when watching began."""
-
-    @property
-    def signal_counts(self) -> Ints:
-        """By page and source, all signals since then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from crawld.interfaces.store import (
 )
 from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
 from crawld.interfaces.workers import Workers
-from crawld.model.histories import Histories
+from crawld.model.estimate import Histories
 
 __all__ = [
     "Action",

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
-from crawld.model.estimate import Estimate
-from crawld.model.histories import Histories
+from crawld.model.estimate import Estimate, Histories
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Alias, Page, PageState, Wanted
 from crawld.model.robots import RobotsState

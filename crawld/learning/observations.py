@@ -13,8 +13,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 YEAR = 365.25 * 86400.0
-LONGEST_GUESS = 30 * 86400.0
-"""Seconds between changes that are assumed of a page at the most while nothing is known."""
 SUREST = 1e-4
 """No prediction is believed beyond this."""
 
@@ -33,10 +31,9 @@ class Prior:
     kappa_rate: float | Floats = 1.0
 
 
-def first_guess(round_seconds: float, shortest: float = 60.0) -> Prior:
+def first_guess(round_seconds: float, shortest: float = 60.0, longest: float = 30 * 86400.0) -> Prior:
     """A prior that lets everything compete: a page changes once a round of all pages, but within limits."""
-    seconds = min(max(round_seconds, shortest), LONGEST_GUESS)
-    return Prior(alpha_rate=seconds)
+    return Prior(alpha_rate=min(max(round_seconds, shortest), longest))
 
 
 def age_weights(at: ArrayLike, now: float, half_life: float = YEAR) -> Floats:

@@ -20,7 +20,7 @@ from crawld.forecast.sample import Believed
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Histories
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES
 from crawld.policies.policies import DEFAULT, build

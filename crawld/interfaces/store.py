@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import Estimate, Histories
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Alias, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
@@ -110,25 +110,6 @@ class StoredDemand:
     days: Floats
     at: Floats
     weight: Floats | None = None  # what the pages weigh because of that; None where it was read
-
-
-@dataclass(frozen=True, slots=True)
-class Histories:
-    """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
-
-    Each row is one successful crawl after the first: the time and the signals (by source) since the one before,
-    and whether the content had changed.
-    """
-
-    page_ids: Ints
-    offsets: Ints
-    at: Floats
-    tau: Floats
-    signals: Ints  # (rows, sources)
-    changed: NDArray[np.bool_]
-    hosts: Sequence[str]
-    first_success: Floats  # by page: when watching began, for γ
-    signal_counts: Ints  # (pages, sources): all counted signals since then
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import smoothed_rates
+from crawld.sim.gamma_posterior import smoothed_rates
 from crawld.sim.population import Floats
 from crawld.sim.world import Ints
 

@@ -51,7 +51,7 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, PollResult, Reload
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots

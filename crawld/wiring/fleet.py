@@ -30,7 +30,7 @@ from crawld.fleet.shared_priors import SharedPriors
 from crawld.fleet.worker import Worker
 from crawld.interfaces import Control, Reload
 from crawld.interfaces.control import ListNews
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.pacer import Slots

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.sim.analytic import promised
 from crawld.sim.crawler import scheduled
 from crawld.sim.engine import Bandwidth, Crawler, simulate
@@ -24,7 +24,7 @@ def _delayed_crawler(contestant: str, world: World) -> Crawler:
     population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
-        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0, 0.5, 1.0 * DAY), round_share=0.1)
+        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0), round_share=0.1)
         return OnlineCrawler("greedy-ncis", world, BANDWIDTH, vague, copies=False)
     discard = DISCARD if "discarding" in contestant else 0.0
     return scheduled(contestant.partition(",")[0], population, BANDWIDTH, discard=discard)

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior, fit_pages
+from crawld.learning.observations import Prior
+from crawld.sim.gamma_posterior import fit_pages
 from crawld.sim.population import EVENTS, PARAMETERS, VISITS, Floats, page_stream, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import Ints

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.sim.crawler import Learning, convinced, scheduled
 from crawld.sim.engine import Run, simulate
 from crawld.sim.experiments.lambdacrawl import VISITED, paper_costs, paper_rates
@@ -28,7 +28,7 @@ MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 STEADY = 5.0
 SETTLED, JUDGED = 10.0, 30.0
 FIRST_GUESS = 1.0
-PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0, 0.5, DAY)
+PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0)
 """Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
 OURS = "greedy-ncis"
 PAPERS = {

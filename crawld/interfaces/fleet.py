@@ -27,6 +27,7 @@ class Report:
     weight: float = 0.0  # importance of its pages, summed
     loading: int = 0  # shards that it holds and has not loaded yet
     stale: int = 0  # records dropped so far because their shard had another owner
+    clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
     status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
 
@@ -74,6 +75,9 @@ class Ledger(Protocol):
     @property
     def shards(self) -> int:
         """How many shards the fleet has, fixed when it was made."""
+
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
 
     async def join(self, name: str) -> str:
         """Become a worker; its id. StoreError where the database is no fleet."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from crawld.api.app import ControlServer
 from crawld.api.token import make_token
-from crawld.clock import SystemClock, boot
 from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
@@ -21,6 +20,7 @@ from crawld.fleet.fleet_daemon import FleetDaemon
 from crawld.fleet.history import FleetHistory
 from crawld.fleet.mailbox import Mailbox
 from crawld.fleet.outbox import Outbox
+from crawld.fleet.pacing.database_time import DatabaseClock
 from crawld.fleet.pacing.grant_door import GrantDoor
 from crawld.fleet.pacing.grant_pacer import GrantPacer
 from crawld.fleet.reporting import Reporter
@@ -47,6 +47,7 @@ PHASES = (0.05, 0.55)
 class FleetAssembly(Assembly):
     """The parts of one worker, made from settings."""
 
+    clock: DatabaseClock
     store: SqlShardStore
     store_type = SqlShardStore
     holds_all = False
@@ -106,9 +107,9 @@ class FleetAssembly(Assembly):
         """The whole fleet is steered and asked, whichever worker answers."""
         return self.fleet.steering
 
-    def _make_clock(self) -> SystemClock:
+    def _make_clock(self) -> DatabaseClock:
         """Leases go on while the machine sleeps, and so does everything that is measured against them."""
-        return SystemClock(monotonic=boot)
+        return DatabaseClock()
 
     def _make_pacer(self) -> tuple[Slots, Door | None]:
         self.pacer, self.door = GrantPacer(self.clock.monotonic()), GrantDoor(self.clock)

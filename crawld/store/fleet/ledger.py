@@ -70,6 +70,13 @@ class SqlLedger:
         await self._beats.close()
         await self._verbs.close()
 
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
+        await self.open()
+        found = await self._verbs.row(statements.TIME)
+        assert found is not None  # noqa: S101 - it is one row
+        return float(found["now"])
+
     async def join(self, name: str) -> str:
         """Become a worker; its id. StoreError where the database is no fleet."""
         await self.open()

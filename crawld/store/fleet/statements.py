@@ -9,6 +9,7 @@ BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'pau
 
 PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present"
 FLEET = "SELECT shards FROM fleet"
+TIME = f"SELECT {NOW} AS now"
 
 JOIN = f"""
 WITH t AS MATERIALIZED (SELECT {NOW} AS now), forgotten AS (

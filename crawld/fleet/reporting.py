@@ -31,6 +31,7 @@ class Reporter:
     clock: DatabaseClock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
     status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
+    revision: int = 0  # of the fleet's settings that we go by wholly
     time: DatabaseTime | None = None  # as of the latest beat,
     rates: RateSchedule = NOTHING  # and by its grants
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
@@ -52,6 +53,7 @@ class Reporter:
             weight=weight,
             loading=self.loading(),
             stale=self.store.stale,
+            revision=self.revision,
             clock_ahead=round(self.clock.ahead(), 3),
             status=self._take_status(),
         )

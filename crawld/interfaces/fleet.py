@@ -27,6 +27,7 @@ class Report:
     weight: float = 0.0  # importance of its pages, summed
     loading: int = 0  # shards that it holds and has not loaded yet
     stale: int = 0  # records dropped so far because their shard had another owner
+    revision: int = 0  # of the fleet's settings that it goes by wholly
     clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
     status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
@@ -58,6 +59,7 @@ class Beat:
     bandwidth: float  # of the whole fleet; 0 while paused
     workers: int  # live ones, those that drain left out
     draining: bool  # whether this worker is to give its shards away
+    revision: int = 0  # of the fleet's settings; 0: none were applied yet
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
     free: int = 0  # shards that nobody holds
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one

@@ -39,6 +39,7 @@ class WorkerView:
     weight: float = 0.0
     loading: int = 0
     stale: int = 0
+    revision: int = 0  # of the fleet's settings that it goes by wholly
     clock_ahead: float = 0.0
     status: Mapping[str, Any] | None = field(default=None, repr=False)
 
@@ -65,6 +66,7 @@ class FleetView:
     round_at: float | None = None  # when a round was last cleared
     level: float | None = None  # as crawld.auction.Clearing has it; None before the first round
     mail: int = 0
+    revision: int = 0  # of the settings in force; 0: none were applied yet
 
     @property
     def live(self) -> Sequence[WorkerView]:
@@ -113,6 +115,9 @@ def _of_workers(view: FleetView) -> Iterator[Trouble]:
         if worker.live and worker.lag > LAG_SECONDS:
             lag = format_duration(worker.lag)
             yield Trouble("lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow")
+        if worker.live and 0 < worker.revision < view.revision:
+            said = f"worker {worker.name} goes by revision {worker.revision} of the settings, and {view.revision}"
+            yield Trouble("settings", f"{said} is in force: restart it")
         if worker.live and abs(worker.clock_ahead) > CLOCK_SECONDS:
             far = f"{format_duration(abs(worker.clock_ahead))} {'ahead of' if worker.clock_ahead > 0 else 'behind'}"
             said = f"the clock of worker {worker.name}'s machine is {far} the database's: set it (timedatectl, chrony)"

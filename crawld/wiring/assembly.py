@@ -106,6 +106,7 @@ class Assembly:
     """The parts of one daemon, made from settings."""
 
     store_type: type[SqlStore] = SqlStore
+    list_type: type[ListFile] = ListFile
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -153,7 +154,7 @@ class Assembly:
         self._learner: Learner | None = None
         self.listener = Listener()
         self._lag = LoopLag(self.clock)
-        self.list = ListFile(
+        self.list = self.list_type(
             lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
             self._reading_list,
             self.page_set,

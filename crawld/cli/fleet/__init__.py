@@ -6,6 +6,7 @@ from crawld.cli.lazy_group import LazyGroup
 
 COMMANDS = {
     "init": "Make an empty PostgreSQL database a fleet's.",
+    "apply": "Put settings and a URL list in force for every worker.",
     "run": "Run one worker.",
     "status": "Workers, shards, grants, and what is wrong.",
     "drain": "Move a worker's shards to the others.",

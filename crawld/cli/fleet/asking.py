@@ -72,6 +72,13 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
 @asynccontextmanager
 async def steering(settings: Settings) -> AsyncIterator[FleetSteering]:
     """The control of the fleet of these settings."""
+    async with database_clock(settings) as (store, clock):
+        yield FleetSteering(store, terms_of(settings), clock)
+
+
+@asynccontextmanager
+async def database_clock(settings: Settings) -> AsyncIterator[tuple[SqlFleetStore, DatabaseClock]]:
+    """The store of the fleet of these settings, and a clock that shows its database's time."""
     clock = DatabaseClock()
     store = SqlFleetStore(settings.database, clock.monotonic)
     await store.start()
@@ -79,7 +86,7 @@ async def steering(settings: Settings) -> AsyncIterator[FleetSteering]:
         asked = clock.monotonic()
         now = (await store.view()).now
         clock.follow(DatabaseTime(asked, clock.monotonic(), now))  # what is written is stamped by the database
-        yield FleetSteering(store, terms_of(settings), clock)
+        yield store, clock
     finally:
         await store.close()
 

@@ -105,6 +105,7 @@ class SqlLedger:
             bandwidth=found["bandwidth"],
             workers=found["workers"],
             draining=found["draining"],
+            revision=found["revision"],
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],

@@ -5,9 +5,8 @@
 Real `crawld fleet run` processes on a real PostgreSQL of the benchmark's own, each behind a wire that can be cut, crawl
 a real site on loopback that is a process of its own and notes every request. The parts: `drills`, random faults (kill,
 SIGSTOP, a wire cut or held up, PostgreSQL crashed), whose durations are drawn evenly on a log scale up to `--longest`;
-`cost`, what a crawl at 200/s
-costs PostgreSQL; `takeover`, workers with many pages lost one after the other; `restart`, PostgreSQL crashed alone; `writer`, how fast
-one worker's store commits (`benchmarks.writer`).
+`cost`, what a crawl at 200/s costs PostgreSQL; `takeover`, workers with many pages lost one after the other;
+`restart`, PostgreSQL crashed alone; `writer`, how fast one worker's store commits (`benchmarks.writer`).
 
 A moment when the machine kept even the site waiting is accounted for as in `benchmarks.soak`: what a window surely held
 counts, and beside it what the log says as it is.

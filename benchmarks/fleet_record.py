@@ -6,6 +6,7 @@ A trigger of the benchmark's own notes every change of a shard's owner in the tr
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,7 @@ async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
 class Spent:
     """What the server has spent so far."""
 
-    processor: float  # seconds of its processes that live
+    processor: dict[str, float]  # seconds of its processes that live, by what they do
     crawls: int
     commits: int
 
@@ -135,10 +136,14 @@ async def spent(connection: asyncpg.Connection) -> Spent:
     """Processor time of all processes of the server but this connection's, and what was written meanwhile."""
     own = await connection.fetchval("SELECT pg_backend_pid()")
     parent = _parent(own)
-    of_server = [parent, *(pid for pid in _processes() if pid != own and _parent(pid) == parent)]
+    rows = await connection.fetch("SELECT pid, backend_type, application_name FROM pg_stat_activity")
+    names = {pid: name if kind == "client backend" else "server" for pid, kind, name in rows}
+    processor: dict[str, float] = defaultdict(float)
+    for pid in [parent, *(pid for pid in _processes() if pid != own and _parent(pid) == parent)]:
+        processor[names.get(pid, "server")] += _processor_seconds(pid)
     crawls = await connection.fetchval("SELECT count(*) FROM crawls")
     commits = await connection.fetchval("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
-    return Spent(sum(map(_processor_seconds, of_server)), crawls, commits)
+    return Spent(processor, crawls, commits)
 
 
 def _processes() -> list[int]:

@@ -112,7 +112,7 @@ class Worker:
     async def take_duty(self, name: str) -> bool:
         """Do something for the whole fleet; False where another live worker does it."""
         worker = self.id
-        if worker is None or self._stopping:
+        if worker is None or self._stopping or (self.beat is not None and name in self.beat.taken):
             return False
         epoch = await self.ledger.take_duty(worker, name)
         self._verbs += 1

@@ -65,6 +65,7 @@ class Beat:
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
     duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
+    taken: frozenset[str] = frozenset()  # duties that other live workers have
 
 
 class LeaseLostError(Exception):

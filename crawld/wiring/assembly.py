@@ -107,6 +107,7 @@ class Assembly:
 
     store_type: type[SqlStore] = SqlStore
     list_type: type[ListFile] = ListFile
+    commit_seconds = COMMIT_SECONDS
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -194,7 +195,7 @@ class Assembly:
         return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
-            commit_interval=COMMIT_SECONDS,
+            commit_interval=self.commit_seconds,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
         )

@@ -42,6 +42,8 @@ from crawld.wiring.fleet_control import FleetControl
 from crawld.wiring.fleet_settings import OWN, InForce, take_settings, with_shared
 from crawld.wiring.reload import UrlList
 
+COMMIT_SECONDS = 0.4
+"""Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
 SETTINGS_SECONDS = 1.0
 """Between two looks whether other settings are in force."""
 PHASES = (0.05, 0.55)
@@ -55,6 +57,7 @@ class FleetAssembly(Assembly):
     store: SqlShardStore
     store_type = SqlShardStore
     list_type = FleetList
+    commit_seconds = COMMIT_SECONDS
     holds_all = False
 
     def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:

@@ -110,6 +110,7 @@ class SqlLedger:
             free=found["free"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
+            taken=frozenset(found["taken"]),
             duties=dict(zip(found["duties"], found["duty_epochs"], strict=True)),
         )
 

@@ -72,6 +72,7 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     ARRAY(SELECT body FROM mail ORDER BY id) AS mail_bodies,
     ARRAY(SELECT name FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duties,
     ARRAY(SELECT epoch FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duty_epochs,
+    ARRAY(SELECT name FROM fleet_duties d JOIN live ON live.id = d.worker WHERE d.worker <> $1) AS taken,
     ARRAY(SELECT n FROM generate_series(t.round, CASE WHEN t.part >= 0.5 THEN t.round + 1 ELSE t.round END) AS n
         WHERE NOT EXISTS (SELECT FROM fleet_rounds r WHERE r.number = n) ORDER BY n) AS due
 FROM t, renewed

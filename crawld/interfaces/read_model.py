@@ -6,7 +6,7 @@ part begins, so that the last of a million rows costs what the first does.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -213,6 +213,7 @@ class HostLine:
     successive_failures: int
     delay_seconds: float | None
     crawl_delay_seconds: float | None
+    turned_away: Mapping[str, int] = field(default_factory=dict)  # pages whose site turned us away, by trouble
 
 
 @dataclass(frozen=True, slots=True)

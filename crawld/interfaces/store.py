@@ -11,6 +11,7 @@ from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate, Histories
+from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Alias, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
@@ -77,6 +78,7 @@ class StoredPages:
     mixed: Floats  # (pages, 3): heard, deaf_alpha, deaf_shape
     gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
     alias_of: Sequence[int | None]  # the page that this is another address of
+    turned_away: Mapping[int, Trouble] = field(default_factory=dict)  # by id, where the site turned us away last time
 
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
@@ -98,6 +100,7 @@ class StoredPages:
             mixed=self.mixed[which],
             gone=self.gone[which],
             alias_of=[self.alias_of[i] for i in order],
+            turned_away={page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away},
         )
 
 

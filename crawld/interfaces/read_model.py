@@ -71,6 +71,7 @@ class PageLine:
     next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
+    version: int | None = None  # the change that brought the latest copy, while that is kept
 
 
 @dataclass(frozen=True, slots=True)

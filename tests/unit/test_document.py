@@ -5,8 +5,9 @@ from statistics import mean
 import pytest
 
 from crawld.content.page.digest import block_number
-from crawld.content.page.document import Document, read_document
+from crawld.content.page.document import read_document
 from crawld.content.page.rules import DigestRule
+from crawld.model.page import Document
 from tests.reader_pages import LabelledPage, labelled_pages, word_f1
 
 HTML = "text/html; charset=utf-8"

@@ -10,7 +10,7 @@ This reads foreign bytes and may take long: it runs in a worker.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import urldefrag
@@ -26,6 +26,7 @@ from crawld.content.page.head import read_head, without_programs
 from crawld.content.page.markup import is_html, page_title
 from crawld.content.page.reader import HEADINGS, blocks_of, drop, is_shared_by, main_tree, text_of
 from crawld.content.page.rules import DEFAULT_RULE, DigestRule
+from crawld.model.page import Document
 
 MAX_DEPTH = 400
 """Levels of elements that are converted: beyond a thousand the library returns nothing, and says nothing."""
@@ -50,17 +51,6 @@ _ESCAPED = "\ufdd0"  # stands for a backslash until the library is done, which e
 _TAG = re.compile(r"<[^<>]{0,20000}>")
 _LINE_START = re.compile(r"(?m)^(\s*)([#>+-]|\d{1,9}[.)])(?=\s|$)")
 _PERMALINKS = frozenset({"", "#", "¶", "§", "🔗", "\u200b", "permalink", "link", "anchor", "[edit]", "[link]"})
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A copy of a page as a reader has it."""
-
-    text: str
-    markdown: str
-    title: str | None = None
-    language: str | None = None
-    canonical: str | None = None
 
 
 def read_document(

@@ -65,6 +65,8 @@ class Pace:
     """Changes of one answer."""
     pages: int = 500
     """Pages of one answer."""
+    connections: int = 50
+    """Requests under way at once; others wait in the client. A daemon takes 64 of an address where files are few."""
     copies: int = 4
     """Copies that `reconcile` reads at once; the daemon serves four."""
 
@@ -427,7 +429,10 @@ class Client:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-            connector = aiohttp.UnixConnector(self._socket) if self._socket else aiohttp.TCPConnector()
+            limit = self.pace.connections
+            connector: aiohttp.BaseConnector = aiohttp.TCPConnector(limit=limit)
+            if self._socket:
+                connector = aiohttp.UnixConnector(self._socket, limit=limit)
             self._session = aiohttp.ClientSession(headers=headers, connector=connector)
         return self._session
 

@@ -25,6 +25,7 @@ from crawld.value.greedy import (
     GreedyCisPlus,
     GreedyHarmonic,
     GreedyNcis,
+    OnDemand,
 )
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
@@ -44,6 +45,7 @@ class Policy:
     valuation: Callable[[], Valuation] | None = None
     plan: Plan | None = None
     hears: bool = True  # whether signals matter to it; who ignores them need not poll for any
+    in_reads: bool = True  # whether its values count fresh reads, so that a read can be weighed against them
 
     def chooser(
         self,
@@ -103,8 +105,13 @@ _ALL = (
     Policy("greedy-cis-plus", "good signals believed, all others ignored", GreedyCisPlus),
     Policy("greedy-ncis-1", "the first term of greedy-ncis", partial(GreedyApproximate, 1)),
     Policy("greedy-ncis-2", "the first two terms of greedy-ncis", partial(GreedyApproximate, 2)),
-    Policy("greedy-harmonic", "S-Lambda's harmonic penalty, picked greedily: gives up no page", GreedyHarmonic),
-    Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge),
+    Policy(
+        "greedy-harmonic",
+        "S-Lambda's harmonic penalty, picked greedily: gives up no page",
+        GreedyHarmonic,
+        in_reads=False,
+    ),
+    Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge, in_reads=False),
     Policy("lds", "S-Azar's rates, earliest deadline first", plan=_in_turn(allocation.azar_continuous), hears=False),
     Policy(
         "freshness-optimal",
@@ -135,13 +142,16 @@ _ALL = (
 )
 
 POLICIES = {policy.name: policy for policy in _ALL}
+ON_DEMAND = Policy("on-demand", "first copies alone; all else when it is read", OnDemand, hears=False)
+"""What readers ask for and nothing else: it keeps nothing fresh by itself, so that no comparison has it."""
 
 
 def choose(name: str) -> Policy:
     """The policy of that name; an InputError that lists the names where there is none."""
-    if name not in POLICIES:
-        raise InputError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}")
-    return POLICIES[name]
+    known = POLICIES | {ON_DEMAND.name: ON_DEMAND}
+    if name not in known:
+        raise InputError(f"there is no policy {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def build(

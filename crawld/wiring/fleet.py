@@ -27,8 +27,9 @@ from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_learner import ShardLearner
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.shared_priors import SharedPriors
+from crawld.fleet.steering import FleetReads
 from crawld.fleet.worker import Worker
-from crawld.interfaces import Control, Reload
+from crawld.interfaces import Control, FreshReads, Reload
 from crawld.interfaces.control import ListNews
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
@@ -105,6 +106,11 @@ class FleetAssembly(Assembly):
     def control(self) -> Control:
         """The whole fleet is steered and asked, whichever worker answers."""
         return self.fleet.steering
+
+    @property
+    def fresh(self) -> FreshReads:
+        """Pages of every worker are fetched as they are read."""
+        return FleetReads(self.fleet.store, self.read_model, self.clock)
 
     def _make_clock(self) -> SystemClock:
         """Leases go on while the machine sleeps, and so does everything that is measured against them."""

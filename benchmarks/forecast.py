@@ -38,7 +38,7 @@ HOSTS = 6
 DELAYS = (0.0, 0.0, 0.0, 0.3, 1.2, 3.0)
 """By host, in multiples of what an even share of the bandwidth leaves between two requests."""
 LEARNT_FOR, VISITS_PER_TIME, ROUNDS = 30.0, 1.0, 10
-PRIOR = Prior(1.0, 1.0, 1.0, 1.0, 0.5, 1.0)
+PRIOR = Prior(1.0, 1.0, 1.0, 1.0)
 """Vague, and in the units of these worlds: a daemon's prior is in seconds."""
 
 

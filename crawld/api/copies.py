@@ -113,12 +113,12 @@ async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.
     if not wants_text:
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
     try:
-        text = await request.app[PARTS].texts.visible_text(found)
+        document = await request.app[PARTS].texts.document(found)
     except TooCostlyError as error:
         raise RefusedError(422, f"the text of this copy cannot be read: {error}") from None
-    if text is None:
+    if document is None:
         raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
-    body = text.encode("utf-8", "replace")
+    body = document.text.encode("utf-8", "replace")
     return await _send_whole(request, headers | {"Content-Type": "text/plain; charset=utf-8"}, body)
 
 

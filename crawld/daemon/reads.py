@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 
 from crawld.daemon.crawler import Crawler
+from crawld.daemon.pages.demand import DAY
 from crawld.daemon.slots.asked_pages import Claim
 from crawld.errors import StoreError
 from crawld.interfaces import Freshened
-from crawld.learning.importance import DAY
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.page import Page, PageState
 

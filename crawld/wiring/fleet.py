@@ -55,6 +55,8 @@ class FleetAssembly(Assembly):
     def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if settings.search:
+            raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)

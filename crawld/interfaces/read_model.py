@@ -340,8 +340,8 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
 
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
         """Kept versions with their bytes, by number."""

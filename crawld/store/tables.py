@@ -236,6 +236,7 @@ documents = Table(  # the latest version of each page as a reader has it
     _count("size"),  # characters of the text
     Column("indexed", Boolean, nullable=False),  # whether it is in `search_words`
     Column("zstd", LargeBinary, nullable=False),  # title, text and Markdown, with NUL between them
+    Index(None, "version"),
 )
 
 freshness_history = Table(

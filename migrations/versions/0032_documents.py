@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("zstd", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("page_id", name=op.f("pk_documents")),
     )
+    op.create_index(op.f("ix_documents_version"), "documents", ["version"])
 
 
 def downgrade() -> None:

@@ -87,6 +87,11 @@ Cursor = Annotated[
 ]
 
 
+Include = Annotated[
+    Literal["markdown", "text"], Field(description="Bring the text of each version with its change, in this form")
+]
+
+
 class AskChanges(Asked):
     """Changes after a cursor."""
 
@@ -94,12 +99,22 @@ class AskChanges(Asked):
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
     limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
     url: GivenUrl | None = None
+    include: Include | None = None
 
 
 class AskEvents(Asked):
     """The same as a stream; the header Last-Event-ID goes before `after`."""
 
     after: Cursor = 0
+    include: Include | None = None
+
+
+class AskSearch(Asked):
+    """Words to search for."""
+
+    q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    host: Annotated[str, Field(max_length=300)] | None = None
 
 
 class AskHosts(Asked):

@@ -190,10 +190,10 @@ class SqlReadModel:
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
         async with self._connected() as connection:
-            return await documents.read_documents(connection, wanted)
+            return await documents.read_documents(connection, versions)
 
     @apart
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:

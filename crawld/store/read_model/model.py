@@ -226,10 +226,13 @@ class SqlReadModel:
         ]
 
     @apart
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
         """The changes after a cursor, oldest first."""
+        page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
+            return await change_list.changes_after(connection, after, limit, page, kinds)
 
     @apart
     async def latest_changes(

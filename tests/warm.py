@@ -40,7 +40,7 @@ class Started:
     """A process that the template forked; as much of asyncio's `Process` as tests use."""
 
     def __init__(
-        self, pid: int, told: socket.socket, stdout: asyncio.StreamReader | None, stderr: asyncio.StreamReader
+        self, pid: int, told: socket.socket, stdout: asyncio.StreamReader | None, stderr: asyncio.StreamReader | None
     ) -> None:
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
@@ -92,41 +92,53 @@ class Template:
             self._process.wait()
 
     async def start(
-        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b"", *, shown: bool = False
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        given: bytes = b"",
+        *,
+        shown: bool = False,
+        terminal: int | None = None,
     ) -> Started:
-        """Start `crawld ARGUMENTS` with `given` to read; with `shown` it prints where the tests print."""
+        """Start `crawld ARGUMENTS` with `given` to read.
+
+        With `shown` it prints where the tests print, and on a terminal where one is given, errors too.
+        """
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # the messages stay apart
         ours.setblocking(False)
-        out, stdout = (None, os.dup(1)) if shown else await _pipe()
-        err, stderr = await _pipe()
-        try:
-            with _holding(given) as stdin, its:
-                request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
-                socket.send_fds(self._open(), [request], [stdin.fileno(), stdout, stderr, its.fileno()])
-        finally:
-            os.close(stdout)
-            os.close(stderr)
+        streams: list[asyncio.StreamReader | None] = [None, None]
+        if terminal is not None:
+            files = [os.dup(terminal) for _ in range(3)]
+        else:
+            files = [_holding(given), os.dup(1) if shown else await _pipe(streams, 0), await _pipe(streams, 1)]
+        request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
+        with its:
+            socket.send_fds(self._open(), [request], [*files, its.fileno()])
+        for file in files:
+            os.close(file)
         pid = int(await asyncio.get_running_loop().sock_recv(ours, 64))
-        return Started(pid, ours, out, err)
+        return Started(pid, ours, *streams)
 
 
 TEMPLATE = Template()
 
 
-def _holding(given: bytes) -> io.FileIO:
+def _holding(given: bytes) -> int:
     """A file with something to read, in memory."""
     descriptor = os.memfd_create("stdin")
     os.write(descriptor, given)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return io.FileIO(descriptor)
+    return descriptor
 
 
-async def _pipe() -> tuple[asyncio.StreamReader, int]:
+async def _pipe(streams: list[asyncio.StreamReader | None], at: int) -> int:
+    """The end to write to; what is written there comes out of a new stream, kept at its place."""
     reading, writing = os.pipe()
-    stream = asyncio.StreamReader()
+    stream = streams[at] = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb"))
-    return stream, writing
+    return writing
 
 
 def serve(door: socket.socket) -> dict[str, object] | None:

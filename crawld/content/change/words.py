@@ -199,7 +199,7 @@ def stayed(word: int) -> int:
     fleeting = not is_volatile(word) and kind in {Kind.NUMBER, Kind.NAME}  # only a row of differences tells of these
     # What differed in a pair of fetches may rest: when it differs again, a pair tells what it is.
     slow = _SLOW_PATIENCE if kind in SLOW else _PATIENCE
-    paired = pairs_of(word) and varied_of(word) > 1
+    paired = pairs_of(word) and varied_of(word)
     patience = MOST_STILL if is_volatile(word) or paired else slow + 3 * calm
     if still > min(patience, MOST_STILL - 1) or (fleeting and not pairs_of(word)):
         return word & ~(0x3FFF << _VARIED) | calm << _CALM

@@ -21,7 +21,7 @@ from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-ALGORITHM = 3
+ALGORITHM = 4
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
 

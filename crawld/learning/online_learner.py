@@ -450,7 +450,7 @@ def _by_share(common: Floats, prior: Floats, evidence: Floats, own: Floats) -> F
     masses = own[:, :1] * common
     for column, share in enumerate(OWN_SHARES[1:], start=1):
         some = np.flatnonzero(own[:, column] > 0)
-        part = prior[some] * said[some] ** share
+        part = prior[some] * (said[some] ** share if share < 1.0 else said[some])
         masses[some] += own[some, column, None] * part / part.sum(axis=1, keepdims=True)
     return masses
 

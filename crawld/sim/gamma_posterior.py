@@ -120,7 +120,7 @@ def map_pages(
 
 
 def smoothed_rates(offsets: ArrayLike, tau: ArrayLike, changed: ArrayLike, smoothing: float = 0.5) -> Floats:
-    """S-Lambda's estimator by page: its equation 10 with two imaginary intervals, one changed and one not.
+    """Kolobov et al.'s estimator by page: its equation 10 with two imaginary intervals, one changed and one not.
 
     It is the highest density under an exponential prior of rate `smoothing` with one more changed interval.
     """

@@ -86,7 +86,7 @@ class Notebook:
 
 
 class SmoothedFit:
-    """S-Lambda's estimator: change rates alone, smoothed, and a first guess where nothing was seen."""
+    """Kolobov et al.'s estimator: change rates alone, smoothed, and a first guess where nothing was seen."""
 
     def __init__(self, first_guess: float) -> None:
         self._first_guess = first_guess

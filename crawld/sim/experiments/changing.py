@@ -1,4 +1,4 @@
-"""S-NCIS appendices C and D: signals that come late, and a bandwidth that changes."""
+"""Busa-Fekete et al. 2025 appendices C and D: signals that come late, and a bandwidth that changes."""
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def measure_delays(trial: Trial) -> Measures:
 
 DELAYED_SIGNALS = Experiment(
     name="delayed-signals",
-    shows="S-NCIS Fig. 8: late signals cost most where bandwidth is loose; very late ones need fitted parameters",
+    shows="Busa-Fekete et al. Fig. 8: late signals cost most at a loose bandwidth; very late ones need a fit",
     pages=(100, 500),
     repeats=3,
     contestants=(
@@ -112,7 +112,7 @@ def measure_steps(trial: Trial) -> Measures:
 
 BANDWIDTH_CHANGE = Experiment(
     name="bandwidth-change",
-    shows="S-NCIS Fig. 9: after a step of the bandwidth GREEDY is at its new optimum within 10 units of time",
+    shows="Busa-Fekete et al. Fig. 9: after a bandwidth step GREEDY is at its new optimum within 10 units of time",
     pages=(1000,),
     repeats=2,
     contestants=("greedy, 100", "greedy, 150", "greedy, 100-150-100", "lds, 100-150-100"),

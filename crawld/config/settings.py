@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from crawld.config.errors import sentences
 from crawld.config.hooks import Hooks
+from crawld.config.identity import CredentialList, Signing
 from crawld.config.values import (
     MOST_MEGABYTES,
     Count,
@@ -165,6 +166,8 @@ class Settings(_Section):
     discover: list[Discover] = []
     digest: list[DigestRule] = []
     hooks: Hooks = []
+    credentials: CredentialList = []
+    signing: Signing = Signing()
     duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
     retention: Retention = Retention()
@@ -178,7 +181,7 @@ class Settings(_Section):
         """Take a section or list with nothing below its name for its defaults."""
         if not isinstance(given, dict):
             return given
-        grouped = {name for name, field in cls.model_fields.items() if isinstance(field.default, _Section | list)}
+        grouped = {name for name, field in cls.model_fields.items() if isinstance(field.default, BaseModel | list)}
         return {name: value for name, value in given.items() if value is not None or name not in grouped}
 
     @model_validator(mode="after")
@@ -278,7 +281,7 @@ def changes(old: Settings, new: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in Settings.model_fields:
         before, after = getattr(old, name), getattr(new, name)
-        if isinstance(after, _Section):
+        if isinstance(after, BaseModel):
             pairs = {
                 f"{name}.{part}": (getattr(before, part), getattr(after, part)) for part in type(after).model_fields
             }
@@ -291,7 +294,7 @@ def changes(old: Settings, new: Settings) -> dict[str, Any]:
 def _durations() -> frozenset[str]:
     found = set()
     for name, field in Settings.model_fields.items():
-        parts = type(field.default).model_fields if isinstance(field.default, _Section) else {"": field}
+        parts = type(field.default).model_fields if isinstance(field.default, BaseModel) else {"": field}
         for part, inner in parts.items():
             if any(isinstance(one, BeforeValidator) and one.func is read_duration for one in inner.metadata):
                 found.add(f"{name}.{part}".rstrip("."))

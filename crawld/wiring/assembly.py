@@ -6,7 +6,7 @@ import logging
 import random
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
+from crawld.errors import ConfigError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -53,6 +54,7 @@ from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, PollResult, Reload
 from crawld.learning.estimator import first_guess
 from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fetched import Trouble
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots
 from crawld.policies import policies
@@ -67,6 +69,7 @@ from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.wiring.checks import user_agent
 from crawld.wiring.hooks import make_hooks
+from crawld.wiring.identity import make_credentials
 from crawld.wiring.reload import Reloader, UrlList
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
@@ -212,6 +215,7 @@ class Assembly:
             max_bytes=fetching.max_bytes,
             workers=self.workers,
         )
+        self.fetcher.credentials = make_credentials(settings)
         pacer, door = self._make_pacer()
         return Parts(
             scheduler=self.scheduler,
@@ -283,7 +287,28 @@ class Assembly:
         new = self.reloader.settings
         if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
             self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
-        return result
+        return result if result.refused is not None else self._change_credentials(new, result)
+
+    def _change_credentials(self, new: Settings, result: Reload) -> Reload:
+        """Send what the files hold now; pages that asked for a login are asked again soon where that is news."""
+        try:
+            credentials = make_credentials(new)
+        except ConfigError as error:  # changed since they were checked
+            return Reload(refused=str(error))
+        if credentials == self.fetcher.credentials:
+            return result
+        credentials.retire(self.fetcher.credentials)
+        self.fetcher.credentials = credentials
+        waiting = self.pages.turned_away_by(Trouble.LOGIN_REQUIRED)
+        for host in {self.gate.host(self.pages[page_id].host) for page_id in waiting}:
+            if self.gate.backs_off(host):
+                self.gate.end_backoff(host)
+                self.store.record_host(self.gate.export(host))
+        for page_id in waiting:
+            self.pages.forgive(page_id)
+            self.scheduler.lift(page_id, self.clock.now() - self.settings.min_interval)
+        applied = result.applied if "credentials" in result.applied else [*result.applied, "credentials"]
+        return replace(result, applied=applied)
 
     def _reloaded_list(self) -> UrlList:
         """The list that a reload takes over."""

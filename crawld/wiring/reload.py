@@ -19,6 +19,7 @@ LIVE = frozenset(
         "max_removed",
         "digest",
         "hooks",
+        "credentials",
         "audit.share",
         "signals.share",
         "log.level",

@@ -221,25 +221,35 @@ class Settings(_Section):
         return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{_name_of(place)}.sock"
 
     def token_file(self) -> Path:
-        """Where the listener's token is kept: beside the SQLite file, or in the service's state directory.
+        """Where the listener's token is kept."""
+        return self._beside("token") if self.api.token_file is None else _absolute(self.api.token_file)
 
-        A daemon on PostgreSQL that was started by hand has none: its token is in its user's own state directory, by a
+    def key_file(self) -> Path:
+        """Where the keys are kept that requests are signed with."""
+        return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
+
+    def _beside(self, kind: str) -> Path:
+        """A file of the daemon's own: beside the SQLite file, or in the service's state directory.
+
+        A daemon on PostgreSQL that was started by hand has none: its file is in its user's own state directory, by a
         name that follows from the database.
         """
-        if self.api.token_file is not None:
-            return Path(self.api.token_file).expanduser().absolute()
         if self.database.startswith("sqlite:///"):
-            return Path(self.database.removeprefix("sqlite:///") + ".token").expanduser().absolute()
+            return _absolute(self.database.removeprefix("sqlite:///") + f".{kind}")
         state = Path(os.environ.get("STATE_DIRECTORY", "/var/lib/crawld").partition(":")[0])
         if os.access(state, os.W_OK | os.X_OK):
-            return state / "crawld.token"
+            return state / f"crawld.{kind}"
         own = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-        return own / f"crawld-{_name_of(without_password(self.database))}.token"
+        return own / f"crawld-{_name_of(without_password(self.database))}.{kind}"
 
     def listener_hosts(self) -> frozenset[str]:
         """Names under which `api.listen` answers besides its addresses: those set, and that of `public_url`."""
         public = urlsplit(self.api.public_url).hostname if self.api.public_url else None
         return frozenset(self.api.hosts) | ({host_name(public)} if public else set())
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 def _name_of(place: str) -> str:

@@ -40,7 +40,8 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import LONGEST_URL, normalise, resolve
+from crawld.model.url import LONGEST_URL, normalise, origin_of, resolve
+from crawld.signing import Signer
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
@@ -91,6 +92,7 @@ class HttpFetcher:
     ) -> None:
         self._clock = clock
         self.credentials = Credentials()
+        self.signer: Signer | None = None
         self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
         self._guard = AddressGuard(allow_private)
@@ -161,13 +163,15 @@ class HttpFetcher:
             self._session.connector.clear_dns_cache()
 
     def _own_headers(self, request: Request) -> dict[str, str]:
-        """The conditions of a request as the server sent them, the cookies of its redirects, and credentials."""
+        """The conditions of a request as the server sent them, cookies of redirects, credentials, a signature."""
         headers = {"Cookie": request.cookie} if request.cookie else {}
         if request.etag:
             headers["If-None-Match"] = if_none_match(request.etag)
         if request.last_modified:
             headers["If-Modified-Since"] = request.last_modified
         self.credentials.add_to(headers, request)
+        if self.signer is not None:
+            headers |= self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now())
         return headers
 
     def _open(self) -> aiohttp.ClientSession:

@@ -14,7 +14,7 @@ from crawld.fetch.identity import check_user_agent
 from crawld.model.units import many
 from crawld.store.address import parse_address
 from crawld.wiring.hooks import check_hooks
-from crawld.wiring.identity import make_credentials
+from crawld.wiring.identity import make_credentials, make_signer
 
 
 def user_agent(settings: Settings) -> str:
@@ -49,6 +49,7 @@ def check(settings: Settings) -> Sequence[CrawldError]:
         lambda: parse_address(settings.database),
         partial(check_hooks, settings),
         partial(make_credentials, settings),
+        partial(make_signer, settings),
     ]
     found: list[CrawldError] = []
     for question in questions:

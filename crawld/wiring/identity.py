@@ -9,6 +9,7 @@ from crawld.config.identity import Credential
 from crawld.errors import ConfigError, InputError
 from crawld.fetch.credentials import Credentials, OriginCredential, make_credential, read_secret_file
 from crawld.model.units import many
+from crawld.signing import Signer, read_keys
 
 _FROM_ENVIRONMENT: dict[str, str] = {}
 """What variables held that were read: a reload finds it here, and nothing that we start inherits it."""
@@ -30,6 +31,20 @@ def make_credentials(settings: Settings) -> Credentials:
     if made:
         _forbid_core_dumps()
     return Credentials(made)
+
+
+def make_signer(settings: Settings) -> Signer | None:
+    """What signs requests; None where they are not signed. ConfigError where the settings ask for it in vain."""
+    given = settings.signing
+    if given.agent is None:
+        return None
+    try:
+        keys = read_keys(settings.key_file())
+        signer = Signer(keys, given.agent, given.seconds, dictionary=given.form == "dictionary")
+    except (InputError, ConfigError) as error:
+        raise ConfigError(f"signing: {error}") from None
+    _forbid_core_dumps()
+    return signer
 
 
 def _secret(given: Credential) -> str:

@@ -8,8 +8,8 @@ and a ratio is the median of the ratios within the rounds, so that what else the
 that of the crawling process. Each has as many requests under way at once, and goes over all pages once before it is
 measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to what has not changed),
 and asking without conditions, as the others do; `crawld-signed` and `crawld-unconditional-signed` also sign every
-request, and `signing_cpu` is what that adds to the processor time of a page, within the rounds. The first pass, in which
-every page is new and is digested, compressed and stored, is reported apart.
+request, and `signing_cpu` is what that adds to the processor time of a page, within the rounds. The first pass, in
+which every page is new and is digested, compressed and stored, is reported apart.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from crawld.interfaces.control import Copy
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
-from crawld.model.page import NOT_LISTED, PagePart, PageState
+from crawld.model.page import NOT_LISTED, Document, PagePart, PageState
 from crawld.model.signal import Source, bought_in_words
 
 
@@ -71,6 +71,7 @@ class PageLine:
     next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
+    version: int | None = None  # the change that brought the latest copy, while that is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,13 @@ class Change:
     title: str | None = None  # of the latest copy
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
+    text: str | None = None  # of the version, where it was asked for
+    markdown: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The change as others are told it, in JSON."""
         told = asdict(self)
+        del told["text"], told["markdown"]
         return told | {"from": told.pop("moved_from"), "to": told.pop("moved_to")}
 
 
@@ -198,6 +202,21 @@ class PageView:
     alias_of: str | None = None  # the page that this is another address of,
     alias_why: str | None = None  # how that was proved,
     aliases: Sequence[str] = ()  # and the other addresses of this page
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A page whose text holds what was searched for."""
+
+    url: str
+    title: str | None
+    snippet: str
+    marks: Sequence[tuple[int, int]]  # where in the snippet the words are
+    score: float  # higher is better; two searches cannot be compared
+    version: int
+    freshness: float | None
+    language: str | None
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +340,15 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
+    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, given and returned by page."""
+
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+
+    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first; InputError where searching is off."""
+
     async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
         """The changes after a cursor, oldest first, of one page where its URL is given.
 
@@ -374,8 +402,11 @@ class ChangeEvents(Protocol):
 class PageTexts(Protocol):
     """The texts of kept copies. They are foreign bytes, read in a worker; TooCostlyError where that takes too much."""
 
-    async def visible_text(self, copy: Copy) -> str | None:
-        """The visible text of a copy, a block a line; None where there is none."""
+    async def document(self, copy: Copy) -> Document | None:
+        """A copy as a reader has it; None where it has no text."""
+
+    async def documents(self, versions: Sequence[VersionBody]) -> Sequence[Document | None]:
+        """Several versions as a reader has them; None where one has no text, or takes too much to read."""
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
         """What the second version did to the first; None where either has no text."""

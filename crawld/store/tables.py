@@ -226,6 +226,18 @@ bodies = Table(
     Index(None, "page_id", "id"),
 )
 
+documents = Table(  # the latest version of each page as a reader has it
+    "documents",
+    metadata,
+    Column("page_id", Id, primary_key=True, autoincrement=False),
+    Column("version", Id, nullable=False),  # the change that brought it
+    Column("language", Text),
+    Column("canonical", Text),
+    _count("size"),  # characters of the text
+    Column("indexed", Boolean, nullable=False),  # whether it is in `search_words`
+    Column("zstd", LargeBinary, nullable=False),  # title, text and Markdown, with NUL between them
+)
+
 freshness_history = Table(
     "freshness_history",
     metadata,

@@ -10,6 +10,7 @@ from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
 from crawld.model.crawl import ChangeVerdict
 from crawld.store import tables
+from crawld.store.in_values import among
 from crawld.store.records.bodies import decompress_to
 
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
@@ -118,6 +119,23 @@ async def version_body(
     *about, packed, url, host = row
     version = Version(*about)
     return VersionBody(version, url, host, decompress_to(packed, version.size))
+
+
+async def version_bodies(connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, VersionBody]:
+    """Kept versions with their bytes, by number."""
+    owner = tables.changes.c  # by the change's page: versions alone have no index
+    query = (
+        _VERSIONS.add_columns(_body.zstd, _page.url, _host.name)
+        .join_from(tables.changes, tables.bodies, (_body.page_id == owner.page_id) & (_body.version == owner.id))
+        .join(tables.pages, _page.id == _body.page_id)
+        .join(tables.hosts, _host.id == _page.host_id)
+    )  # fmt: skip
+    chosen, parameters = among(connection.dialect.name, owner.id, numbers)
+    found = {}
+    for *about, packed, url, host in await connection.execute(query.where(chosen), parameters):
+        version = Version(*about)
+        found[version.id] = VersionBody(version, url, host, decompress_to(packed, version.size))
+    return found
 
 
 def change_of(row: Any) -> Change:

@@ -24,6 +24,7 @@ from crawld.interfaces.read_model import (
     PageLines,
     PageQuery,
     PageView,
+    SearchHit,
     SlotLine,
     SourceFileLine,
     SourceLine,
@@ -31,7 +32,7 @@ from crawld.interfaces.read_model import (
     VersionBody,
 )
 from crawld.model.crawl import ChangeVerdict, Verdict
-from crawld.model.page import NOT_LISTED, PageState
+from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.signal import Source
 from crawld.store import tables
 from crawld.store.address import parse_address
@@ -43,6 +44,7 @@ from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
+from crawld.store.records import documents
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import (
     calibration,
@@ -186,6 +188,42 @@ class SqlReadModel:
         async with self._connected() as connection:
             now = self._clock.now()
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
+
+    @apart
+    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, given and returned by page."""
+        async with self._connected() as connection:
+            return await documents.read_documents(connection, wanted)
+
+    @apart
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+        async with self._connected() as connection:
+            return await change_list.version_bodies(connection, wanted)
+
+    @apart
+    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first; InputError where searching is off."""
+        terms, now = documents.parse_terms(words), self._clock.now()
+        async with self._connected() as connection:
+            found = await documents.search_documents(connection, terms, limit, host)
+            held = {} if self._live is None else self._live.standings([row.page_id for row, _, _ in found], now)
+            fresh = {page: standing[0] for page, standing in held.items()}
+            stored = [row.url for row, _, _ in found if row.page_id not in fresh]
+            by_url = await documents.stored_freshness(connection, stored)
+        return [
+            SearchHit(
+                row.url,
+                document.title,
+                *documents.snippet_of(document, terms),
+                score,
+                row.version,
+                fresh.get(row.page_id, by_url.get(row.url)),
+                document.language,
+                row.host,
+            )
+            for row, document, score in found
+        ]
 
     @apart
     async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:

@@ -357,8 +357,12 @@ def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Out
 
 
 def _login_required(request: Request, hops: Sequence[Redirected], outcome: Outcome) -> FetchFailed | None:
-    """The trouble of a chain that ends at a page for logging in; None where it only passes one, or none at all."""
-    led = next((hop for hop in hops if is_login(hop.location)), None)
+    """The trouble of a chain that ends at a page for logging in; None where it only passes one, or none at all.
+
+    A page that moved for good to an address with such a word in it is an article on logging in.
+    """
+    leading = (hop for hop in hops if hop.status not in PERMANENT_REDIRECTS or "?" in hop.location)
+    led = next((hop for hop in leading if is_login(hop.location)), None)
     if led is None or request.purpose not in LOGIN_SEEN or is_login(request.url):
         return None
     if isinstance(outcome, FetchFailed):

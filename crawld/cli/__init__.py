@@ -26,6 +26,7 @@ COMMANDS = {
     "forecast": "How fresh the copy would be at other bandwidths.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
+    "search": "Find pages by the words of their text.",
     "hooks": "Who is told of changes, and what waits for them; try one.",
     "changes": "Print changes by cursor, and follow them.",
     "diff": "Show what changed between two versions of a page.",
@@ -46,7 +47,9 @@ COMMANDS = {
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("top", "stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
+    **dict.fromkeys(
+        ("top", "stats", "forecast", "explain", "get", "search", "hooks", "changes", "diff", "export"), "reading"
+    ),
     **dict.fromkeys(("urls", "refresh", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
 }

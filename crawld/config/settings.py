@@ -176,6 +176,8 @@ class Settings(_Section):
     signing: Signing = Signing()
     duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
+    keep_text: bool = True
+    search: bool = False
     retention: Retention = Retention()
     audit: Audit = Audit()
     read_through: ReadThrough = ReadThrough()
@@ -197,6 +199,8 @@ class Settings(_Section):
         bad = []
         if self.importance == "requests" and self.api.listen is None:
             bad.append("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8642")
+        if self.search and (self.keep_bodies == "none" or not self.keep_text):
+            bad.append("search: needs the texts of copies: set keep_text to true, and keep_bodies to changes or latest")
         if self.max_interval < self.min_interval:
             given = f"{spell_duration(self.max_interval)} is less than min_interval {spell_duration(self.min_interval)}"
             bad.append(f"max_interval: {given}")

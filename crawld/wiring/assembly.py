@@ -24,6 +24,7 @@ from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.documents import DocumentKeeper
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.freshness_now import FreshnessNow
@@ -87,6 +88,7 @@ READERS = (
     "crawld.content.encodings",
     "crawld.content.page.blocks",
     "crawld.content.page.difference",
+    "crawld.content.page.document",
     "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
@@ -288,8 +290,16 @@ class Assembly:
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
-        services = [self._learn, self._index, self.read_model.run, socket.run]
+        services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
+
+    def _documents(self) -> list[Service]:
+        """What keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
+        settings = self.settings
+        if not self.holds_all or not settings.keep_text or settings.keep_bodies == "none":
+            return []
+        frames, events, rules = self.crawler.frames, self.store.changes, self.reloader.rules
+        return [DocumentKeeper(self.store, self.workers, events, rules, frames.shared, search=settings.search).run]
 
     async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
         before, url_list = self.reloader.settings, self._reloaded_list()

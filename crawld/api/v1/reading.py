@@ -17,6 +17,7 @@ from crawld.api.v1.models import (
     AskPage,
     AskPages,
     AskRules,
+    AskSearch,
     AskSignals,
     AskSlots,
     AskUrl,
@@ -36,6 +37,7 @@ from crawld.interfaces.read_model import (
     HostLine,
     PageLines,
     PageQuery,
+    SearchHit,
     SlotLine,
     SourceLine,
     Version,
@@ -106,6 +108,11 @@ async def _version(request: web.Request, url: str, number: int) -> VersionBody:
     if found is None:
         raise RefusedError(404, f"version {number} of {url} is not kept")
     return found
+
+
+async def search(request: web.Request, asked: AskSearch) -> Sequence[SearchHit]:
+    """Pages whose text holds the words."""
+    return await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host)
 
 
 async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:

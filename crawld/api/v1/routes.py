@@ -12,7 +12,7 @@ from crawld.api.v1.endpoints import Endpoint, Parts, add_routes
 from crawld.api.v1.feed import feed
 from crawld.api.v1.openapi import describe
 from crawld.interfaces import FreshnessPoint
-from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
+from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SearchHit, SlotLine, SourceLine
 from crawld.model.page import PagePart
 
 NO_PAGE = {404: "The page is not on the list"}
@@ -42,7 +42,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         media=("application/json", "text/plain"), statuses=NO_PAIR,
     ),
     Endpoint(
-        "GET", "/v1/copy", "The copy of a page, or its visible text", copies.copy, models.AskCopy, None,
+        "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
+        Sequence[SearchHit],
+    ),
+    Endpoint(
+        "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
         media=("*/*",), statuses=NO_COPY,
     ),
     Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),

@@ -17,6 +17,7 @@ from crawld.cli.tables import console
 from crawld.cli.trials.contest_progress import contest_progress
 from crawld.cli.trials.lab_daemons import LabDaemons
 from crawld.cli.trials.lab_history import import_git, or_replay
+from crawld.cli.trials.lab_read import read
 from crawld.cli.trials.lab_report import chart, finish_report, print_finish, print_scores, score_row
 from crawld.cli.trials.lab_world import Wanted, world_options
 from crawld.errors import InputError
@@ -41,6 +42,7 @@ def command() -> None:
 
 
 command.add_command(import_git)
+command.add_command(read)
 
 
 @command.command()

@@ -13,7 +13,7 @@ from crawld.content.page.cost import is_cheap
 from crawld.content.page.digest import Reading, read_again, read_bytes
 from crawld.content.page.documents import is_pdf
 from crawld.content.page.head import Head, canonical_in_header, read_head
-from crawld.content.page.markup import page_title
+from crawld.content.page.markup import page_language, page_title
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.duplicates import Duplicates
@@ -345,8 +345,12 @@ class PageCrawls:
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
         self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
-        title = _title(judgement)
-        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body, title=title, alias=alias))
+        title, language = _title(judgement)
+        self.store.record(
+            Record(
+                crawl, state, failures, judgement.memory, judgement.body, title=title, language=language, alias=alias
+            )
+        )
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
@@ -429,10 +433,10 @@ def _addressed(
     return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
 
 
-def _title(judgement: Judgement) -> str | None:
-    """The title of a copy that is new."""
-    content_type = judgement.memory.content_type if judgement.memory is not None else None
-    return None if judgement.body is None else page_title(judgement.body, content_type)
+def _title(judgement: Judgement) -> tuple[str | None, str | None]:
+    """The title and the language of a copy that is new."""
+    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body
+    return (None, None) if body is None else (page_title(body, kind), page_language(body, kind))
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
     "search": "Find pages by the words of their text.",
+    "mcp": "Serve the copies to agents, as tools of MCP.",
     "hooks": "Who is told of changes, and what waits for them; try one.",
     "changes": "Print changes by cursor, and follow them.",
     "diff": "Show what changed between two versions of a page.",

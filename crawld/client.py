@@ -380,7 +380,17 @@ class Client:
 
     async def status(self) -> Mapping[str, Any]:
         """What the daemon is doing."""
-        return dict(await self._json("GET", "/v1/status"))
+        return await self.get("/v1/status")
+
+    async def get(self, path: str, **query: str) -> Mapping[str, Any]:
+        """The answer of any endpoint that reads and answers with a JSON object."""
+        return dict(await self._json("GET", path, query))
+
+    async def difference(self, url: str, before: int | None = None, after: int | None = None) -> str:
+        """The difference between two versions of a page as a unified diff; of the latest two without numbers."""
+        asked = {"url": url, "format": "unified"}
+        asked |= {name: str(number) for name, number in (("from", before), ("to", after)) if number is not None}
+        return (await self._ask("GET", "/v1/diff", asked))[1].decode()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

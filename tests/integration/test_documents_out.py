@@ -44,7 +44,7 @@ async def test_documents_of_a_daemon(tmp_path: Path) -> None:
             await until(lambda: len(rows(tmp_path, "SELECT 1 FROM documents WHERE indexed")) == 2)
             await _forms(session, site, url)
             await _included(session, site, url)
-            hits = await get(session, "/v1/search", q="upstream connection")
+            hits = (await get(session, "/v1/search", q="upstream connection"))["hits"]
             assert [(hit["url"], hit["title"]) for hit in hits] == [(url, "Relay guide")]
             begin, end = hits[0]["marks"][0]
             assert hits[0]["snippet"][begin:end].lower() == "connection"
@@ -56,9 +56,10 @@ async def test_documents_of_a_daemon(tmp_path: Path) -> None:
             async with session.post("/v1/refresh", json={"urls": [url], "wait": 20}) as answered:
                 assert answered.status == 200
             async with asyncio.timeout(20):
-                while await get(session, "/v1/search", q="upstream"):
+                while (await get(session, "/v1/search", q="upstream"))["hits"]:
                     await asyncio.sleep(0.05)
-            assert [hit["url"] for hit in await get(session, "/v1/search", q='"true any longer"')] == [url]
+            hits = (await get(session, "/v1/search", q='"true any longer"'))["hits"]
+            assert [hit["url"] for hit in hits] == [url]
         ended = await command("search", "footings", "wall", "--json", *DATABASE, cwd=tmp_path)
         assert [hit["title"] for hit in json.loads(ended.out)] == ["Harbour notes"]
         assert "Harbour notes" in (await command("search", "winter", *DATABASE, cwd=tmp_path)).out

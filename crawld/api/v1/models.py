@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from crawld.api.v1.endpoints import Asked
 from crawld.interfaces import Refreshed
-from crawld.interfaces.read_model import PageLine, PageSort, PageView, Version
+from crawld.interfaces.read_model import PageLine, PageSort, PageView, SearchHit, Version
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
@@ -130,6 +130,13 @@ class AskSearch(Asked):
     q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     host: Annotated[str, Field(max_length=300)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
+    """What a search found, best first."""
+
+    hits: Sequence[SearchHit]
 
 
 class AskHosts(Asked):

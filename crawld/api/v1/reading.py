@@ -26,6 +26,7 @@ from crawld.api.v1.models import (
     Nothing,
     ReadAnswer,
     RulesAnswer,
+    SearchAnswer,
     Versions,
 )
 from crawld.content.page.difference import unified
@@ -37,7 +38,6 @@ from crawld.interfaces.read_model import (
     HostLine,
     PageLines,
     PageQuery,
-    SearchHit,
     SlotLine,
     SourceLine,
     Version,
@@ -110,9 +110,9 @@ async def _version(request: web.Request, url: str, number: int) -> VersionBody:
     return found
 
 
-async def search(request: web.Request, asked: AskSearch) -> Sequence[SearchHit]:
+async def search(request: web.Request, asked: AskSearch) -> SearchAnswer:
     """Pages whose text holds the words."""
-    return await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host)
+    return SearchAnswer(await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host))
 
 
 async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:

@@ -12,7 +12,7 @@ from crawld.api.v1.endpoints import Endpoint, Parts, add_routes
 from crawld.api.v1.feed import feed
 from crawld.api.v1.openapi import describe
 from crawld.interfaces import FreshnessPoint
-from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SearchHit, SlotLine, SourceLine
+from crawld.interfaces.read_model import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 from crawld.model.page import PagePart
 
 NO_PAGE = {404: "The page is not on the list"}
@@ -43,7 +43,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
-        Sequence[SearchHit],
+        models.SearchAnswer,
     ),
     Endpoint(
         "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,

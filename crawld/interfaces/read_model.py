@@ -72,6 +72,8 @@ class PageLine:
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     version: int | None = None  # the change that brought the latest copy, while that is kept
+    language: str | None = None  # of the latest copy
+    content_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ class Change:
     magnitude: float | None  # 0-1: how much of the text changed
     version: int | None  # the version it brought, while that is kept
     previous: int | None  # the version before, while that is kept
-    title: str | None = None  # of the latest copy
+    title: str | None = None  # of the latest copy, as are the next two
+    language: str | None = None
+    content_type: str | None = None
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
     text: str | None = None  # of the version, where it was asked for
@@ -340,8 +344,8 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
 
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
         """Kept versions with their bytes, by number."""
@@ -349,8 +353,10 @@ class ReadModel(Protocol):
     async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
         """Pages whose text holds the words, best first; InputError where searching is off."""
 
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
-        """The changes after a cursor, oldest first, of one page where its URL is given.
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
 
         InputError where the cursor is beyond the newest change: it is not of this database.
         """

@@ -65,6 +65,8 @@ class FleetAssembly(Assembly):
         settings, self._revision = given.settings, given.revision
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if settings.search:
+            raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)

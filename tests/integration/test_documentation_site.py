@@ -88,7 +88,7 @@ async def deploy(site: Site, daemon: Daemon, docs: Docs, folder: Path) -> set[in
     await daemon.store.flush()
     before = rows(folder, "SELECT coalesce(max(id), 0) FROM crawls")[0][0]
     seen = {path: len(site.visits(path)) for path in site.pages}
-    await until(lambda: all(len(site.visits(path)) >= count + 3 for path, count in seen.items()), 60.0)
+    await until(lambda: all(len(site.visits(path)) >= count + 3 for path, count in seen.items()))
     await asyncio.sleep(0)
     await daemon.store.flush()
     query = "SELECT url FROM crawls JOIN pages ON pages.id = page_id WHERE verdict = 'changed' AND crawls.id > "

@@ -79,9 +79,9 @@ async def _read(database: str) -> FleetView:
 
 def fleet_document(view: FleetView, *, everyone: bool = False) -> dict[str, Any]:
     """The fleet for programs: figures as JSON can say them."""
-    shown = view.workers if everyone else [worker for worker in view.workers if worker.state != "left"]
-    back = {worker.name for worker in view.live}
-    rows = [_row(worker, view.now) for worker in shown if everyone or worker.live or worker.name not in back]
+    latest = view.latest
+    shown = view.workers if everyone else [one for one in view.workers if one.live or latest[one.name] == one.id]
+    rows = [_row(worker, view.now) for worker in shown if everyone or worker.state != "left"]
     found = {
         "trouble": [asdict(one) for one in fleet_troubles(view)],
         "at": view.now,
@@ -97,6 +97,7 @@ def fleet_document(view: FleetView, *, everyone: bool = False) -> dict[str, Any]
         "lag": max((worker.lag for worker in view.live), default=None),
         "round_at": view.round_at,
         "mail": view.mail,
+        "settings_revision": view.revision or None,
         "workers": rows,
     }
     return {key: _finite(value) for key, value in found.items()}
@@ -124,6 +125,7 @@ def _lines(view: FleetView, document: Mapping[str, Any]) -> list[tuple[str, str]
         ("fleet", f"{many(len(live), 'worker')} with {held}, {many(document['pages'], 'page')}"),
         ("rate", f"{rate}; {format_rate(document['granted'])} granted, {format_rate(document['request_rate'])} sent"),
         ("level", "–" if view.paused or view.bandwidth == 0 else _level(view.level)),
+        ("settings", f"revision {view.revision}" if view.revision else "those of the first worker to join"),
         ("lag", "–" if lag is None else format_duration(lag)),
         ("freshness", f"{figure(view.freshness)} predicted now, weighted by importance"),
     ]

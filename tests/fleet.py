@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from tests.process import Running, command, program, settings
+from tests.process import HANG_SECONDS, Running, command, program, settings
 from tests.site import Seen, Site
 
 
@@ -51,7 +51,7 @@ def worker_with_wrong_clock(name: str, file: Path, ahead: Path) -> AbstractAsync
 async def until(happened: Callable[[], bool], run: Mapping[str, Running], what: str) -> None:
     """Wait until something has happened; the workers' logs where it does not."""
     try:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(HANG_SECONDS):
             while not happened():
                 await asyncio.sleep(0.05)
     except TimeoutError:

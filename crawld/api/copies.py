@@ -1,4 +1,4 @@
-"""Copies of pages over HTTP: as bytes or as visible text, with their age, and conditional requests answered."""
+"""Copies of pages over HTTP: as bytes, as text or as Markdown, with their age, and conditional requests answered."""
 
 import asyncio
 import re
@@ -13,7 +13,8 @@ from crawld.api.refusals import RefusedError
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import AskCopy
 from crawld.errors import TooCostlyError
-from crawld.interfaces import Copy, Gone
+from crawld.interfaces import Copy, Freshened, Gone
+from crawld.model.page import Document
 
 MOST_COPIES = 4
 """Copies served at once, each up to `fetch.max_bytes` in memory until its reader has it."""
@@ -37,6 +38,8 @@ COPY_HEADERS = {
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
+OWN, MARKDOWN, TEXT = "own", "text/markdown", "text/plain"
+"""The forms of a copy."""
 UNKNOWN_TYPE = "application/octet-stream"
 SERVED = web.AppKey("served", asyncio.Semaphore)
 
@@ -56,18 +59,32 @@ async def place_among(places: asyncio.Semaphore) -> AsyncIterator[None]:
 
 
 async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
-    """The copy of a page: its bytes, or its visible text where that is what is asked for."""
+    """The copy of a page: its bytes, or its text or Markdown where that is what is asked for."""
     parts = request.app[PARTS]
     even_gone = request.headers.get(EVEN_GONE, "").strip().lower() in {"1", "true", "yes"}
+    through = Freshened("fresh")
+    if asked.version is None:  # before it takes one of the few places: it may wait
+        through = await parts.fresh.freshen(asked.url, asked.min_freshness, asked.wait)
     async with place_among(request.app[SERVED]):
         found = await parts.copies.copy(asked.url, even_gone=even_gone or asked.version is not None)
         if asked.version is not None and isinstance(found, Copy) and found.version != asked.version:
             found = await _earlier(request, asked.url, asked.version, found)
         if found is None:
-            return web.json_response({"error": "there is no copy of that page"}, status=404)
+            return web.json_response({"error": _no_copy(asked, through)}, status=404)
         if isinstance(found, Gone):
             return _gone(found)
-        return await _answer(request, found)
+        return await _answer(request, found, through)
+
+
+def _no_copy(asked: AskCopy, through: Freshened) -> str:
+    """Why there is no copy, and what to do about it."""
+    if asked.version is not None:
+        return f"version {asked.version} of {asked.url} is not kept"
+    if through.state == "unknown":
+        how = """`crawld urls add URL`, or POST /v1/pages with {"url": "…", "wait": 10}"""
+        return f"{asked.url} is not kept: add it with {how}"
+    why = f" ({through.reason})" if through.reason else ""
+    return f"there is no copy of {asked.url} yet{why}: `wait` waits for the first one"
 
 
 async def _earlier(request: web.Request, url: str, number: int, latest: Copy) -> Copy | None:
@@ -87,25 +104,39 @@ async def _earlier(request: web.Request, url: str, number: int, latest: Copy) ->
     )
 
 
-async def _answer(request: web.Request, found: Copy) -> web.StreamResponse:
+async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.StreamResponse:
     own = plausible_type(found.content_type)
-    wants_text = prefers_text(request.headers.get("Accept", "*/*"), own)
-    if wants_text is None:
-        raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]} or as text/plain")
-    headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS
-    headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{"-text" if wants_text else ""}"'
+    form = chosen_form(request.headers.get("Accept", "*/*"), own)
+    if form is None:
+        raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]}, text/markdown or text/plain")
+    headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS | _through_headers(through)
+    mark = "" if form == OWN else f"-{form.rpartition('/')[2]}"
+    headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{mark}"'
     if unchanged(request.headers, headers["ETag"], found.fetched_at):
         return web.Response(status=304, headers=headers)
-    if not wants_text:
+    if form == OWN:
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
+    document = await document_of(request, found)
+    if document is None:
+        raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
+    body = (document.markdown if form == MARKDOWN else document.text).encode("utf-8", "replace")
+    headers |= {"Content-Type": f"{form}; charset=utf-8"}
+    if document.language:
+        headers["Content-Language"] = document.language
+    return await _send_whole(request, headers, body)
+
+
+async def document_of(request: web.Request, found: Copy) -> Document | None:
+    """A copy as a reader has it: as it was kept, or else read now."""
+    parts = request.app[PARTS]
+    if found.version is not None:
+        kept = await parts.read.documents([found.version])
+        if found.version in kept:
+            return kept[found.version]
     try:
-        text = await request.app[PARTS].texts.visible_text(found)
+        return await parts.texts.document(found)
     except TooCostlyError as error:
         raise RefusedError(422, f"the text of this copy cannot be read: {error}") from None
-    if text is None:
-        raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
-    body = text.encode("utf-8", "replace")
-    return await _send_whole(request, headers | {"Content-Type": "text/plain; charset=utf-8"}, body)
 
 
 def _headers(found: Copy, now: float) -> dict[str, str]:
@@ -126,6 +157,14 @@ def _headers(found: Copy, now: float) -> dict[str, str]:
     return headers
 
 
+def _through_headers(through: Freshened) -> dict[str, str]:
+    """Whether the page was fetched for this read, and else why not."""
+    if through.reason is not None:
+        reason = through.reason.encode("ascii", "replace").decode().replace("\r", " ").replace("\n", " ")
+        return {"X-Read-Through": through.state, "X-Stale-Reason": reason[:300]}
+    return {"X-Read-Through": through.state} if through.state == "crawled" else {}
+
+
 def unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:
     """Whether the asker has this copy already: by its tag, or by its time where no tag is given."""
     tags = headers.get("If-None-Match")
@@ -138,8 +177,8 @@ def unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:
         return False
 
 
-def prefers_text(accept: str, own: str) -> bool | None:
-    """Whether the text is wanted rather than a copy of that type; None where neither is taken."""
+def chosen_form(accept: str, own: str) -> str | None:
+    """The form that is wanted of a copy of that type: its own, Markdown or text; None where none of them is taken."""
     kind = own.partition(";")[0].strip().lower()
     weights: dict[str, float] = {}
     for part in accept.split(",")[:50]:
@@ -149,13 +188,14 @@ def prefers_text(accept: str, own: str) -> bool | None:
             weights[name] = min(max(float(quality), 0.0), 1.0)
         except ValueError:
             weights[name] = 0.0
-    whole, text = _weight(weights, kind), _weight(weights, "text/plain")
-    named = "text/plain" in weights and kind != "text/plain"
-    if named and text > 0 and (text > whole or kind not in weights):
-        return True
+    whole = _weight(weights, kind)
+    forms = [form for form in (MARKDOWN, TEXT) if form in weights and form != kind and weights[form] > 0]
+    forms.sort(key=lambda form: -weights[form])
+    if forms and (weights[forms[0]] > whole or kind not in weights):
+        return forms[0]
     if whole > 0:
-        return False
-    return True if text > 0 else None
+        return OWN
+    return TEXT if _weight(weights, TEXT) > 0 else None
 
 
 def _weight(weights: Mapping[str, float], kind: str) -> float:

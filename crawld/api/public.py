@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from aiohttp import web
@@ -17,7 +18,7 @@ from crawld.api.connections import RECEIVE_BYTES, Connection, Connections
 from crawld.api.copies import copy, place_among
 from crawld.api.listener import LISTENER, PROOF, Listener, prove
 from crawld.api.metrics import add_metrics
-from crawld.api.refusals import Strangers, read_body
+from crawld.api.refusals import RefusedError, Strangers, read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.api.v1.endpoints import Parts
 from crawld.api.v1.models import AskCopy
@@ -86,6 +87,16 @@ async def _health(request: web.Request) -> web.Response:
     return web.Response(text="ok" if well else "not ok", status=200 if well else 503)
 
 
+async def serve_directory(
+    keys: Callable[[str], tuple[str, Mapping[str, str]] | None], request: web.Request
+) -> web.Response:
+    """The directory of the keys that requests are signed with, signed itself for the authority that was asked."""
+    found = keys(request.host)
+    if found is None:
+        raise RefusedError(404, "requests are not signed here: `signing.agent` is not set")
+    return web.Response(body=found[0].encode(), headers=dict(found[1]))
+
+
 def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *outer: Middleware) -> web.Application:
     """The routes. `outer` come before every other middleware."""
     guard = guarded_by(access, Strangers(time.monotonic))
@@ -111,6 +122,10 @@ def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *
     return app
 
 
+BACKLOG = 1_024
+"""Connections that the system keeps until they are looked at: many readers may come at once."""
+
+
 class PublicServer:
     """Serves the public interface until cancelled."""
 
@@ -120,7 +135,7 @@ class PublicServer:
 
     async def run(self) -> None:
         """Listen and answer."""
-        connections = Connections(time.monotonic)
+        connections = Connections.by_files(time.monotonic, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         runner = web.AppRunner(
             self._app(connections.note),
             access_log=None,
@@ -158,7 +173,9 @@ class PublicServer:
         host, _, port = self._listen.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(protocol, host.strip("[]"), int(port), start_serving=False)
+            server = await loop.create_server(
+                protocol, host.strip("[]"), int(port), start_serving=False, backlog=BACKLOG
+            )
             for sock in server.sockets:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)  # connections inherit it
             await server.start_serving()

@@ -16,10 +16,12 @@ from crawld.content.cookies import MOST_LINES
 from crawld.content.encodings import PackedTooLargeError
 from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
 from crawld.content.robots.parser import LONGEST_ROBOTS
+from crawld.content.walls import turned_away
 from crawld.errors import InputError, ParseError, TooCostlyError
-from crawld.fetch.body import BodyReader, drain
+from crawld.fetch.body import BodyReader, drain, unpack_start
 from crawld.fetch.body_memory import BodyMemory
 from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
@@ -38,7 +40,8 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import LONGEST_URL, normalise, resolve
+from crawld.model.url import LONGEST_URL, normalise, origin_of, resolve
+from crawld.signing import Signer
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
@@ -46,6 +49,8 @@ NO_CONTENT = {202, 204, 205, 207, 208, 226}
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 """Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
 TOO_MANY_REQUESTS = 429
+WALL_TYPES = {None, "text/html", "application/xhtml+xml", "text/plain"}
+"""Types of answers that may be a challenge in place of what was asked for."""
 CHECKED = 4096
 """Size of the cache of URLs that are ready to be sent."""
 
@@ -86,6 +91,8 @@ class HttpFetcher:
         workers: Workers | None = None,
     ) -> None:
         self._clock = clock
+        self.credentials = Credentials()
+        self.signer: Signer | None = None
         self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
         self._guard = AddressGuard(allow_private)
@@ -103,6 +110,9 @@ class HttpFetcher:
 
     async def fetch(self, request: Request) -> Outcome:
         """Send the request and read its answer to the end or to its limit; UnsentError where it may not be sent."""
+        return self.credentials.redact(request, await self._fetch(request))
+
+    async def _fetch(self, request: Request) -> Outcome:
         began = self._clock.monotonic()
         try:
             url = _checked(request.url)
@@ -116,7 +126,7 @@ class HttpFetcher:
                 "POST" if request.form else "GET",
                 url,
                 data=list(request.form) or None,
-                headers=_own_headers(request),
+                headers=self._own_headers(request),
                 allow_redirects=False,
             ) as response:
                 self._first.end(first)
@@ -151,6 +161,18 @@ class HttpFetcher:
         """Look every name up anew."""
         if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
             self._session.connector.clear_dns_cache()
+
+    def _own_headers(self, request: Request) -> dict[str, str]:
+        """The conditions of a request as the server sent them, cookies of redirects, credentials, a signature."""
+        headers = {"Cookie": request.cookie} if request.cookie else {}
+        if request.etag:
+            headers["If-None-Match"] = if_none_match(request.etag)
+        if request.last_modified:
+            headers["If-Modified-Since"] = request.last_modified
+        self.credentials.add_to(headers, request)
+        if self.signer is not None:
+            headers |= self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now())
+        return headers
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, made at the first request because it belongs to the running loop."""
@@ -201,12 +223,19 @@ class HttpFetcher:
             await drain(response)
             return self._fetched(request, response, began)
         if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):
-            await drain(response)
-            wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
-            scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
-            detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
-            return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
+            return await self._refused(request, response, began)
         return await self._read_body(request, response, began, whole)
+
+    async def _refused(self, request: Request, response: aiohttp.ClientResponse, began: float) -> FetchFailed:
+        """A status that brings no page, by name where the site turns us away."""
+        status = response.status
+        start = unpack_start(await drain(response), response.headers.get("Content-Encoding", ""))
+        wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
+        asked = f", asked to wait {wait:.0f} s" if wait is not None else ""
+        if (found := turned_away(status, plain_headers(response.headers.items()), start)) is not None:
+            return self._failed(request, began, found[0], Scope.PAGE, found[1] + asked, status=status, wait=wait)
+        scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
+        return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
     async def _read_body(
         self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait
@@ -231,7 +260,10 @@ class HttpFetcher:
             response.close()
             detail = f"more than {limit:,} bytes"
             return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, detail, status=response.status)
-        return self._fetched(request, response, began, body[:limit], wire)
+        answer = self._fetched(request, response, began, body[:limit], wire)
+        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, answer.body)) is not None:
+            return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
+        return answer
 
     async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
         await drain(response)
@@ -273,16 +305,6 @@ def _checked(url: str) -> URL:
     """
     scheme, _, host, path = normalise(url).split("/", 3)
     return URL.build(scheme=scheme.removesuffix(":"), authority=host, path=f"/{path}", encoded=True)
-
-
-def _own_headers(request: Request) -> dict[str, str]:
-    """The conditions of a request, as the server sent them, and the cookies of its redirects."""
-    headers = {"Cookie": request.cookie} if request.cookie else {}
-    if request.etag:
-        headers["If-None-Match"] = if_none_match(request.etag)
-    if request.last_modified:
-        headers["If-Modified-Since"] = request.last_modified
-    return headers
 
 
 def _absolute(base: str, location: str) -> str:

@@ -345,6 +345,13 @@ class HostGate:
         self._suspicions.forget(host)
         self._change(host, replace(self._states[host], blocked=False, blocked_until=0.0, failures=0, asked_until=0.0))
 
+    def end_backoff(self, host: int) -> None:
+        """Lift a back-off whose cause is gone; what a Retry-After asked for stays."""
+        self._suspicions.forget(host)
+        self._backed_off_at.pop(host, None)
+        state = self._states[host]
+        self._change(host, replace(state, failures=0, blocked_until=state.asked_until))
+
     def distrust_304(self, host: int, until: float) -> None:
         """Remember that the host was caught answering 304 for a changed page."""
         self._states[host] = replace(self._states[host], distrust_304_until=until)
@@ -382,7 +389,8 @@ class HostGate:
         if failures and evidence.began < self._backed_off_at.get(host, -np.inf):
             return  # it left before the wait under way: it is no probe
         if failures or self._suspicions.convicts(host, evidence, now):
-            wait = self._backoff(failures + 1, known=host in self._usual)
+            least = min(evidence.least_wait * 2.0 ** min(failures, 20), self._limits.max_retry_after)
+            wait = max(self._backoff(failures + 1, known=host in self._usual), least)
             self._backed_off_at[host] = now
             state = self._states[host]
             self._states[host] = replace(state, failures=failures + 1, blocked_until=max(state.asked_until, now + wait))

@@ -185,6 +185,10 @@ class FleetStore(Protocol):
     async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
         """The pages of these URLs, in any spelling, that are not retired."""
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the store can write now."""
+
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
 

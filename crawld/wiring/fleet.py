@@ -27,10 +27,11 @@ from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_learner import ShardLearner
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.shared_priors import SharedPriors
+from crawld.fleet.steering import FleetReads
 from crawld.fleet.worker import Worker
-from crawld.interfaces import Control, Reload
+from crawld.interfaces import Control, FreshReads, Reload
 from crawld.interfaces.control import ListNews
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.pacer import Slots
@@ -64,6 +65,8 @@ class FleetAssembly(Assembly):
         settings, self._revision = given.settings, given.revision
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if settings.search:
+            raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)
@@ -118,6 +121,11 @@ class FleetAssembly(Assembly):
     def control(self) -> Control:
         """The whole fleet is steered and asked, whichever worker answers."""
         return self.fleet.steering
+
+    @property
+    def fresh(self) -> FreshReads:
+        """Pages of every worker are fetched as they are read."""
+        return FleetReads(self.fleet.store, self.read_model, self.clock)
 
     def _make_clock(self) -> DatabaseClock:
         """Leases go on while the machine sleeps, and so does everything that is measured against them."""

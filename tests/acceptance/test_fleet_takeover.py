@@ -74,8 +74,9 @@ async def test_a_fleet_takes_a_single_daemon_over_and_gives_it_back(tmp_path: Pa
         verdicts = await of_fleet(postgres_url, f"SELECT DISTINCT verdict FROM crawls WHERE id > {copied['crawls']}")
         assert verdicts == [("unchanged",)]
         back = tmp_path / "back.db"
-        words = ("fleet", "export", "--to", f"sqlite:///{back}", "--database", postgres_url, "--json")
-        written = await command(*words, cwd=tmp_path)
+        written = await command(
+            "fleet", "export", "--to", f"sqlite:///{back}", "--database", postgres_url, "--json", cwd=tmp_path
+        )
         assert written.status == 0, written.err
         for query in (HISTORY, FEED, BELIEFS, *(f"SELECT count(*) FROM {table}" for table in TABLES)):
             assert of_file(back, query) == await of_fleet(postgres_url, query)

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from crawld.api.v1.endpoints import Asked
 from crawld.interfaces import Refreshed
-from crawld.interfaces.read_model import PageSort, PageView, Version
+from crawld.interfaces.read_model import PageLine, PageSort, PageView, SearchHit, Version
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
@@ -62,9 +63,15 @@ class AskUrl(Asked):
 
 
 class AskCopy(AskUrl):
-    """The copy of a page."""
+    """The copy of a page, as fresh as is asked for where the reader waits."""
 
     version: Number | None = None
+    min_freshness: (
+        Annotated[float, Field(ge=0, le=1, description="Fetched at this moment where it is less fresh")] | None
+    ) = None
+    wait: (
+        Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait; 10 with min_freshness")] | None
+    ) = None
 
 
 class AskDiff(AskUrl):
@@ -81,6 +88,23 @@ Cursor = Annotated[
 ]
 
 
+Include = Annotated[
+    Literal["markdown", "text"], Field(description="Bring the text of each version with its change, in this form")
+]
+
+
+def _kinds(given: object) -> object:
+    """Names with commas between, in any order; an empty name is none."""
+    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+
+
+Kinds = Annotated[
+    tuple[ChangeVerdict, ...],
+    BeforeValidator(_kinds, json_schema_input_type=str),
+    Field(description="Kinds of changes to tell, with commas between; without any, all"),
+]
+
+
 class AskChanges(Asked):
     """Changes after a cursor."""
 
@@ -88,12 +112,31 @@ class AskChanges(Asked):
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
     limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
     url: GivenUrl | None = None
+    include: Include | None = None
+    kinds: Kinds = ()
 
 
 class AskEvents(Asked):
     """The same as a stream; the header Last-Event-ID goes before `after`."""
 
     after: Cursor = 0
+    include: Include | None = None
+    kinds: Kinds = ()
+
+
+class AskSearch(Asked):
+    """Words to search for."""
+
+    q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    host: Annotated[str, Field(max_length=300)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
+    """What a search found, best first."""
+
+    hits: Sequence[SearchHit]
 
 
 class AskHosts(Asked):
@@ -155,6 +198,22 @@ class SetUrls(Asked):
     add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
     remove: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
     keep_out: Annotated[bool, Field(description="Whether no list and no sitemap may bring removed pages back")] = False
+
+
+class AddPages(Asked):
+    """Pages to keep, as one `url`, as `urls`, or as `add` where each has its weight."""
+
+    url: _Url | None = None
+    urls: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
+    add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
+    importance: Annotated[float, Field(gt=0, le=MAX_IMPORTANCE, allow_inf_nan=False)] = 1.0
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait for first copies")] = 0.0
+
+    @property
+    def wanted(self) -> list[WantedUrl]:
+        """All of them."""
+        given = [*self.urls, *(() if self.url is None else (self.url,))]
+        return [*self.add, *(WantedUrl(url=url, importance=self.importance) for url in given)]
 
 
 class AskRefresh(Asked):
@@ -270,6 +329,15 @@ class UrlsAnswer:
     reweighted: int
     removed: Sequence[str]
     returning: Sequence[str] = ()  # of those removed: a list or a sitemap names them, which brings them back
+
+
+@dataclass(frozen=True, slots=True)
+class AddAnswer:
+    """What became of pages to keep, and how they stand now; of many pages the first hundred."""
+
+    added: int
+    reweighted: int
+    pages: Sequence[PageLine]
 
 
 @dataclass(frozen=True, slots=True)

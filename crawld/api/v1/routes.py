@@ -42,7 +42,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         media=("application/json", "text/plain"), statuses=NO_PAIR,
     ),
     Endpoint(
-        "GET", "/v1/copy", "The copy of a page, or its visible text", copies.copy, models.AskCopy, None,
+        "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
+        models.SearchAnswer,
+    ),
+    Endpoint(
+        "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
         media=("*/*",), statuses=NO_COPY,
     ),
     Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),
@@ -70,6 +74,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, models.Status),
     Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
     Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
+    Endpoint(
+        "POST", "/v1/pages", "Keep pages, and wait for their first copies", steering.add_pages, models.AddPages,
+        models.AddAnswer,
+    ),
     Endpoint(
         "POST", "/v1/refresh", "Crawl pages now, before all others", steering.refresh, models.AskRefresh,
         models.RefreshAnswer,

@@ -111,6 +111,11 @@ class SqlFleetStore:
         """The pages of these URLs, in any spelling, that are not retired."""
         return await self._pages.listed(urls)
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the database is open: a fleet's store writes at once or fails, and queues nothing."""
+        return self._opened is not None
+
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
         with self._in_sentences():

@@ -190,7 +190,8 @@ class Reconciliation:
     async def _one(self, line: Mapping[str, Any]) -> DocumentChange | None:
         kind = "changed" if line["url"] in self._known else "new"
         at = line["last_change_at"]
-        change = DocumentChange(line["url"], kind, line["version"], at=at, title=line["title"])
+        about = {name: line.get(name) for name in ("title", "language", "content_type")}
+        change = DocumentChange(line["url"], kind, line["version"], at=at, **about)
         if self._include is None or line["version"] is None:
             return change
         try:
@@ -204,7 +205,7 @@ class Reconciliation:
                 return change
             raise
         body = {self._include: copy.text}
-        return replace(change, version=copy.version, content_type=copy.content_type, **body)  # type: ignore[arg-type]
+        return replace(change, version=copy.version, **body)  # type: ignore[arg-type]
 
 
 class Client:

@@ -20,7 +20,7 @@ from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import ActionLog, Adoption, Refreshed, Reload, RobotsFailure, Steered
 from crawld.interfaces.metrics import HookStanding
-from crawld.model.host import MOST_NAMED, HostState
+from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
 from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
@@ -142,6 +142,7 @@ class Steering:
                 "count": len(robots),
                 "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
             },
+            "turned_away": sum_up_turned_away(self._pages.turned_away()),
             "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
         }
 

@@ -30,7 +30,6 @@ from crawld.interfaces.store import (
     Adoption,
     Floats,
     FreshnessPoint,
-    Histories,
     Ints,
     Listed,
     Poll,
@@ -42,6 +41,7 @@ from crawld.interfaces.store import (
 )
 from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
 from crawld.interfaces.workers import Workers
+from crawld.model.estimate import Histories
 
 __all__ = [
     "Action",

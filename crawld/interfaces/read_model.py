@@ -6,7 +6,7 @@ part begins, so that the last of a million rows costs what the first does.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -72,6 +72,8 @@ class PageLine:
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     version: int | None = None  # the change that brought the latest copy, while that is kept
+    language: str | None = None  # of the latest copy
+    content_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ class Change:
     magnitude: float | None  # 0-1: how much of the text changed
     version: int | None  # the version it brought, while that is kept
     previous: int | None  # the version before, while that is kept
-    title: str | None = None  # of the latest copy
+    title: str | None = None  # of the latest copy, as are the next two
+    language: str | None = None
+    content_type: str | None = None
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
     text: str | None = None  # of the version, where it was asked for
@@ -231,6 +235,7 @@ class HostLine:
     successive_failures: int
     delay_seconds: float | None
     crawl_delay_seconds: float | None
+    turned_away: Mapping[str, int] = field(default_factory=dict)  # pages whose site turned us away, by trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +353,10 @@ class ReadModel(Protocol):
     async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
         """Pages whose text holds the words, best first; InputError where searching is off."""
 
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
-        """The changes after a cursor, oldest first, of one page where its URL is given.
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
 
         InputError where the cursor is beyond the newest change: it is not of this database.
         """

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import Estimate, Histories
+from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Alias, Document, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
@@ -77,6 +78,7 @@ class StoredPages:
     mixed: Floats  # (pages, 3): heard, deaf_alpha, deaf_shape
     gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
     alias_of: Sequence[int | None]  # the page that this is another address of
+    turned_away: Mapping[int, Trouble] = field(default_factory=dict)  # by id, where the site turned us away last time
 
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
@@ -98,6 +100,7 @@ class StoredPages:
             mixed=self.mixed[which],
             gone=self.gone[which],
             alias_of=[self.alias_of[i] for i in order],
+            turned_away={page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away},
         )
 
 
@@ -110,25 +113,6 @@ class StoredDemand:
     days: Floats
     at: Floats
     weight: Floats | None = None  # what the pages weigh because of that; None where it was read
-
-
-@dataclass(frozen=True, slots=True)
-class Histories:
-    """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
-
-    Each row is one successful crawl after the first: the time and the signals (by source) since the one before,
-    and whether the content had changed.
-    """
-
-    page_ids: Ints
-    offsets: Ints
-    at: Floats
-    tau: Floats
-    signals: Ints  # (rows, sources)
-    changed: NDArray[np.bool_]
-    hosts: Sequence[str]
-    first_success: Floats  # by page: when watching began, for γ
-    signal_counts: Ints  # (pages, sources): all counted signals since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +144,7 @@ class Record:
     body: bytes | None = None  # the new copy, where it is to be kept
     host: HostState | None = None  # where the attempt changed what is known of the host
     title: str | None = None  # of the new copy; None leaves the title as it is
+    language: str | None = None  # that the new copy says it is in; None leaves it as it is
     alias: Alias | None = None  # where it turned out to be another address of a page, or no longer to be one
 
 

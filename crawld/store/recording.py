@@ -138,6 +138,8 @@ class Recording:
         """Write items in one transaction, under these epochs of the shards that they concern."""
         self._database.damage.check()
         batch = fold(items)
+        if self._scope is not None:
+            batch.calibration = self._scope.calibration.due(batch.calibration, self._clock.monotonic())
         only_latest = self._keep_bodies == "latest"
         bodies: list[dict[str, Any]] = []
         if batch.bodies and self._keep_bodies != "none":
@@ -148,6 +150,8 @@ class Recording:
             if self._scope is not None:
                 await self._scope.fence(connection, epochs or {})
             await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
+        if self._scope is not None:
+            self._scope.calibration.settled()
         self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
 
     def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:

@@ -53,7 +53,7 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots
@@ -109,6 +109,8 @@ class Assembly:
     """The parts of one daemon, made from settings."""
 
     store_type: type[SqlStore] = SqlStore
+    list_type: type[ListFile] = ListFile
+    commit_seconds = COMMIT_SECONDS
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -161,7 +163,7 @@ class Assembly:
         self._learner: Learner | None = None
         self.listener = Listener()
         self._lag = LoopLag(self.clock)
-        self.list = ListFile(
+        self.list = self.list_type(
             lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
             self._reading_list,
             self.page_set,
@@ -201,7 +203,7 @@ class Assembly:
         return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
-            commit_interval=COMMIT_SECONDS,
+            commit_interval=self.commit_seconds,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
         )

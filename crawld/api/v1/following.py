@@ -17,6 +17,7 @@ from crawld.api.v1.endpoints import PARTS, adapter
 from crawld.api.v1.models import LARGEST, AskChanges, AskEvents
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.page import Document
 
 GATHER_SECONDS = 0.2
@@ -30,6 +31,8 @@ TEXTS_AT_ONCE, READ_AT_ONCE = 20, 20
 """Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
 ANSWER_BYTES = 1 << 20
 """Bytes of texts after which an answer ends."""
+FAR = 10_000
+"""Changes passed over after which those that follow are looked at before an answer waits."""
 MOST_FOLLOWERS = 32
 """Requests that wait for changes at once."""
 log = logging.getLogger(__name__)
@@ -46,13 +49,13 @@ async def _changes(request: web.Request, asked: AskChanges) -> Changes:
     parts = request.app[PARTS]
     after = await _cursor(request, asked.after)
     until = parts.clock.monotonic() + asked.wait
-    found = await parts.read.changes(after, asked.limit, url=asked.url)
+    found = await _read(request, after, asked.limit, asked.kinds, asked.url)
     if found.changes or found.missed or not asked.wait:
         return found
     async with _following(request):
         while True:
             committed = parts.events.next()  # before looking: what is committed meanwhile sets it
-            found = await parts.read.changes(found.cursor, asked.limit, url=asked.url)
+            found = await _read(request, found.cursor, asked.limit, asked.kinds, asked.url)
             left = until - parts.clock.monotonic()
             if found.changes or left <= 0:
                 return found
@@ -71,22 +74,35 @@ async def events(request: web.Request, asked: AskEvents) -> web.StreamResponse:
         try:
             await response.prepare(request)
             await response.write(_missed(found) if found.missed else b": changes follow\n\n")
-            await _stream(request, response, cursor, asked.include)
+            await _stream(request, response, cursor, asked)
         except ConnectionResetError:
             log.debug("a follower of the changes left")
     return response
 
 
-async def _stream(request: web.Request, response: web.StreamResponse, cursor: int, include: str | None) -> None:
+async def _read(
+    request: web.Request, after: int, limit: int, kinds: Sequence[ChangeVerdict], url: str | None = None
+) -> Changes:
+    """Changes after a cursor, of some kinds: those that are not told are passed over part by part."""
+    read, missed = request.app[PARTS].read, False
+    while True:
+        found = await read.changes(after, limit, url=url, kinds=kinds)
+        missed = missed or found.missed
+        if found.changes or not kinds or found.cursor - after < FAR:
+            return replace(found, missed=missed)
+        after = found.cursor
+
+
+async def _stream(request: web.Request, response: web.StreamResponse, cursor: int, asked: AskEvents) -> None:
     """Write changes, with their texts where these are included, until the follower leaves."""
     parts = request.app[PARTS]
     while True:
         committed = parts.events.next()
-        found = await parts.read.changes(cursor, EVENTS_AT_ONCE)
+        found = await _read(request, cursor, EVENTS_AT_ONCE, asked.kinds)
         for start in range(0, len(found.changes), TEXTS_AT_ONCE):
             some = found.changes[start : start + TEXTS_AT_ONCE]
-            if include is not None:
-                some = await _texts(request, some, include)
+            if asked.include is not None:
+                some = await _texts(request, some, asked.include)
             await response.write(b"".join(map(_event, some)))
         cursor = found.cursor
         if len(found.changes) < EVENTS_AT_ONCE and not await _wait(request, committed, BEAT_SECONDS):

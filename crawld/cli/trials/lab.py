@@ -17,6 +17,7 @@ from crawld.cli.tables import console
 from crawld.cli.trials.contest_progress import contest_progress
 from crawld.cli.trials.lab_daemons import LabDaemons
 from crawld.cli.trials.lab_history import import_git, or_replay
+from crawld.cli.trials.lab_read import read
 from crawld.cli.trials.lab_report import chart, finish_report, print_finish, print_scores, score_row
 from crawld.cli.trials.lab_world import Wanted, world_options
 from crawld.errors import InputError
@@ -35,12 +36,13 @@ LOOK_SECONDS = 10.0
 def command() -> None:
     """Try crawlers against a living site on loopback that knows how fresh their copies are.
 
-    The site lives a world in accelerated time: drawn after real sites, the S-NCIS paper's, or replayed from recorded
-    histories, on several host names, with sitemaps of every kind, robots.txt, validators and errors.
+    The site lives a world in accelerated time: drawn after real sites, that of Busa-Fekete et al. 2025, or replayed
+    from recorded histories, on several host names, with sitemaps of every kind, robots.txt, validators and errors.
     """
 
 
 command.add_command(import_git)
+command.add_command(read)
 
 
 @command.command()

@@ -13,7 +13,7 @@ from crawld.content.page.cost import is_cheap
 from crawld.content.page.digest import Reading, read_again, read_bytes
 from crawld.content.page.documents import is_pdf
 from crawld.content.page.head import Head, canonical_in_header, read_head
-from crawld.content.page.markup import page_title
+from crawld.content.page.markup import page_language, page_title
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.duplicates import Duplicates
@@ -260,7 +260,8 @@ class PageCrawls:
             self.audit_share.spend()
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         url = page.url if judgement.memory is None else judgement.memory.answered or page.url
-        again = await self.sender.send_again(Request(url, host_of(url), use=Use.SECOND_LOOK), chain)
+        second_look = Request(url, host_of(url), use=Use.SECOND_LOOK, bare=chain.bare)
+        again = await self.sender.send_again(second_look, chain)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -290,7 +291,8 @@ class PageCrawls:
         if self._distrusted(url, self.clock.now()):
             return
         name = host_of(url)
-        conditional = Request(url, name, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
+        tag, date = memory.etag, memory.last_modified
+        conditional = Request(url, name, etag=tag, last_modified=date, use=Use.CHECK, bare=chain.bare)
         answer = await self.sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.gate, self.clock.now()
@@ -341,8 +343,12 @@ class PageCrawls:
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
         self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
-        title = _title(judgement)
-        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body, title=title, alias=alias))
+        title, language = _title(judgement)
+        self.store.record(
+            Record(
+                crawl, state, failures, judgement.memory, judgement.body, title=title, language=language, alias=alias
+            )
+        )
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
@@ -382,7 +388,8 @@ class PageCrawls:
             turn = self.outages.turn(name, page.id, at, wait, pages)
             return now + (turn if name == page.host else min(turn, LONGEST_TURN))
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
-        return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
+        begins = max(now, gate.export(host).asked_until)
+        return self.pages.after(page.id, state, begins, audit=audit, trouble=outcome.trouble)
 
     def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
@@ -424,10 +431,10 @@ def _addressed(
     return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
 
 
-def _title(judgement: Judgement) -> str | None:
-    """The title of a copy that is new."""
-    content_type = judgement.memory.content_type if judgement.memory is not None else None
-    return None if judgement.body is None else page_title(judgement.body, content_type)
+def _title(judgement: Judgement) -> tuple[str | None, str | None]:
+    """The title and the language of a copy that is new."""
+    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body
+    return (None, None) if body is None else (page_title(body, kind), page_language(body, kind))
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

@@ -13,6 +13,8 @@ from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.bodies import decompress_to
 
+MAX_SKIPPED = 100_000
+"""Changes among which one answer looks for those of some kinds."""
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _other = tables.bodies.alias("earlier")
 _version = (
@@ -24,12 +26,17 @@ _previous = (
 _CHANGES: Select[Any] = select(
     _change.id, _change.page_id, _page.url, _change.at, _change.verdict, _change.magnitude,
     _version.label("version"), _previous.label("previous"), _change.moved_to, _page.title,
+    _page.language, _page.content_type,
 ).join_from(tables.changes, tables.pages, _page.id == _change.page_id)  # fmt: skip
 _VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).where(_body.version.is_not(None))
 
 
 async def changes_after(
-    connection: AsyncConnection, after: int, limit: int, page: ColumnElement[bool] | None = None
+    connection: AsyncConnection,
+    after: int,
+    limit: int,
+    page: ColumnElement[bool] | None = None,
+    kinds: Sequence[ChangeVerdict] = (),
 ) -> Changes:
     """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too.
 
@@ -38,7 +45,13 @@ async def changes_after(
     first, last = await bounds(connection)
     if after > last:
         raise InputError(f"the cursor {after} is beyond the newest change, {last}: it is not of this database")
+    if kinds:
+        last = min(
+            last, max(after, first) + MAX_SKIPPED
+        )  # one answer does not read all changes for a kind that is rare
     query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
+    if kinds:
+        query = query.where(_change.verdict.in_([kind.value for kind in kinds]))
     if page is not None:
         query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
     found = [change_of(row) for row in await connection.execute(query)]
@@ -150,6 +163,8 @@ def change_of(row: Any) -> Change:
         row.version,
         row.previous,
         row.title,
+        row.language,
+        row.content_type,
         None if row.moved_to is None else row.url,
         row.moved_to,
     )

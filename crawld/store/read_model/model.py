@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -54,7 +55,7 @@ from crawld.store.reports.reader import (
     signal_stats,
     with_heard,
 )
-from crawld.store.reports.troubles import overdue_since
+from crawld.store.reports.troubles import TURNED_AWAY_BY_HOST, overdue_since, turned_away_by_host
 from crawld.store.schema import check_readable
 
 P = ParamSpec("P")
@@ -225,10 +226,13 @@ class SqlReadModel:
         ]
 
     @apart
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
         """The changes after a cursor, oldest first."""
+        page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
+            return await change_list.changes_after(connection, after, limit, page, kinds)
 
     @apart
     async def latest_changes(
@@ -256,13 +260,15 @@ class SqlReadModel:
         )  # fmt: skip
         wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
         query = (
-            select(host.name, counts.c.pages, host.blocked, *wanted)
+            select(host.name, counts.c.pages, host.blocked, *wanted, host.id)
             .join_from(counts, tables.hosts, counts.c.host_id == host.id)
             .order_by(counts.c.pages.desc(), host.name)
         )
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
-        return [HostLine(name, pages, bool(blocked), *rest) for name, pages, blocked, *rest in rows]
+            away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+        lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
+        return [replace(line, turned_away=there) if there else line for line, there in lines]
 
     @apart
     async def sources(

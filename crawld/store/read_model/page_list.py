@@ -51,7 +51,7 @@ _LINES: Select[Any] = select(
     _page.id, _page.url, _host.name.label("host"), _page.state, _page.importance, _page.weight, _page.crawls,
     _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
     _page.title, case((_page.state.in_(_IN_TROUBLE), _trouble), else_=None).label("trouble"),
-    _version.label("version"),
+    _version.label("version"), _page.language, _page.content_type,
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
 
@@ -105,6 +105,8 @@ def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> Pag
         title=row.title,
         trouble=row.trouble,
         version=row.version,
+        language=row.language,
+        content_type=row.content_type,
     )
 
 

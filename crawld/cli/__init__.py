@@ -41,6 +41,7 @@ COMMANDS = {
     "reload": "Have the running daemon read its settings and URL list again.",
     "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
+    "keys": "Make, list and rotate the keys that requests are signed with.",
     "fleet": "Run several workers on one PostgreSQL as one crawler.",
     "install-service": "Print or install the systemd unit of the daemon, or of a fleet's workers.",
     "lab": "Compare crawlers on a living site that knows the truth, offline.",

@@ -65,6 +65,17 @@ LONGEST_TURN = 3600.0
 """Seconds that a page waits at most where not its own host is down but one that it redirects to."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What came of asking a page."""
+
+    at: float
+    outcome: Outcome
+    judgement: Judgement
+    head: Head | None
+    alias: Alias | None
+
+
 @dataclass(slots=True)
 class PageCrawls:
     """Crawls pages that were picked and whose host's gate is acquired."""
@@ -96,39 +107,14 @@ class PageCrawls:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending, chain = False, RequestChain(page.host)
-        kept, back = self.page_set.aliases.of(page.id), self.pages.state(page.id) is PageState.GONE
-        is_alias = self.pages.state(page.id) is PageState.ALIAS
-        alias: Alias | None = None
+        chain, gone = RequestChain(page.host), self.pages.state(page.id) is PageState.GONE
+        sending = False
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
-            recalled = memory = await self.store.recall(page.id) if seen else None
-            at, sending = self.clock.now(), True
-            chain.known = None if kept is None else kept.url
-            request = self._request(page, None if is_alias else memory, at, chain, audit=audit)
-            outcome = await self.sender.follow(request, chain)
-            known = self.frames.at_hand(page.host)
-            noise = NO_NOISE if known is None else known.noise
-            try:
-                reading, memory = await self._read(page, at, outcome, memory, noise)
-            except TooCostlyError as error:
-                reading, outcome = None, FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
-            frame = await self._frame(page, memory, reading)
-            given = noise if reading is not None and reading.prepared is not None else None
-            judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
-            if memory is not recalled and judgement.memory is None:
-                judgement = replace(judgement, memory=memory)  # digested again: once is enough
-            head = _head(memory, judgement, reading, outcome)
-            judgement = _addressed(page, memory, judgement, outcome, head)
-            if is_alias:
-                judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
-            else:
-                judgement = await self._second_look(page, at, reading, judgement, chain)
-                if judgement.verdict is Verdict.CHANGED:
-                    await self._check_honesty(page, memory, judgement, chain)
-                alias = await self._find_alias(page, memory, judgement, chain)
-                self.frames.visited(page, memory, judgement, at)
+            memory = await self.store.recall(page.id) if seen else None
+            sending = True
+            visit = await self._visit(page, memory, chain, audit=audit)
         except BaseException as error:
             if not sending:
                 self.sender.send_nothing(page.host)
@@ -138,10 +124,44 @@ class PageCrawls:
             self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
-        self._settle(page, at, chain, outcome, judgement, alias, audit=audit)
-        if judgement.verdict is Verdict.NEW or (back and judgement.verdict is Verdict.CHANGED):
-            self._look_for_feeds(outcome, head)
+        self._settle(page, visit, chain, audit=audit)
+        verdict = visit.judgement.verdict
+        if verdict is Verdict.NEW or (gone and verdict is Verdict.CHANGED):
+            self._look_for_feeds(visit.outcome, visit.head)
         await self.page_set.retire_left(self.clock.now())
+
+    async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
+        """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
+        at, rule = self.clock.now(), self.rule_for(page.url)
+        is_alias = self.pages.state(page.id) is PageState.ALIAS
+        kept = self.page_set.aliases.of(page.id)
+        chain.known = None if kept is None else kept.url
+        outcome = await self.sender.follow(
+            self._request(page, None if is_alias else memory, at, chain, audit=audit), chain
+        )
+        known = self.frames.at_hand(page.host)
+        noise = NO_NOISE if known is None else known.noise
+        recalled, reading = memory, None
+        try:
+            reading, memory = await self._read(page, at, outcome, memory, noise)
+        except TooCostlyError as error:
+            outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
+        frame = await self._frame(page, memory, reading)
+        given = noise if reading is not None and reading.prepared is not None else None
+        judgement = judge(page.id, at, outcome, memory, rule, reading, frame, given)
+        if memory is not recalled and judgement.memory is None:
+            judgement = replace(judgement, memory=memory)  # digested again: once is enough
+        head = _head(memory, judgement, reading, outcome)
+        judgement = _addressed(page, memory, judgement, outcome, head)
+        if is_alias:
+            judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
+            return _Visit(at, outcome, judgement, head, alias)
+        judgement = await self._second_look(page, at, reading, judgement, chain)
+        if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
+            await self._check_honesty(page, memory, chain)
+        alias = await self._find_alias(page, memory, judgement, chain)
+        self.frames.visited(page, memory, judgement, at)
+        return _Visit(at, outcome, judgement, head, alias)
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
@@ -276,19 +296,10 @@ class PageCrawls:
         log.log(level_of(news=False), "second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
-    async def _check_honesty(
-        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
-    ) -> None:
+    async def _check_honesty(self, page: Page, memory: Memory, chain: RequestChain) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
-        if (
-            memory is None
-            or chain.validators is not None
-            or judgement.verdict is not Verdict.CHANGED
-            or (memory.etag is None and memory.last_modified is None)
-        ):
-            return
         url = memory.answered or page.url
-        if self._distrusted(url, self.clock.now()):
+        if (memory.etag is None and memory.last_modified is None) or self._distrusted(url, self.clock.now()):
             return
         name = host_of(url)
         tag, date = memory.etag, memory.last_modified
@@ -301,18 +312,9 @@ class PageCrawls:
             self.store.record_host(gate.export(host))
             log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
-    def _settle(
-        self,
-        page: Page,
-        at: float,
-        chain: RequestChain,
-        outcome: Outcome,
-        judgement: Judgement,
-        alias: Alias | None,
-        *,
-        audit: bool,
-    ) -> None:
+    def _settle(self, page: Page, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
+        at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
         alias = None if page.id not in self.scheduler else alias  # retired meanwhile
         if alias is not None:

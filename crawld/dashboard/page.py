@@ -87,6 +87,10 @@ def _facts(view: PageView, now: float) -> Iterator[Fact]:
     yield "History", ", ".join(many(number, what) for number, what in counted)
     yield "Last crawl", age(page.last_crawl_at, now)
     yield "Last change", age(page.last_change_at, now)
+    if view.linked_from.depth is not None:
+        others = view.linked_from.count - len(view.linked_from.sources)
+        named = [*view.linked_from.sources, *([f"{others} others"] if others > 0 else [])]
+        yield "Linked from", ", ".join(named) or "no page"
     if view.successive_failures:
         yield "Failing", f"{many(view.successive_failures, 'attempt')} in a row"
 

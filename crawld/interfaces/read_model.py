@@ -6,13 +6,14 @@ part begins, so that the last of a million rows costs what the first does.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
 from crawld.interfaces.control import Copy
+from crawld.interfaces.links import Linked
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
@@ -198,6 +199,7 @@ class PageView:
     alias_of: str | None = None  # the page that this is another address of,
     alias_why: str | None = None  # how that was proved,
     aliases: Sequence[str] = ()  # and the other addresses of this page
+    linked_from: Linked = field(default_factory=Linked)  # pages of a followed site that link to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,19 @@ class SourceFileLine:
     source: Source
     host: str
     next_poll_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedLine:
+    """What following links has found on a host."""
+
+    host: str
+    pages: int
+    found: int  # kept because of links alone
+    waiting: int  # of those, not yet visited
+    refused: int  # linked, but not to be kept
+    deferred: int  # pages with links that wait for room
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +367,9 @@ class ReadModel(Protocol):
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceFileLine]:
         """The sitemaps and feeds that are polled."""
+
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
 
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
         """The latest points from that time on, oldest first."""

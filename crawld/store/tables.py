@@ -320,6 +320,25 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Index(None, "host", info=ON_POSTGRESQL),  # a worker reads those of its own hosts
 )
 
+links = Table(  # which page of a followed site links to which: crawld.daemon.pages.site_links
+    "links",
+    metadata,
+    Column("source", Id, primary_key=True, autoincrement=False),  # no foreign keys: pages are forgotten in any order
+    Column("target", Id, primary_key=True, autoincrement=False),
+    Index(None, "target"),
+)
+
+site_pages = Table(  # what following links knows of pages of followed sites
+    "site_pages",
+    metadata,
+    Column("page_id", Id, primary_key=True, autoincrement=False),
+    Column("depth", Integer, nullable=False),  # links from a page that a list, a sitemap or the settings name
+    Column("novel", Boolean),  # whether its text was new among addresses of its shape; NULL before its first visit
+    Column("deferred", Boolean, nullable=False, server_default=text("false")),  # whether links of it wait for room
+    Column("refused", Text),  # why it is not kept although it is linked
+    Column("refused_at", Double),
+)
+
 frame_changes = Table(  # changes of a host's frame, each one event of the site
     "frame_changes",
     metadata,

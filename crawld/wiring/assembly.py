@@ -39,6 +39,7 @@ from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
 from crawld.daemon.slots.door import Door
@@ -78,10 +79,13 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
+ALONE_SHARE = 0.5
+"""The share of first visits where no list is given and the settings name no share: no listed page waits for them."""
 READERS = (
     "crawld.content.encodings",
     "crawld.content.page.blocks",
     "crawld.content.page.difference",
+    "crawld.content.page.links",
     "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
@@ -143,6 +147,7 @@ class Assembly:
         aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
         self.polls.ready = lambda: self.page_set.indexed
+        self.links = self._make_links()
         self.crawler = Crawler(self._parts())
         live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
@@ -227,11 +232,30 @@ class Assembly:
             rule_for=self.reloader.rules,
             rng=self._rng,
             polls=self.polls,
+            links=self.links or None,
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
             door=door,
         )
+
+    def _make_links(self) -> SiteLinks:
+        """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
+        alone = self.settings.urls is None
+        sites = [
+            FollowedSite(
+                identity(site.site),
+                site.limit,
+                site.depth,
+                max(site.share, ALONE_SHARE) if alone and "share" not in site.model_fields_set else site.share,
+            )
+            for site in self.settings.discover
+            if site.links
+        ]
+        parts = self.store, self.store.links, self.page_set, self.scheduler, self.robots, self.workers
+        links = SiteLinks(sites, *parts)
+        links.agent = self.robots.token
+        return links
 
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
@@ -275,6 +299,8 @@ class Assembly:
         """What runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
         services = [self._learn, self._index, self.read_model.run, socket.run]
+        if self.links:
+            services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
     async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
@@ -367,6 +393,7 @@ class Assembly:
             await self.demand.restore()
         if self.settings.api.listen is not None:
             make_token(self.settings.token_file())  # before anyone is told that we are ready
+        await self.links.restore(self.clock.now())
         await self.list.begin()
 
     def _list_name(self) -> str | None:

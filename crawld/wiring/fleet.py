@@ -54,6 +54,8 @@ class FleetAssembly(Assembly):
     def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if any(site.links for site in settings.discover):
+            raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         super().__init__(settings, tempo=tempo)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)

@@ -36,6 +36,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.daemon.slots.outages import Outages
@@ -87,6 +88,7 @@ class PageCrawls:
     page_set: PageSet
     asked: AskedPages
     polls: Polls | None = None
+    links: SiteLinks | None = None
     frames: Frames = field(init=False)
     duplicates: Duplicates = field(init=False)
 
@@ -121,6 +123,12 @@ class PageCrawls:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             head = _head(memory, judgement, reading, outcome)
             judgement = _addressed(page, memory, judgement, outcome, head)
+            refusal = None if self.links is None else await self.links.refusal(page, outcome, head)
+            if self.links is not None and not is_alias:  # before the crawl is recorded: a kill loses both or none
+                await self.links.read(page, outcome, memory, judgement.memory, head, at)
+            if refusal is not None:
+                why, sentence = refusal
+                judgement = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
             if is_alias:
                 judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
             else:
@@ -135,12 +143,15 @@ class PageCrawls:
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
             self.scheduler.release(page.id, wait)
+            self._give_back(page, wait, 1)
             self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
         self._settle(page, at, chain, outcome, judgement, alias, audit=audit)
         if judgement.verdict is Verdict.NEW or (back and judgement.verdict is Verdict.CHANGED):
             self._look_for_feeds(outcome, head)
+        if self.links is not None and refusal is not None:
+            await self.links.refuse(page, refusal[0].value, self.clock.now())
         await self.page_set.retire_left(self.clock.now())
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
@@ -351,9 +362,14 @@ class PageCrawls:
             self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self.scheduler.release(page.id, wait)
+        self._give_back(page, wait, chain.requests)
         self.status.count(crawl)
         self.asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
+
+    def _give_back(self, page: Page, wait: float, requests: int) -> None:
+        if self.links is not None:
+            self.links.given_back(page.id, wait, requests, self.clock.now())
 
     def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
         """Let a page be another address of one, or a page of its own again."""

@@ -16,6 +16,7 @@ from crawld.interfaces import Clock, Copy, FreshnessPoint, Gone
 from crawld.interfaces.read_model import (
     CalibrationLine,
     Changes,
+    FollowedLine,
     HostLine,
     LivePages,
     Overdue,
@@ -42,6 +43,7 @@ from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
+from crawld.store.records.links import read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import (
     calibration,
@@ -255,6 +257,12 @@ class SqlReadModel:
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
         return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
+
+    @apart
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
+        async with self._connected() as connection:
+            return [FollowedLine(**row) for row in await read_site_figures(connection)]
 
     @apart
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:

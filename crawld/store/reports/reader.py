@@ -23,6 +23,7 @@ from crawld.store.address import Address, parse_address
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.records.bodies import decompress_to
 from crawld.store.records.hooks import read_figures, read_queues
+from crawld.store.records.links import read_linked, read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports import troubles
 from crawld.store.schema import check_readable
@@ -172,6 +173,11 @@ class Reader:
             found |= {row.pop("url"): row for row in await self._rows(query)}
         return found
 
+    async def followed_sites(self) -> Sequence[Row]:
+        """By host, what following links has found."""
+        async with self._connected() as connection:
+            return await read_site_figures(connection)
+
     async def exclusions(self) -> Sequence[Row]:
         """The pages that are kept out, with since when, by URL."""
         kept_out = tables.exclusions.c
@@ -284,6 +290,8 @@ class Reader:
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
         answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
+        async with self._connected() as connection:
+            answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["signal_trust"] = await self._signal_trust(page["host_id"])

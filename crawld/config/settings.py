@@ -170,6 +170,7 @@ class Settings(_Section):
     hooks: Hooks = []
     duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
+    noarchive: Literal["latest", "ignore"] = "latest"
     retention: Retention = Retention()
     audit: Audit = Audit()
     api: Api = Api()

@@ -19,6 +19,7 @@ from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import NOT_LISTED, PagePart, PageState
 from crawld.model.signal import Source, bought_in_words
+from crawld.model.usage import PageUse
 
 
 class PageSort(StrEnum):
@@ -72,6 +73,7 @@ class PageLine:
     next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
+    usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class Change:
     title: str | None = None  # of the latest copy
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
+    usage: Mapping[str, Any] | None = None  # what the page may be used for; None where its site says nothing
 
     def document(self) -> dict[str, Any]:
         """The change as others are told it, in JSON."""
@@ -335,8 +338,12 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
+    ) -> Changes:
         """The changes after a cursor, oldest first, of one page where its URL is given.
+
+        With a use, those of pages that deny it are left out, but not the change of that itself.
 
         InputError where the cursor is beyond the newest change: it is not of this database.
         """

@@ -198,6 +198,7 @@ class Assembly:
         return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
+            obey_noarchive=self.settings.noarchive == "latest",
             commit_interval=COMMIT_SECONDS,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
@@ -253,9 +254,7 @@ class Assembly:
             if site.links
         ]
         parts = self.store, self.store.links, self.page_set, self.scheduler, self.robots, self.workers
-        links = SiteLinks(sites, *parts)
-        links.agent = self.robots.token
-        return links
+        return SiteLinks(sites, *parts)
 
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals

@@ -235,7 +235,7 @@ def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatc
 
 
 FOREIGN = re.compile(
-    r"input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|value error|"
+    r"(?<!ai-)input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|value error|"
     r"pydantic|_type|_parsing|extra_forbidden",
     re.IGNORECASE,
 )

@@ -203,6 +203,8 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     page = PAGE | {
         "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
         "alias_of": None, "alias_why": None, "aliases": [LONG],
+        "usage": {"search": "yes", "ai-input": None, "ai-train": "no", "noarchive": True, "nosnippet": False,
+                  "said": [{"where": "robots.txt Content-Signal", "text": LONG}]},
         "linked_from": {"count": 12, "sources": [LONG], "depth": 2, "refused": None},
         "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
         "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "asked_until": 0.0, "failures": 9},

@@ -16,6 +16,7 @@ from crawld.api.v1.endpoints import PARTS, adapter
 from crawld.api.v1.models import LARGEST, AskChanges, AskEvents
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes
+from crawld.model.usage import PageUse
 
 GATHER_SECONDS = 0.2
 """Between a commit and the look at it: many followers then read one part each instead of one for every commit."""
@@ -35,13 +36,13 @@ async def changes(request: web.Request, asked: AskChanges) -> Changes:
     parts = request.app[PARTS]
     after = await _cursor(request, asked.after)
     until = parts.clock.monotonic() + asked.wait
-    found = await parts.read.changes(after, asked.limit, url=asked.url)
+    found = await parts.read.changes(after, asked.limit, url=asked.url, use=asked.use)
     if found.changes or found.missed or not asked.wait:
         return found
     async with _following(request):
         while True:
             committed = parts.events.next()  # before looking: what is committed meanwhile sets it
-            found = await parts.read.changes(found.cursor, asked.limit, url=asked.url)
+            found = await parts.read.changes(found.cursor, asked.limit, url=asked.url, use=asked.use)
             left = until - parts.clock.monotonic()
             if found.changes or left <= 0:
                 return found
@@ -60,18 +61,18 @@ async def events(request: web.Request, asked: AskEvents) -> web.StreamResponse:
         try:
             await response.prepare(request)
             await response.write(_missed(found) if found.missed else b": changes follow\n\n")
-            await _stream(request, response, cursor)
+            await _stream(request, response, cursor, asked.use)
         except ConnectionResetError:
             log.debug("a follower of the changes left")
     return response
 
 
-async def _stream(request: web.Request, response: web.StreamResponse, cursor: int) -> None:
+async def _stream(request: web.Request, response: web.StreamResponse, cursor: int, use: PageUse | None) -> None:
     """Write changes until the follower leaves."""
     parts = request.app[PARTS]
     while True:
         committed = parts.events.next()
-        found = await parts.read.changes(cursor, EVENTS_AT_ONCE)
+        found = await parts.read.changes(cursor, EVENTS_AT_ONCE, use=use)
         if found.changes:
             await response.write(b"".join(map(_event, found.changes)))
         cursor = found.cursor

@@ -21,6 +21,7 @@ from crawld.errors import CrawldError
 from crawld.interfaces import Copy
 from crawld.interfaces.read_model import PageLine, PageQuery
 from crawld.model.page import PageState
+from crawld.model.usage import PageUse
 
 if TYPE_CHECKING:
     from crawld.store.read_model.model import SqlReadModel
@@ -39,6 +40,9 @@ Found = tuple[PageLine, Copy | None]
 @click.option("--text", is_flag=True, help="With jsonl: the visible text of each copy, too.")
 @click.option("--host", help="Only pages of this host.")
 @click.option("--state", type=click.Choice([state.value for state in PageState]), help="Only pages in this state.")
+@click.option(
+    "--use", type=click.Choice([use.value for use in PageUse]), help="Only pages whose site does not deny this use."
+)
 @CONFIG
 @DATABASE
 def command(
@@ -47,14 +51,15 @@ def command(
     text: bool,
     host: str | None,
     state: str | None,
+    use: str | None,
     config_file: Path | None,
     database: str | None,
 ) -> None:
     """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
 
     A WARC file (`pip install 'crawld[warc]'`) holds the latest copy of each page as a resource record: the response's
-    headers are not kept. It is compressed unless --output ends in .warc. Times are UTC seconds, in WARC dates. It works
-    with the daemon running or stopped.
+    headers are not kept. Lines of JSON say what each page may be used for (`usage`). A WARC file is compressed unless
+    --output ends in .warc. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
     """
     if text and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
@@ -63,11 +68,16 @@ def command(
         out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
         plain = output is not None and output.suffix.lower() == ".warc"
         write = _warc(out, gzip=not plain) if form == "warc" else {"jsonl": _jsonl, "csv": _csv}[form](out)
-        query(config_file, database, lambda model: _write(model, wanted, write, copies=text or form == "warc"))
+        copies = text or form == "warc"
+        query(config_file, database, lambda model: _write(model, wanted, write, use, copies=copies))
 
 
-async def _write(model: "SqlReadModel", wanted: PageQuery, write: Callable[[Found], None], *, copies: bool) -> None:
+async def _write(
+    model: "SqlReadModel", wanted: PageQuery, write: Callable[[Found], None], use: str | None, *, copies: bool
+) -> None:
     async for page in _pages(model, wanted):
+        if use is not None and page.usage is not None and page.usage[use] == "no":
+            continue
         found = await model.copy(page.url, even_gone=True) if copies else None
         write((page, found if isinstance(found, Copy) else None))
 
@@ -90,7 +100,7 @@ def _row(page: PageLine) -> dict[str, Any]:
 def _jsonl(out: IO[bytes]) -> Callable[[Found], None]:
     def write(found: Found) -> None:
         page, copy = found
-        row = _row(page)
+        row = _row(page) | {"usage": page.usage}
         if copy is not None:
             row |= {"fetched_at": copy.fetched_at, "version": copy.version, "freshness": copy.freshness}
             row["text"] = visible_text(copy.body, copy.content_type)
@@ -119,6 +129,8 @@ def _warc(out: IO[bytes], *, gzip: bool) -> Callable[[Found], None]:
             return
         digest = hashlib.sha256(copy.body).hexdigest()
         headers = {"WARC-Date": _iso(copy.fetched_at), "WARC-Payload-Digest": f"sha256:{digest}"}
+        if copy.usage.header:
+            headers["Content-Signal"] = copy.usage.header
         kind = copy.content_type or "application/octet-stream"
         writer.write_record(
             writer.create_warc_record(

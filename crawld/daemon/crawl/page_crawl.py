@@ -15,6 +15,7 @@ from crawld.content.page.documents import is_pdf
 from crawld.content.page.head import Head, canonical_in_header, read_head
 from crawld.content.page.markup import page_title
 from crawld.content.page.rules import DigestRule
+from crawld.content.usage import said_in_head, said_in_headers
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.duplicates import Duplicates
 from crawld.daemon.crawl.host_frames import Frames
@@ -51,6 +52,7 @@ from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
+from crawld.model.usage import IN_HEAD, IN_HEADERS, MAX_STATEMENTS, usage_of
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -123,6 +125,7 @@ class PageCrawls:
                 judgement = replace(judgement, memory=memory)  # digested again: once is enough
             head = _head(memory, judgement, reading, outcome)
             judgement = _addressed(page, memory, judgement, outcome, head)
+            judgement = self._permitted(memory, judgement, outcome, head)
             refusal = None if self.links is None else await self.links.refusal(page, outcome, head)
             if self.links is not None and not is_alias:  # before the crawl is recorded: a kill loses both or none
                 await self.links.read(page, outcome, memory, judgement.memory, head, at)
@@ -147,7 +150,7 @@ class PageCrawls:
             self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
-        self._settle(page, at, chain, outcome, judgement, alias, audit=audit)
+        self._settle(page, at, chain, outcome, judgement, alias, audit=audit, usage=_new_terms(memory, judgement))
         if judgement.verdict is Verdict.NEW or (back and judgement.verdict is Verdict.CHANGED):
             self._look_for_feeds(outcome, head)
         if self.links is not None and refusal is not None:
@@ -320,6 +323,7 @@ class PageCrawls:
         alias: Alias | None,
         *,
         audit: bool,
+        usage: bool,
     ) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
@@ -353,7 +357,8 @@ class PageCrawls:
         self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
         title = _title(judgement)
-        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body, title=title, alias=alias))
+        kept = judgement.memory, judgement.body
+        self.store.record(Record(crawl, state, failures, *kept, title=title, usage=usage, alias=alias))
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
@@ -366,6 +371,19 @@ class PageCrawls:
         self.status.count(crawl)
         self.asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
+
+    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
+        """The judgement, with what the site says of the use of the page; what an answer leaves out is as it was."""
+        kept = judgement.memory or memory
+        if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
+            return judgement
+        before, agent = () if memory is None else memory.said, self.sender.robots.token
+        in_headers = said_in_headers(outcome.headers, outcome.url, agent)
+        if outcome.status == 304 and not in_headers:
+            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+        said = (*self.sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
+        return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
 
     def _give_back(self, page: Page, wait: float, requests: int) -> None:
         if self.links is not None:
@@ -438,6 +456,13 @@ def _addressed(
     if (answered, canonical) == (kept.answered, kept.canonical):
         return judgement
     return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
+
+
+def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
+    """Whether the page may be used for other things than before."""
+    if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
+        return False
+    return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms
 
 
 def _title(judgement: Judgement) -> str | None:

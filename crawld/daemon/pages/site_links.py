@@ -172,7 +172,6 @@ class SiteLinks:
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
         self._order: deque[str] = deque(self._sites)
         self._turn = asyncio.Lock()
-        self.agent = ""  # our name as robots know it
 
     def __bool__(self) -> bool:
         return bool(self._sites)
@@ -316,8 +315,8 @@ class SiteLinks:
         return None
 
     def _told(self, outcome: Fetched, head: Head | None) -> frozenset[str]:
-        in_head = frozenset[str]() if head is None else told_in_meta(head.robots, self.agent)
-        return in_head | told_in_header(outcome.headers.get("x-robots-tag"), self.agent)
+        in_head = frozenset[str]() if head is None else told_in_meta(head.robots, self._robots.token)
+        return in_head | told_in_header(outcome.headers.get("x-robots-tag"), self._robots.token)
 
     async def _only_by_links(self, page: Page) -> bool:
         return (await self._store.origins([page.url])).get(page.url) == FROM_LINKS

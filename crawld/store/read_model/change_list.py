@@ -9,10 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
 from crawld.model.crawl import ChangeVerdict
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.records.bodies import decompress_to
+from crawld.store.records.versions import usage_document
 
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
+_copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
 _version = (
     select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version == _change.id)
@@ -22,15 +25,23 @@ _previous = (
 ).scalar_subquery()  # fmt: skip
 _CHANGES: Select[Any] = select(
     _change.id, _change.page_id, _page.url, _change.at, _change.verdict, _change.magnitude,
-    _version.label("version"), _previous.label("previous"), _change.moved_to, _page.title,
-).join_from(tables.changes, tables.pages, _page.id == _change.page_id)  # fmt: skip
+    _version.label("version"), _previous.label("previous"), _change.moved_to, _page.title, _copy.said,
+).join_from(tables.changes, tables.pages, _page.id == _change.page_id).join(
+    tables.versions, _copy.page_id == _page.id, isouter=True
+)  # fmt: skip
 _VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).where(_body.version.is_not(None))
 
 
 async def changes_after(
-    connection: AsyncConnection, after: int, limit: int, page: ColumnElement[bool] | None = None
+    connection: AsyncConnection,
+    after: int,
+    limit: int,
+    page: ColumnElement[bool] | None = None,
+    use: PageUse | None = None,
 ) -> Changes:
     """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too.
+
+    With a use, those of pages that deny it are left out, but not the change of that itself.
 
     A cursor beyond the newest change comes from another database, or from before one was restored: InputError.
     """
@@ -40,6 +51,9 @@ async def changes_after(
     query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
     if page is not None:
         query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
+    if use is not None:
+        allowed = _copy.denies.is_(None) | ~_copy.denies.contains(f" {use.value} ")
+        query = query.where(allowed | (_change.verdict == ChangeVerdict.USAGE.value))
     found = [change_of(row) for row in await connection.execute(query)]
     cursor = found[-1].id if len(found) == limit else last
     return Changes(found, cursor, missed=after + 1 < first, first=first)
@@ -134,4 +148,5 @@ def change_of(row: Any) -> Change:
         row.title,
         None if row.moved_to is None else row.url,
         row.moved_to,
+        usage_document(row.said),
     )

@@ -33,6 +33,7 @@ from crawld.interfaces.read_model import (
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import Source
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.damage import Damage
@@ -189,10 +190,13 @@ class SqlReadModel:
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+    async def changes(
+        self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
+    ) -> Changes:
         """The changes after a cursor, oldest first."""
+        page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
+            return await change_list.changes_after(connection, after, limit, page, use)
 
     @apart
     async def latest_changes(

@@ -292,6 +292,8 @@ class Reader:
         answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
         async with self._connected() as connection:
             answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
+        said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
+        answer["usage"] = _usage(said[0]["said"] if said else None)
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["signal_trust"] = await self._signal_trust(page["host_id"])
@@ -448,6 +450,12 @@ def is_document(url: str) -> ColumnElement[bool]:
     crawled = select(kept.c.id).where(kept.c.id == other.c.alias_of, kept.c.last_success.is_not(None)).scalar_subquery()
     of = select(func.coalesce(crawled, other.c.id)).where(or_(other.c.url == wanted, other.c.identity == wanted))
     return tables.pages.c.id == of.scalar_subquery()
+
+
+def _usage(said: str | None) -> Row | None:
+    from crawld.store.records.versions import usage_document
+
+    return usage_document(said)
 
 
 def with_heard(row: Row) -> Row:

@@ -5,14 +5,16 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import asyncpg
 
 from benchmarks import fleet_figures as figures
 from benchmarks.fleet_drills import Drills
 from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
-from benchmarks.fleet_record import bytes_each, prepare, read, until_settled
+from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
@@ -23,6 +25,7 @@ IMPORTED = 6000  # pages that are imported, at most; more are copies of them und
 SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
 LOST_SECONDS = 0.3  # of the rate: what a kill may cost
 CRASHES = 4
+COST_RATE, COST_SECONDS, COST_PAGES = 200.0, 20.0, 1200  # of the part `cost`
 STOP_SECONDS = 20.0  # of a worker that is stopped or cut off in the part `takeover`
 
 
@@ -150,6 +153,35 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
         "postgres_silences": [round(seconds, 2) for seconds in silent],
         "postgres_downtimes": [round(fault.ended - fault.began, 2) for fault in run.faults],
         "postgres_shards_reloaded": reloads,
+    }
+
+
+async def cost(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
+    """What a crawl costs the server, in processor time of all of its processes, beats and reads included."""
+    async with running(replace(options, rate=COST_RATE), COST_PAGES, server, database, place):
+        connection = await asyncpg.connect(database)
+        try:
+            while await connection.fetchval("SELECT count(*) FROM versions") < COST_PAGES:
+                await asyncio.sleep(1.0)  # the first crawl of a page costs more than those that follow
+            await asyncio.sleep(SETTLE)
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+            await connection.execute("SELECT pg_stat_statements_reset()")
+            before = await spent(connection)
+            await asyncio.sleep(COST_SECONDS)
+            after = await spent(connection)
+            statements = await connection.fetch(STATEMENTS)
+        finally:
+            await connection.close()
+    crawls = max(1, after.crawls - before.crawls)
+    (place / "statements.json").write_text(json.dumps([dict(one) for one in statements], indent=1))
+    took = {name: 1e6 * (after.processor[name] - before.processor.get(name, 0.0)) / crawls for name in after.processor}
+    return {
+        "server_us_per_crawl": round(sum(took.values()), 1),
+        "server_us_per_crawl_by_connection": {name: round(took[name], 1) for name in sorted(took)},
+        "server_statements_us_per_crawl": round(1e3 * sum(one["milliseconds"] for one in statements) / crawls, 1),
+        "server_statements_per_crawl": round(sum(one["calls"] for one in statements) / crawls, 2),
+        "server_commits_per_crawl": round((after.commits - before.commits) / crawls, 3),
+        "server_crawls_per_second": round(crawls / COST_SECONDS, 1),
     }
 
 

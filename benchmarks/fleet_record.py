@@ -6,14 +6,22 @@ A trigger of the benchmark's own notes every change of a shard's owner in the tr
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from benchmarks.fleet_log import Owned, Recorded
 
-OPTIONS = ("-c track_commit_timestamp=on", "-c shared_buffers=256MB")
+OPTIONS = (
+    "-c track_commit_timestamp=on",
+    "-c shared_buffers=256MB",
+    "-c shared_preload_libraries=pg_stat_statements",
+    "-c pg_stat_statements.track_utility=on",
+)
 """What the server must be started with."""
 SETTLE_SECONDS = 900.0
 """In which a fleet with many pages must have begun, or be whole again."""
@@ -57,6 +65,10 @@ WHERE fleet_workers.ended_at IS NULL AND fleet_workers.expires > extract(epoch F
 SIZES = """
 SELECT relname, pg_total_relation_size(oid)::bigint FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
+STATEMENTS = """
+SELECT calls, total_exec_time::float AS milliseconds, rows, left(query, 300) AS query FROM pg_stat_statements
+WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY total_exec_time DESC
 """
 GROWING = ("crawls", "changes", "signals", "bodies", "versions", "deliveries")
 """Tables that grow with what is done, not with how many pages there are."""
@@ -109,6 +121,47 @@ async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
         [Owned(at - ahead, shard, epoch, worker) for at, shard, epoch, worker in owners],
         [Recorded(at - ahead, url, committed - ahead) for at, url, committed in crawls],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the server has spent so far."""
+
+    processor: dict[str, float]  # seconds of its processes that live, by what they do
+    crawls: int
+    commits: int
+
+
+async def spent(connection: asyncpg.Connection) -> Spent:
+    """Processor time of all processes of the server but this connection's, and what was written meanwhile."""
+    own = await connection.fetchval("SELECT pg_backend_pid()")
+    parent = _parent(own)
+    rows = await connection.fetch("SELECT pid, backend_type, application_name FROM pg_stat_activity")
+    names = {pid: name if kind == "client backend" else "server" for pid, kind, name in rows}
+    processor: dict[str, float] = defaultdict(float)
+    for pid in [parent, *(pid for pid in _processes() if pid != own and _parent(pid) == parent)]:
+        processor[names.get(pid, "server")] += _processor_seconds(pid)
+    crawls = await connection.fetchval("SELECT count(*) FROM crawls")
+    commits = await connection.fetchval("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
+    return Spent(processor, crawls, commits)
+
+
+def _processes() -> list[int]:
+    return [int(place.name) for place in Path("/proc").iterdir() if place.name.isdigit()]
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
+def _processor_seconds(pid: int) -> float:
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return 0.0
 
 
 async def bytes_each(database: str) -> dict[str, Any]:

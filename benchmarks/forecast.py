@@ -1,9 +1,9 @@
 """Forecasts beside what the simulator then reaches: same beliefs, same hosts, a quarter to four times a bandwidth.
 
-Run as `python -m benchmarks.forecast [--json] [--pages 600] [--repeats 2]`. The pages are those of S-NCIS section 6, on
-six hosts of which three have a delay. Each contestant believes something of them; the forecast is made from that, and
-the daemon's own scheduler then crawls by it, learning nothing more, in a world it has not seen. The difference is to be
-at most .02 everywhere. `cpu_seconds` is what the forecast of a million pages takes.
+Run as `python -m benchmarks.forecast [--json] [--pages 600] [--repeats 2]`. The pages are those of Busa-Fekete et al.
+2025, section 6, on six hosts of which three have a delay. Each contestant believes something of them; the forecast is
+made from that, and the daemon's own scheduler then crawls by it, learning nothing more, in a world it has not seen. The
+difference is to be at most .02 everywhere. `cpu_seconds` is what the forecast of a million pages takes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from crawld.forecast.sample import Believed
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Histories
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES
 from crawld.policies.policies import DEFAULT, build
@@ -38,7 +38,7 @@ HOSTS = 6
 DELAYS = (0.0, 0.0, 0.0, 0.3, 1.2, 3.0)
 """By host, in multiples of what an even share of the bandwidth leaves between two requests."""
 LEARNT_FOR, VISITS_PER_TIME, ROUNDS = 30.0, 1.0, 10
-PRIOR = Prior(1.0, 1.0, 1.0, 1.0, 0.5, 1.0)
+PRIOR = Prior(1.0, 1.0, 1.0, 1.0)
 """Vague, and in the units of these worlds: a daemon's prior is in seconds."""
 
 

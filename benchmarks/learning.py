@@ -39,7 +39,7 @@ def simulated(kind: str, pages: int, seed: int, *, signals: bool) -> tuple[float
 
 
 def schooled(pages: int, seed: int) -> float:
-    """Freshness in the world of S-NCIS after every page was crawled 20 times in turn."""
+    """Freshness in the world of Busa-Fekete et al. 2025 after every page was crawled 20 times in turn."""
     site, population = draw("ncis", pages, DAYS, seed)
     learner = Learnt(site, population.mu, signals=True, visit=VISIT)
     slots = int(pages / VISIT * DAYS)
@@ -47,7 +47,7 @@ def schooled(pages: int, seed: int) -> float:
 
 
 def world_figures(*, quick: bool) -> Iterator[Figure]:
-    """The world of S-NCIS, with and without its signals: learnt against known parameters, predicted against seen."""
+    """Busa-Fekete et al.'s world with and without signals: learnt against known parameters, predicted against seen."""
     pages = 150 if quick else 500
     for kind, repeats in (("ncis", 3 if quick else 10), ("poisson", 3 if quick else 12)):
         ratios, taught, predicted, fresh = [], [], [], []
@@ -59,7 +59,7 @@ def world_figures(*, quick: bool) -> Iterator[Figure]:
             warm = len(learner.predicted) // 6  # after four crawls a page: before, it is the first guess that is judged
             predicted += learner.predicted[warm:]
             fresh += learner.found_fresh[warm:]
-        name = {"ncis": "S-NCIS world", "poisson": "Poisson world without signals"}[kind]
+        name = {"ncis": "Busa-Fekete et al. 2025 world", "poisson": "Poisson world without signals"}[kind]
         size = f"m = {pages}, R = {pages / VISIT:.0f}, {repeats} worlds, days {LEARNT:.0f} to {DAYS:.0f}"
         ratio, error = mean_and_error(ratios)
         detail = f"{size}; the learner's own crawls, 20 a page on average; s.e. {error:.4f}"

@@ -28,7 +28,7 @@ from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Histories
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.page import FROM_LIST, Wanted
 from crawld.model.signal import SOURCES

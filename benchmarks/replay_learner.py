@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from benchmarks.replay import Floats, Ints, Site
 from benchmarks.replay_signals import CrowdCounts
 from crawld.learning.beliefs import merged_beliefs
-from crawld.learning.estimator import Prior
 from crawld.learning.freshness import mean_freshness
+from crawld.learning.observations import Prior
 from crawld.learning.online_learner import OnlineLearner
 from crawld.model.crowd import CROWDS
 from crawld.sim.histories import MemoryHistories
@@ -26,7 +26,7 @@ class Learnt:
         self._importance = importance
         self._counts = CrowdCounts(site) if signals else None
         self._sources = len(CROWDS) if signals else 0
-        self.learner = OnlineLearner(Prior(alpha_rate=visit * DAY, gamma_rate=visit * DAY), self._sources)
+        self.learner = OnlineLearner(Prior(alpha_rate=visit * DAY), self._sources)
         hosts = np.zeros(site.pages, np.int64) if site.hosts is None else site.hosts
         self._hosts = np.array([f"host{number}" for number in hosts.tolist()], object)
         self._last = site.birth.copy()

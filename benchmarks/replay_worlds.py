@@ -1,4 +1,4 @@
-"""Simulated sites for the learner (S-NCIS, build-time and honest sitemaps), and a policy that knows their truth."""
+"""Simulated sites for the learner (the papers', build-time and honest sitemaps), and one policy that knows them."""
 
 from dataclasses import dataclass
 
@@ -56,7 +56,7 @@ def site_of(world: World) -> Simulated:
 
 
 def ncis_page(rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """(μ, Δ, λ, ν) as S-NCIS draws them."""
+    """(μ, Δ, λ, ν) as Busa-Fekete et al. 2025 draws them."""
     return rng.uniform(), rng.uniform(), rng.beta(0.25, 0.25), rng.uniform(0.1, 0.6)
 
 

@@ -113,11 +113,12 @@ class _Judged:
         ledger, end = run.ledger(), run.world.horizon
         self.slots = run.slots
         self.overall = ledger.accuracy(end / 3.0 if cell.group in {HONEST_WEB, EVERY_WEB, PAPER} else 0.0, end)
-        living = float((run.world.died - run.world.born).sum()) / end
-        edges = np.array([0.0, *(until for _, until in STAGES)]) * living / (run.slots / end)
-        edges = np.minimum(edges, end * (1.0 + 1e-9 * np.arange(len(edges))))
-        names = [f"{low:g}-{high:g}" for low, high in STAGES]
-        self.stages = dict(zip(names, ledger.accuracy_series(edges).tolist(), strict=True))
+        turn = float((run.world.died - run.world.born).sum()) / run.slots  # time in which every page is crawled once
+        self.stages = {
+            f"{low:g}-{high:g}": ledger.accuracy(low * turn, min(high * turn, end))
+            for low, high in STAGES
+            if low * turn < end
+        }
 
 
 def _world(cell: Cell, signals: str) -> World:
@@ -248,14 +249,16 @@ def rows_of(found: Sequence[Reached]) -> list[Row]:
     rows = []
     for key, draws in cells.items():
         rows.append(_row(key, draws, lambda one: one.freshness))
-        for low, high in STAGES if draws[0].stages else ():
+        for low, high in STAGES:
             stage = f"{low:g}-{high:g}"
-            rows.append(_row(key, draws, partial(_at_stage, stage), stage))
+            reached = [one for one in draws if stage in one.stages.get("crawld", ())]
+            if reached:
+                rows.append(_row(key, reached, partial(_at_stage, stage), stage))
     return rows
 
 
 def _at_stage(stage: str, one: Reached) -> Mapping[str, float]:
-    return {name: by_stage[stage] for name, by_stage in one.stages.items()}
+    return {name: by_stage[stage] for name, by_stage in one.stages.items() if stage in by_stage}
 
 
 def _row(

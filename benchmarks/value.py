@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def population(pages: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """The x, α, κ and γ of pages as S-NCIS draws them, stale by an exponential amount."""
+    """The x, α, κ and γ of pages as Busa-Fekete et al. 2025 draws them, stale by an exponential amount."""
     rng = np.random.default_rng(1)
     change, recall, false = rng.uniform(0, 1, pages), rng.beta(0.25, 0.25, pages), rng.uniform(0.1, 0.6, pages)
     recall = np.clip(recall, 1e-9, 1 - 1e-9)

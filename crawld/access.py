@@ -4,6 +4,7 @@ import grp
 import os
 import pwd
 import stat
+import sys
 from pathlib import Path
 
 from crawld.errors import AccessError
@@ -20,7 +21,8 @@ def access_refused(path: Path, needed: int = os.R_OK) -> AccessError:
     closed = _first_closed(path.absolute(), needed)
     about = closed.lstat()
     owner, group = _user(about.st_uid), _group(about.st_gid)
-    ways = [f"sudo -u {owner} crawld …" if about.st_uid else "sudo crawld …"]
+    program = _program()
+    ways = [f"sudo -u {owner} {program} …" if about.st_uid else f"sudo {program} …"]
     who = f"its owner {owner}"
     if about.st_gid and about.st_mode & (stat.S_IRGRP | stat.S_IXGRP):
         who += f" and members of the group {group}"
@@ -35,6 +37,13 @@ def _first_closed(path: Path, needed: int) -> Path:
             return directory
     parent = path.parent
     return parent if needed & os.W_OK and not os.access(parent, os.W_OK) and not path.exists() else path
+
+
+def _program() -> str:
+    """Returns what sudo finds this program by: its path where it is in none of the usual directories."""
+    started = Path(sys.argv[0])
+    usual = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+    return str(started.absolute()) if started.name == "crawld" and str(started.parent) not in usual else "crawld"
 
 
 def _user(number: int) -> str:

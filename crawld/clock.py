@@ -20,6 +20,11 @@ def boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def wall() -> float:
+    """What this machine's clock shows, in UTC seconds since the epoch; it may be set at any moment."""
+    return time.time()
+
+
 class SystemClock:
     """Time for records, and monotonic time for pacing.
 
@@ -43,6 +48,10 @@ class SystemClock:
         if (abs(behind) > (MET if self._warned else WORTH_A_WARNING)) is not self._warned:
             self._warn(behind)
         return self._shown
+
+    def _begin_at(self, now: float) -> None:
+        """Show that time at once, while nothing has been told another one."""
+        self._at, self._shown = self._monotonic(), now
 
     def _warn(self, behind: float) -> None:
         """Once when the wall clock was set far, and once when our time has met it again."""

@@ -25,6 +25,10 @@ class DamagedError(StoreError):
     """The database is damaged: nothing more is written to it, and another start would meet the same damage."""
 
 
+class ClockError(StoreError):
+    """The machine's clock differs too much from the database's; the worker stays out until it is set."""
+
+
 class DutyLostError(CrawldError):
     """Another worker does for the fleet what this one was about to write; nothing of it was written."""
 

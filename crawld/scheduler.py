@@ -423,6 +423,18 @@ class Scheduler:
         """The crawl value of a page now."""
         return float(self.chooser.value_of(self._row_of.rows([page_id]), now)[0])
 
+    def worth(self, page_ids: Sequence[int], now: float) -> tuple[Floats, Floats]:
+        """The crawl values and the freshness of pages; of one that is not here 0 and 1, so that nobody waits for it."""
+        value, fresh = np.zeros(len(page_ids)), np.ones(len(page_ids))
+        here = np.array([page_id in self._row_of for page_id in page_ids], dtype=np.bool_)
+        rows = self._row_of.rows(page_id for page_id in page_ids if page_id in self._row_of)
+        value[here], fresh[here] = self.chooser.value_of(rows, now), self._freshness(rows, now)
+        return value, fresh
+
+    def total_weight(self) -> float:
+        """The importance of all pages together."""
+        return float(self._pages.importance[self._pages.present()].sum())
+
     def standings(self, page_ids: Sequence[int], now: float) -> tuple[Ints, Floats, Floats, Ints]:
         """Of the pages that are here: ids, freshness, when each is expected to be picked, and hosts. For any thread."""
         rows = np.array([row for i in page_ids if (row := self._row_of.get(i)) is not None], dtype=np.int64)

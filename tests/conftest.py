@@ -1,5 +1,6 @@
 """Fixtures that more than one kind of test needs: a real PostgreSQL, and databases in it."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -9,11 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from crawld.store import SqlStore
 from tests.postgres import FORGETFUL, fresh_database, newest_binaries, running_server
 
 # A test never asserts a time: neither of one example nor of making them on a busy machine.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Twice as many processes as processors: tests mostly wait."""
+    return 2 * len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2 * (os.cpu_count() or 1)
 
 
 def _packaged_server() -> Iterator[str]:
@@ -42,17 +49,56 @@ def postgres_server() -> Iterator[str]:
         yield from _packaged_server()
 
 
+async def _migrate(url: str) -> None:
+    store = SqlStore(url)
+    await store.start()
+    await store.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    """The name of a database with this version's tables and no rows, which others are copied from."""
+    with fresh_database(postgres_server) as url:
+        asyncio.run(_migrate(url))
+        yield url.partition("?")[0].rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with this version's tables and no rows, which others are copied from."""
+    file = tmp_path_factory.mktemp("template") / "crawld.db"
+    asyncio.run(_migrate(f"sqlite:///{file}"))
+    return file
+
+
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """A database of the test's own."""
+def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """A database of the test's own, with tables but no rows."""
+    with fresh_database(postgres_server, template=postgres_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A database of the test's own, without tables."""
     with fresh_database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database: every test that asks for it runs on SQLite and on PostgreSQL."""
+    """A database without rows: every test that asks for it runs on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "crawld.db")
         return f"sqlite:///{tmp_path / 'crawld.db'}"
     url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database without tables, for tests of what makes them; on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'crawld.db'}"
+    url: str = request.getfixturevalue("empty_postgres_url")
     return url

@@ -67,7 +67,7 @@ def _shown(one: Any) -> Any:
 def rows() -> Iterator[Row]:
     """Typical pages, and every corner where a formula taken literally would lose its digits."""
     rng = np.random.default_rng(2024)
-    for _ in range(24):  # as S-NCIS draws pages
+    for _ in range(24):  # as Busa-Fekete et al. 2025 draws pages
         delta, lam, nu = rng.random(), rng.beta(0.25, 0.25), rng.uniform(0.1, 0.6)
         gamma = lam * delta + nu
         kappa = float(-np.log(nu / gamma))

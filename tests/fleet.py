@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from tests.process import Running, command, program, settings
+from tests.process import HANG_SECONDS, Running, command, program, settings
 from tests.site import Seen, Site
 
 
@@ -32,10 +32,26 @@ def worker(name: str, file: Path) -> AbstractAsyncContextManager[Running]:
     return program(words, cwd=file.parent)
 
 
+WRONG_CLOCK = """
+import sys, time
+ahead, true = sys.argv.pop(1), time.time
+time.time = lambda: true() + float(open(ahead).read())
+from crawld.cli import main
+main()
+"""
+"""crawld on a machine whose clock is as many seconds ahead as a file says at the moment."""
+
+
+def worker_with_wrong_clock(name: str, file: Path, ahead: Path) -> AbstractAsyncContextManager[Running]:
+    """A worker on a machine whose clock is wrong by what that file says."""
+    words = [sys.executable, "-c", WRONG_CLOCK, str(ahead), "fleet", "run", "--config", str(file), "--name", name]
+    return program(words, cwd=file.parent)
+
+
 async def until(happened: Callable[[], bool], run: Mapping[str, Running], what: str) -> None:
     """Wait until something has happened; the workers' logs where it does not."""
     try:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(HANG_SECONDS):
             while not happened():
                 await asyncio.sleep(0.05)
     except TimeoutError:

@@ -62,13 +62,21 @@ class Server:
         as_postgres(self.binaries / "pg_ctl", "stop", "-s", "-m", "immediate", "-D", self.place / "data")
 
 
+def _roomy_memory() -> list[str]:
+    memory = "/dev/shm"
+    writable = Path(memory).is_dir() and os.access(memory, os.W_OK)
+    return [memory] if writable and shutil.disk_usage(memory).free > 4 * 2**30 else []
+
+
 @contextmanager
 def server_folder() -> Iterator[Path]:
     """An empty folder of the server's user, deleted at the end.
 
-    Where we are root that is `postgres`, who cannot enter a temporary directory that is closed to other users.
+    Where we are root that is `postgres`, who cannot enter a temporary directory that is closed to other users. In
+    memory where there is room: a new database for each test is some ten megabytes to write.
     """
-    for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/run")):
+    places = (*_roomy_memory(), tempfile.gettempdir(), "/tmp", "/var/tmp", "/run")
+    for parent in dict.fromkeys(places):
         place = Path(tempfile.mkdtemp(prefix="crawld-pg-", dir=parent))
         try:
             if os.geteuid() == 0:
@@ -105,10 +113,10 @@ def running_server(binaries: Path, *options: str) -> Iterator[str]:
 
 
 @contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """The URL of an empty database of the server, dropped at the end."""
+def fresh_database(server: str, template: str = "template1") -> Iterator[str]:
+    """The URL of a new database of the server, a copy of the template, dropped at the end."""
     name = f"crawld_{uuid.uuid4().hex}"
-    asyncio.run(_command(server, f"CREATE DATABASE {name}"))
+    asyncio.run(_command(server, f"CREATE DATABASE {name} TEMPLATE {template}"))
     path, _, query = server.partition("?")
     try:
         yield f"{path.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")

@@ -16,6 +16,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "PYTHONUNBUFFERED": "1",
 }
 
+HANG_SECONDS = 300.0
+"""After which something counts as hanging; how fast the machine is decides nothing."""
+
 
 @dataclass(slots=True)
 class Ended:
@@ -57,7 +60,7 @@ class Running:
         async for line in self.process.stderr:
             self.log.append(line.decode().rstrip())
 
-    async def until_logged(self, text: str, seconds: float = 60.0) -> str:
+    async def until_logged(self, text: str, seconds: float = HANG_SECONDS) -> str:
         """The first log line that holds the text."""
         async with asyncio.timeout(seconds):
             while True:

@@ -16,7 +16,8 @@ from crawld.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.api.metrics import add_metrics
 from crawld.api.refusals import read_body
 from crawld.api.sentences import CONTROL, actor_of, errors_are_sentences, status
-from crawld.api.v1.endpoints import Parts
+from crawld.api.v1.endpoints import PARTS, Parts
+from crawld.api.v1.models import AskCopy
 from crawld.api.v1.routes import add_v1
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Steered
@@ -32,6 +33,8 @@ MOST_URLS = 5_000
 """Of a request: taken over in one go, and more than a body of the size above usually holds."""
 MAX_UNDONE = 100
 """Pages of a request of the command line that can be undone: of a list of a million, what undoes it is not kept."""
+BACKLOG = 1_024
+"""Connections that the system keeps until they are looked at: many readers may come at once."""
 URLS_AT_ONCE = 200
 """Addresses read before others get their turn: some 5 ms."""
 
@@ -135,6 +138,13 @@ async def _explain(request: web.Request) -> web.Response:
     return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
 
 
+async def _freshen(request: web.Request) -> web.Response:
+    """Fetch a page now where its copy is not fresh enough, for a reader who takes the copy from the database."""
+    asked = AskCopy.model_validate(await _body(request))
+    found = await request.app[PARTS].fresh.freshen(asked.url, asked.min_freshness, asked.wait)
+    return web.json_response(asdict(found))
+
+
 def _number_or_text(given: str) -> str | float:
     try:
         return float(given)
@@ -182,6 +192,7 @@ def control_app(parts: Parts, listener: Listener) -> web.Application:
             web.delete("/urls", _remove),
             web.post("/urls/readmit", _readmit),
             web.get("/explain", _explain),
+            web.post("/freshen", _freshen),
             web.get("/forecast", _forecast),
             web.post("/reload", _reload),
         ]
@@ -249,7 +260,7 @@ class ControlServer:
         try:
             sock = _unix_socket(self.path)
             inode = self.path.lstat().st_ino
-            await web.SockSite(runner, sock).start()
+            await web.SockSite(runner, sock, backlog=BACKLOG).start()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()

@@ -19,8 +19,14 @@ MOST_CONNECTIONS = 256
 """Open at once: few of the 1,024 files of the smallest limit, and more than programs on one machine need."""
 MOST_PER_ADDRESS = 64
 """Of one address: a proxy in front of the listener comes from one address and needs no more."""
+MOST_READERS = 2_048
+"""Open at once where files are plenty: readers who wait for a fresh copy keep their connections."""
+FILES_SHARE, LOOPBACK_SHARE = 0.25, 0.75
+"""Of the files that the system allows, what connections may take; of those, what programs on this machine may."""
 HEAD_SECONDS = 15.0
 """From the opening of a connection, or the last answer, until a request's headers are whole."""
+GRACE_SECONDS = 1.0
+"""For which a connection may be idle where its address has more than strangers may have."""
 SEND_SECONDS = 60.0
 """For which a client may take an answer out of the buffers."""
 SWEEP_SECONDS = 1.0
@@ -33,6 +39,7 @@ PARSING_CREDIT = 0.05
 """Seconds of waiting that are forgiven: ordinary requests never come near it."""
 LONGEST_PAUSE = 5.0
 """Seconds for which a connection is not read at the most; others wait behind it less."""
+LOOPBACK = frozenset({network_of("127.0.0.1"), network_of("::1")})
 
 
 class Connection(asyncio.Protocol):
@@ -99,18 +106,33 @@ class Connections:
     monotonic: Callable[[], float]
     most: int = MOST_CONNECTIONS
     most_per_address: int = MOST_PER_ADDRESS
+    most_here: int = MOST_PER_ADDRESS  # of a loopback address
     _paid_until: float = 0.0  # when what was parsed has had its share of the time
     _open: dict[asyncio.BaseTransport, Connection] = field(default_factory=dict)
     _by_address: Counter[str] = field(default_factory=Counter)
 
+    @classmethod
+    def by_files(cls, monotonic: Callable[[], float], files: int) -> "Connections":
+        """As many as a process with so many files can spare; programs on this machine may have most of them."""
+        most = max(MOST_CONNECTIONS, min(int(FILES_SHARE * files), MOST_READERS))
+        here = int(LOOPBACK_SHARE * most) if most > MOST_CONNECTIONS else MOST_PER_ADDRESS
+        return cls(monotonic, most, most_here=here)
+
     def __len__(self) -> int:
         return len(self._open)
 
+    def _most_of(self, address: str) -> int:
+        return self.most_here if address in LOOPBACK else self.most_per_address
+
     def admit(self, new: Connection) -> bool:
         """Give a connection a place, where need be that of the one that has waited longest without a request."""
-        if self._by_address[new.address] >= self.most_per_address:
-            room = self._close_idlest([one for one in self._open.values() if one.address == new.address])
+        held = self._by_address[new.address]
+        own = [one for one in self._open.values() if one.address == new.address]
+        if held >= self._most_of(new.address):
+            room = self._close_idlest(own)
         else:
+            if held >= self.most_per_address:
+                self._close_idlest(own, GRACE_SECONDS)
             room = len(self._open) < self.most or self._close_idlest(list(self._open.values()))
         if not room or new.transport is None:
             return False
@@ -132,8 +154,12 @@ class Connections:
         pause = self._paid_until - ended
         return min(pause, LONGEST_PAUSE) if pause > PARSING_CREDIT else 0.0
 
-    def _close_idlest(self, among: list[Connection]) -> bool:
-        idle = min((one for one in among if not one.busy), key=lambda one: one.since, default=None)
+    def _close_idlest(self, among: list[Connection], seconds: float = 0.0) -> bool:
+        """Close the one that has waited longest without a request, for at least so long; False where there is none."""
+        before = self.monotonic() - seconds
+        idle = min(
+            (one for one in among if not one.busy and one.since <= before), key=lambda one: one.since, default=None
+        )
         if idle is None:
             return False
         self._abort(idle)
@@ -152,6 +178,8 @@ class Connections:
             sending = one.transport is not None and one.transport.get_write_buffer_size() > 0
             if not one.busy and waited > (SEND_SECONDS if sending else HEAD_SECONDS):
                 assert transport is one.transport  # noqa: S101 - that is its key
+                self._abort(one)
+            elif self._by_address[one.address] > self.most_per_address and not one.busy and waited > GRACE_SECONDS:
                 self._abort(one)
 
     async def keep_sweeping(self) -> None:

@@ -13,7 +13,7 @@ from crawld.api.refusals import RefusedError
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import AskCopy
 from crawld.errors import TooCostlyError
-from crawld.interfaces import Copy, Gone
+from crawld.interfaces import Copy, Freshened, Gone
 from crawld.model.usage import Usage
 
 MOST_COPIES = 4
@@ -60,17 +60,31 @@ async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
     """The copy of a page: its bytes, or its visible text where that is what is asked for."""
     parts = request.app[PARTS]
     even_gone = request.headers.get(EVEN_GONE, "").strip().lower() in {"1", "true", "yes"}
+    through = Freshened("fresh")
+    if asked.version is None:  # before it takes one of the few places: it may wait
+        through = await parts.fresh.freshen(asked.url, asked.min_freshness, asked.wait)
     async with place_among(request.app[SERVED]):
         found = await parts.copies.copy(asked.url, even_gone=even_gone or asked.version is not None)
         if asked.version is not None and isinstance(found, Copy) and found.version != asked.version:
             found = await _earlier(request, asked.url, asked.version, found)
         if found is None:
-            return web.json_response({"error": "there is no copy of that page"}, status=404)
+            return web.json_response({"error": _no_copy(asked, through)}, status=404)
         if isinstance(found, Gone):
             return _gone(found)
         if asked.use is not None and not found.usage.allows(asked.use):
             raise RefusedError(403, f"its site denies the use of this page for {asked.use.value} (docs/usage.md)")
-        return await _answer(request, found)
+        return await _answer(request, found, through)
+
+
+def _no_copy(asked: AskCopy, through: Freshened) -> str:
+    """Why there is no copy, and what to do about it."""
+    if asked.version is not None:
+        return f"version {asked.version} of {asked.url} is not kept"
+    if through.state == "unknown":
+        how = """`crawld urls add URL`, or POST /v1/pages with {"url": "…", "wait": 10}"""
+        return f"{asked.url} is not kept: add it with {how}"
+    why = f" ({through.reason})" if through.reason else ""
+    return f"there is no copy of {asked.url} yet{why}: `wait` waits for the first one"
 
 
 async def _earlier(request: web.Request, url: str, number: int, latest: Copy) -> Copy | None:
@@ -90,24 +104,24 @@ async def _earlier(request: web.Request, url: str, number: int, latest: Copy) ->
     )
 
 
-async def _answer(request: web.Request, found: Copy) -> web.StreamResponse:
+async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.StreamResponse:
     own = plausible_type(found.content_type)
     wants_text = prefers_text(request.headers.get("Accept", "*/*"), own)
     if wants_text is None:
         raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]} or as text/plain")
-    headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS
+    headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS | _through_headers(through)
     headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{"-text" if wants_text else ""}"'
     if unchanged(request.headers, headers["ETag"], found.fetched_at):
         return web.Response(status=304, headers=headers)
     if not wants_text:
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
     try:
-        text = await request.app[PARTS].texts.visible_text(found)
+        document = await request.app[PARTS].texts.document(found)
     except TooCostlyError as error:
         raise RefusedError(422, f"the text of this copy cannot be read: {error}") from None
-    if text is None:
+    if document is None:
         raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
-    body = text.encode("utf-8", "replace")
+    body = document.text.encode("utf-8", "replace")
     return await _send_whole(request, headers | {"Content-Type": "text/plain; charset=utf-8"}, body)
 
 
@@ -139,6 +153,14 @@ def _usage_headers(usage: Usage) -> dict[str, str]:
     if usage.license is not None:
         headers["Link"] = f'<{usage.license}>; rel="license"; type="application/rsl+xml"'
     return headers
+
+
+def _through_headers(through: Freshened) -> dict[str, str]:
+    """Whether the page was fetched for this read, and else why not."""
+    if through.reason is not None:
+        reason = through.reason.encode("ascii", "replace").decode().replace("\r", " ").replace("\n", " ")
+        return {"X-Read-Through": through.state, "X-Stale-Reason": reason[:300]}
+    return {"X-Read-Through": through.state} if through.state == "crawled" else {}
 
 
 def unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import time
 from collections.abc import Callable
@@ -111,6 +112,10 @@ def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *
     return app
 
 
+BACKLOG = 1_024
+"""Connections that the system keeps until they are looked at: many readers may come at once."""
+
+
 class PublicServer:
     """Serves the public interface until cancelled."""
 
@@ -120,7 +125,7 @@ class PublicServer:
 
     async def run(self) -> None:
         """Listen and answer."""
-        connections = Connections(time.monotonic)
+        connections = Connections.by_files(time.monotonic, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         runner = web.AppRunner(
             self._app(connections.note),
             access_log=None,
@@ -158,7 +163,9 @@ class PublicServer:
         host, _, port = self._listen.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(protocol, host.strip("[]"), int(port), start_serving=False)
+            server = await loop.create_server(
+                protocol, host.strip("[]"), int(port), start_serving=False, backlog=BACKLOG
+            )
             for sock in server.sockets:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)  # connections inherit it
             await server.start_serving()

@@ -41,7 +41,7 @@ from crawld.model.url import without_password
 POLICIES = (
     "greedy-ncis", "greedy", "greedy-cis", "greedy-cis-plus", "greedy-ncis-1", "greedy-ncis-2", "greedy-harmonic",
     "greedy-age", "lds", "freshness-optimal", "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "uniform",
-    "proportional",
+    "proportional", "on-demand",
 )  # fmt: skip
 
 LONGEST_SOCKET = 100
@@ -129,6 +129,12 @@ class Audit(_Section):
     share: Share = 0.01
 
 
+class ReadThrough(_Section):
+    """Fetching pages at the moment they are read."""
+
+    share: Share = 0.5
+
+
 class Api(_Section):
     """How the running daemon is reached."""
 
@@ -173,6 +179,7 @@ class Settings(_Section):
     noarchive: Literal["latest", "ignore"] = "latest"
     retention: Retention = Retention()
     audit: Audit = Audit()
+    read_through: ReadThrough = ReadThrough()
     api: Api = Api()
     log: Log = Log()
 

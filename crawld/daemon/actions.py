@@ -33,6 +33,10 @@ Done = tuple[str, Any, Undo]
 class ActionStore(Protocol):
     """What actions are kept in, a daemon's store or a fleet's."""
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the store can write now."""
+
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
 
@@ -77,8 +81,11 @@ class Actions:
         sentence, result, undo = await self._verbs[verb](what)
         undo = undo if what.get("undoable", True) else None
         log.info("action", extra={"who": who, "verb": verb, "what": sentence})
-        action = Action(0, self._clock.now(), who, verb, sentence, undo)
-        return replace(action, id=await self._store.add_action(action), result=result)
+        action = Action(0, self._clock.now(), who, verb, sentence, undo, result=result)
+        if not self._store.healthy:  # the action has taken effect; to wait for the store would make it look refused
+            log.warning("action not kept: the store cannot write now", extra={"verb": verb})
+            return replace(action, undo=None)
+        return replace(action, id=await self._store.add_action(action))
 
     async def undo(self, who: str, number: int) -> Action:
         """Undo an action, once."""

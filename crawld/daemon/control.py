@@ -14,13 +14,13 @@ from crawld.daemon.crawler import Crawler
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.reasons import hosts_in_trouble
-from crawld.daemon.slots.asked_pages import Answer
+from crawld.daemon.slots.asked_pages import Answer, Claim
 from crawld.daemon.slots.slot_log import bottleneck
 from crawld.errors import InputError
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import ActionLog, Adoption, Refreshed, Reload, RobotsFailure, Steered
 from crawld.interfaces.metrics import HookStanding
-from crawld.model.host import MOST_NAMED, HostState
+from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
 from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
@@ -142,6 +142,7 @@ class Steering:
                 "count": len(robots),
                 "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
             },
+            "turned_away": sum_up_turned_away(self._pages.turned_away()),
             "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
         }
 
@@ -213,12 +214,12 @@ class Steering:
             await self._kept()  # whoever looks next sees what came
         return [self._refreshed(url, known.get(identity(url), -1), answer) for url, answer in answers.items()]
 
-    def ask_now(self, page_id: int) -> "asyncio.Future[Answer] | None":
+    def ask_now(self, page_id: int, claim: Claim = Claim.ORDER) -> "asyncio.Future[Answer] | None":
         """Have a page crawled before all others; what that brings, or None where it is not here."""
         page = self._pages.get(page_id)
         if page is None:
             return None
-        asked = self._crawler.asked.ask(page, self._clock.now(), under_way=self._scheduler.held(page_id))
+        asked = self._crawler.asked.ask(page, self._clock.now(), under_way=self._scheduler.held(page_id), claim=claim)
         self._crawler.wake()
         return asked
 

@@ -2,8 +2,8 @@
 
 At each slot, in this order: a request that continues something under way (a redirect hop), a page that somebody waits
 for, a poll of a signal source within its share, an audit within its share, a first visit to a page that links led to
-within its share, and else the page with the highest crawl value. What is decided is decided synchronously; awaiting
-happens after.
+within its share, and else the page with the highest crawl value, or one that is being read where that is worth more.
+What is decided is decided synchronously; awaiting happens after.
 """
 
 import asyncio
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from crawld.content.page.rules import DigestRule
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.host_frames import Frames
@@ -28,7 +30,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pages.site_links import SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.reasons import Reasons
-from crawld.daemon.slots.asked_pages import AskedPages
+from crawld.daemon.slots.asked_pages import AskedPages, Claim
 from crawld.daemon.slots.door import Door, PacedDoor
 from crawld.daemon.slots.further_requests import Permits
 from crawld.daemon.slots.host_pauses import (
@@ -110,6 +112,7 @@ class Parts:
     audit_share: float = 0.01
     unconditional_share: float = 0.02
     links: SiteLinks | None = None
+    read_share: float = 0.5
     door: Door | None = None  # None: requests leave as far apart as slots are
 
 
@@ -150,7 +153,8 @@ class Crawler:
             p.polls,
         )
         self.poll_share, self.explore_share = Share(p.poll_share), Share(p.poll_share * EXPLORING)
-        self.audit_share = Share(p.audit_share)
+        self.audit_share, self.read_share = Share(p.audit_share), Share(p.read_share)
+        self.read_worth = 0.0  # what one fresh read is worth beside crawl values
         self._page_crawls = PageCrawls(
             sender=self._sender,
             gate=p.gate,
@@ -227,10 +231,10 @@ class Crawler:
         self.status.last_slot_at = self._p.clock.monotonic()
         self._wake.set()
 
-    def change_shares(self, polls: float, audits: float) -> None:
-        """Let polls and audits take up to these shares of the slots from now on."""
+    def change_shares(self, polls: float, audits: float, reads: float) -> None:
+        """Let polls, audits and reads take up to these shares of the slots from now on."""
         self.poll_share.share, self.explore_share.share = polls, polls * EXPLORING
-        self.audit_share.share = audits
+        self.audit_share.share, self.read_share.share = audits, reads
 
     def serves_slots(self) -> bool:
         """Whether slots are taken (at a rate above 0 the last one is not long ago) and used where there is a use."""
@@ -295,6 +299,7 @@ class Crawler:
             self.poll_share.tick()
             self.explore_share.tick()
             self.audit_share.tick()
+            self.read_share.tick()
             self._permits.share.tick()
             if self._p.links is not None:
                 self._p.links.tick()
@@ -325,7 +330,8 @@ class Crawler:
     def _use_slot(self, now: float) -> bool:
         return (
             self._permits.grant(now)
-            or self._crawl_asked(now)
+            or self._crawl_asked(now, Claim.ORDER)
+            or self._crawl_read(now)
             or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
@@ -336,8 +342,19 @@ class Crawler:
             or self._permits.grant_beyond(now)  # nobody else wants the slot
         )
 
-    def _crawl_asked(self, now: float) -> bool:
-        """Crawl a page that somebody waits for, whatever its value and its own waits.
+    def _crawl_asked(self, now: float, claim: Claim) -> bool:
+        """Crawl the first page of a line that can be asked now, whatever its value and its own waits."""
+        return any(self._start_asked(page, now) for page in self.asked.first(now, claim))
+
+    def _crawl_read(self, now: float) -> bool:
+        """Crawl a page whose readers insist on a fresh copy, within the share of reads."""
+        if not self.read_share.ready or not self._crawl_asked(now, Claim.INSIST):
+            return False
+        self.read_share.spend()
+        return True
+
+    def _start_asked(self, page: Page, now: float) -> bool:
+        """Whether the slot is spent on a page that somebody waits for.
 
         1. It was taken off the list, or robots.txt forbids it: whoever waits is told.
         2. Its host may not be asked yet, or its robots.txt is being fetched: it goes on waiting.
@@ -345,23 +362,48 @@ class Crawler:
         4. Its robots.txt is not known: the slot is spent on that.
         5. Otherwise the slot is spent on it.
         """
-        for page in self.asked.first(now):
-            verdict = self._p.robots.verdict(page.url, now)
-            if page.id not in self._p.scheduler:
-                self.asked.refuse(page, "it was taken off the list")
-            elif isinstance(verdict, Disallowed):
-                self.asked.refuse(page, verdict.reason)
-            elif not self._p.gate.ready(self._p.gate.host(page.host), now):
-                continue
-            elif isinstance(verdict, NeedsFetch):
-                if verdict.url not in self._sender.robots_under_way:
-                    self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+        verdict = self._p.robots.verdict(page.url, now)
+        if page.id not in self._p.scheduler:
+            self.asked.refuse(page, "it was taken off the list")
+        elif isinstance(verdict, Disallowed):
+            self.asked.refuse(page, verdict.reason)
+        elif not self._p.gate.ready(self._p.gate.host(page.host), now):
+            return False
+        elif isinstance(verdict, NeedsFetch):
+            if verdict.url not in self._sender.robots_under_way:
+                self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+                return True
+        else:
+            self.asked.begin(page)
+            if self._p.scheduler.hold(page.id, now):
+                self._start(page.host, verdict, self._page_crawls.crawl(page), now)
+                return True
+        return False
+
+    def _outbid(self, page_id: int | None, now: float) -> bool:
+        """Whether the slot goes to a page that is being read instead of this one, the best by its crawl value.
+
+        A page with n readers who wait is worth V + n(1 − f) reads (docs/method.md). The best of them whose host may be
+        asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain
+        and are told so.
+        """
+        bids = self.asked.bids()
+        if not bids:
+            return False
+        value, fresh = self._p.scheduler.worth([bid.page.id for bid in bids], now)
+        worth = value + self.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
+        rival = 0.0 if page_id is None else self._p.scheduler.value_of(page_id, now)
+        own = np.array([bid.page.id == page_id for bid in bids])
+        if own.any():
+            rival = float(worth[own][0])
+        if self.read_share.ready:
+            for at in np.argsort(-worth).tolist():
+                if worth[at] > rival and self._start_asked(bids[at].page, now):
+                    self.read_share.spend()
                     return True
-            else:
-                self.asked.begin(page)
-                if self._p.scheduler.hold(page.id, now):
-                    self._start(page.host, verdict, self._page_crawls.crawl(page), now)
-                    return True
+        for at in np.flatnonzero(worth < rival).tolist():
+            if self.asked.in_line(bids[at].page):
+                self.asked.refuse(bids[at].page, "the slot is worth more on another page")
         return False
 
     def _grant_beyond(self, now: float) -> bool:
@@ -462,7 +504,7 @@ class Crawler:
             page_id = self._p.scheduler.pick(now)
             if page_id is None:
                 if spare or not self._unproven_hosts.let_in():
-                    return False
+                    return self._outbid(None, now)
                 spare = True
                 continue
             page = self._p.pages[page_id]
@@ -485,6 +527,10 @@ class Crawler:
                 self._p.scheduler.release(page_id, now + ROBOTS_WAIT if under_way else -math.inf)
                 if under_way:
                     continue
+            if self._outbid(page_id, now):
+                if isinstance(verdict, Allowed):
+                    self._p.scheduler.release(page_id)
+                return True
             self._start(page.host, verdict, self._page_crawls.crawl(page), now)
             return True
         self._stall.used(self._p.clock.monotonic())  # pages were passed over: that comes to an end

@@ -9,7 +9,7 @@ import numpy as np
 from crawld.daemon.free_memory import give_back
 from crawld.interfaces import Clock, Floats, Ints, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
-from crawld.learning.estimator import YEAR, Prior
+from crawld.learning.observations import YEAR, Prior
 from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES
 

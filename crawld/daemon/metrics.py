@@ -20,6 +20,7 @@ from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock, Store
 from crawld.interfaces.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
 from crawld.interfaces.read_model import ReadModel
+from crawld.model.fetched import TURNED_AWAY
 from crawld.scheduler import Scheduler
 
 COSTLY_SECONDS = 60.0
@@ -131,6 +132,7 @@ class DaemonMetrics:
         of_audits = "Freshness found by audits, with its 95 % interval."
         barred = "Hosts with pages that may not be asked now, by reason."
         reached = "Requests per second over the last two minutes."
+        away = "Pages whose site turned us away at the last crawl, by trouble."
         return [
             _many("crawld_build_info", GAUGE, "The version that runs.", {__version__: 1}, "version"),
             _one("crawld_start_time_seconds", GAUGE, "When the daemon started (UTC).", status.started_at),
@@ -139,6 +141,7 @@ class DaemonMetrics:
             _one("crawld_request_rate_per_second", GAUGE, reached, (slots - idle) / seconds if seconds else 0.0),
             _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.scheduler.documents),
             _one("crawld_pages_overdue", GAUGE, "Pages not crawled with success for max_interval.", costly.overdue),
+            _many("crawld_pages_turned_away", GAUGE, away, self._turned_away(), "trouble"),
             _one("crawld_pages_active", GAUGE, "Pages whose value may reach the level soon.", chooser.active),
             _one("crawld_level", GAUGE, "The crawl value of the pages being picked.", chooser.level),
             _one("crawld_freshness_predicted_ratio", GAUGE, "Freshness by the estimates.", self.freshness.predicted()),
@@ -147,6 +150,13 @@ class DaemonMetrics:
             _one("crawld_requests_waiting", GAUGE, "Requests that wait for a slot or a host.", status.waiting),
             _many("crawld_hosts_blocked", GAUGE, barred, costly.hosts, "reason"),
         ]
+
+    def _turned_away(self) -> dict[str, int]:
+        """Pages whose site turned us away, by trouble."""
+        counts = dict.fromkeys((trouble.value for trouble in TURNED_AWAY), 0)
+        for (_, trouble), pages in self.pages.turned_away().items():
+            counts[trouble.value] += pages
+        return counts
 
     def _behind(self, costly: Costly) -> list[Family]:
         """How far what follows a crawl is behind it, and what the store holds."""

@@ -29,7 +29,7 @@ class HostRow:
     @property
     def well(self) -> bool:
         """Whether nothing keeps the host from being asked."""
-        return self.kind == "good" and not self.robots_trouble
+        return self.kind == "good" and not self.robots_trouble and not self.line.turned_away
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawld.interfaces.read_model import Overdue, Overview
+from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import PageState
 from crawld.model.troubles import Trouble, troubles
 
@@ -15,6 +16,7 @@ MORE = {
     "host_asked_to_wait": "/hosts",
     "host_blocked": "/hosts",
     "robots_unavailable": "/hosts",
+    **{trouble.value: f"/pages?trouble={trouble.value}" for trouble in TURNED_AWAY},
     "no_bandwidth": "/forecast",
 }
 """Where a trouble is seen closer."""

@@ -8,6 +8,7 @@ from time import thread_time
 import aiohttp
 
 from crawld.content.encodings import BrokenOffError, layers, unpack_body, unpacking
+from crawld.errors import ParseError
 from crawld.fetch.body_memory import BodyMemory, Share
 from crawld.fetch.faults import FAULTS
 from crawld.interfaces import Workers
@@ -19,7 +20,7 @@ STEP_SECONDS = 0.002
 PROBED = 65_536
 """Of a packed body that is too long, this much is unpacked to tell whether it is one at all."""
 DRAINED = 65_536
-"""Of an answer whose body nobody wants, at most this much is read to keep its connection usable."""
+"""Of an answer that brings no page, at most this much is read: it tells who refused and frees the connection."""
 DRAIN_SECONDS = 2.0
 """And no longer than this."""
 
@@ -93,15 +94,30 @@ def _unpack_some(steps: Iterator[bytes], body: bytearray) -> bool:
     return True
 
 
-async def drain(response: aiohttp.ClientResponse) -> None:
-    """Read a short body nobody wants, so that its connection can serve again; give up on a long, slow or broken one."""
-    seen = 0
+async def drain(response: aiohttp.ClientResponse) -> bytes:
+    """Read a short body that is no page, so that its connection can serve again; give up on a long or slow one.
+
+    Returns the beginning of it, as it came over the wire.
+    """
+    received = bytearray()
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             while chunk := await response.content.readany():
-                seen += len(chunk)
-                if seen > DRAINED:
+                received += chunk
+                if len(received) > DRAINED:
                     response.close()
-                    return
+                    break
     except FAULTS:
         response.close()  # the status has been told; the body was not wanted
+    return bytes(received[:DRAINED])
+
+
+def unpack_start(packed: bytes, encoding: str) -> bytes:
+    """The beginning of a body that may be cut short or broken."""
+    body = bytearray()
+    with suppress(ParseError):
+        if not layers(encoding):
+            return packed
+        for step in unpacking(packed, encoding, DRAINED):
+            body += step
+    return bytes(body[:DRAINED])

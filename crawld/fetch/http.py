@@ -16,8 +16,9 @@ from crawld.content.cookies import MOST_LINES
 from crawld.content.encodings import PackedTooLargeError
 from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
 from crawld.content.robots.parser import LONGEST_ROBOTS
+from crawld.content.walls import turned_away
 from crawld.errors import InputError, ParseError, TooCostlyError
-from crawld.fetch.body import BodyReader, drain
+from crawld.fetch.body import BodyReader, drain, unpack_start
 from crawld.fetch.body_memory import BodyMemory
 from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
 from crawld.fetch.deadlines import Deadlines, Wait, expired
@@ -46,6 +47,8 @@ NO_CONTENT = {202, 204, 205, 207, 208, 226}
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 """Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
 TOO_MANY_REQUESTS = 429
+WALL_TYPES = {None, "text/html", "application/xhtml+xml", "text/plain"}
+"""Types of answers that may be a challenge in place of what was asked for."""
 CHECKED = 4096
 """Size of the cache of URLs that are ready to be sent."""
 
@@ -201,12 +204,19 @@ class HttpFetcher:
             await drain(response)
             return self._fetched(request, response, began)
         if not 200 <= status < 300 or status == 206 or (status in NO_CONTENT and request.purpose in COMPARED):
-            await drain(response)
-            wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
-            scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
-            detail = f"status {status}" + (f", asked to wait {wait:.0f} s" if wait is not None else "")
-            return self._failed(request, began, Trouble.STATUS, scope, detail, status=status, wait=wait)
+            return await self._refused(request, response, began)
         return await self._read_body(request, response, began, whole)
+
+    async def _refused(self, request: Request, response: aiohttp.ClientResponse, began: float) -> FetchFailed:
+        """A status that brings no page, by name where the site turns us away."""
+        status = response.status
+        start = unpack_start(await drain(response), response.headers.get("Content-Encoding", ""))
+        wait = retry_after(response.headers.get("Retry-After"), self._clock.now())
+        asked = f", asked to wait {wait:.0f} s" if wait is not None else ""
+        if (found := turned_away(status, plain_headers(response.headers.items()), start)) is not None:
+            return self._failed(request, began, found[0], Scope.PAGE, found[1] + asked, status=status, wait=wait)
+        scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
+        return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
     async def _read_body(
         self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait
@@ -231,7 +241,10 @@ class HttpFetcher:
             response.close()
             detail = f"more than {limit:,} bytes"
             return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, detail, status=response.status)
-        return self._fetched(request, response, began, body[:limit], wire)
+        answer = self._fetched(request, response, began, body[:limit], wire)
+        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, answer.body)) is not None:
+            return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
+        return answer
 
     async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
         await drain(response)

@@ -247,4 +247,6 @@ def _has_none(outcome: Outcome) -> bool:
         return outcome.status in GONE_STATUSES
     if outcome.trouble in {Trouble.TOO_MANY_REDIRECTS, Trouble.BAD_REDIRECT}:
         return True
+    if outcome.trouble is Trouble.BOT_WALL and outcome.status == 200:
+        return True  # as if the wall had said 403; the pages will tell whether they are behind it too
     return outcome.status is not None and 400 <= outcome.status < 500 and outcome.status != 429

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from crawld.daemon.control import Steering
 from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.slots.asked_pages import Claim
 from crawld.errors import DamagedError, StoreError
 from crawld.fleet.shard_set import ShardSet
 from crawld.interfaces import Clock
@@ -62,7 +63,8 @@ class Mailbox:
             elif one.kind == SIGNALS:
                 self._shard_set.hear(one.body["signals"])
             elif one.kind == REFRESH:
+                claim = Claim.INSIST if one.body.get("read") else Claim.ORDER
                 for page_id in one.body["ids"]:
-                    self._steering.ask_now(page_id)
+                    self._steering.ask_now(page_id, claim)
         if any(one.kind == MARKS for one in mail):
             await self._steering.restore_marks()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crawld.frontier.page_table import Intervals
+from crawld.model.fetched import TURNED_AWAY
 from crawld.model.fleet_view import FleetView, WorkerView, fleet_troubles
 from crawld.model.host import MOST_NAMED
 
@@ -46,6 +47,7 @@ def merged_status(view: FleetView, measured: tuple[float, float, float] | None, 
         "store": _store(live),
         "hosts": {kind: _worst((one["hosts"][kind] for one in live), "pages") for kind in HOST_TROUBLES},
         "robots_unavailable": _worst((one["robots_unavailable"] for one in live), "failures"),
+        "turned_away": _turned_away(live),
         "slots": _slots(live),
     }
 
@@ -94,6 +96,16 @@ def _worst(parts: Iterable[Document], key: str) -> dict[str, Any]:
     worst = sorted((one for part in found for one in part["worst"]), key=lambda one: -one[key])
     total: dict[str, Any] = {"count": sum(part["count"] for part in found), "worst": worst[:MOST_NAMED]}
     return total | ({"pages": sum(part["pages"] for part in found)} if key == "pages" else {})
+
+
+def _turned_away(live: Sequence[Document]) -> dict[str, Any]:
+    """Origins that turn the fleet away, by trouble; an earlier release does not say."""
+    said = [one.get("turned_away", {}) for one in live]
+    return {
+        trouble.value: _worst((part[trouble.value] for part in said if trouble.value in part), "pages")
+        for trouble in TURNED_AWAY
+        if any(trouble.value in part for part in said)
+    }
 
 
 def _slots(live: Sequence[Document]) -> dict[str, Any]:

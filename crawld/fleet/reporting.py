@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from crawld.daemon.crawler import Crawler
-from crawld.fleet.pacing.database_time import DatabaseTime
+from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 from crawld.fleet.pacing.grants import NOTHING, RateSchedule
-from crawld.interfaces import Clock
 from crawld.interfaces.fleet import Report, ShardStore
 from crawld.model.fleet import ROUND_SECONDS, Bid
 from crawld.scheduler import Scheduler
@@ -29,9 +28,10 @@ class Reporter:
     scheduler: Scheduler
     crawler: Crawler
     store: ShardStore
-    clock: Clock
+    clock: DatabaseClock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
     status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
+    revision: int = 0  # of the fleet's settings that we go by wholly
     time: DatabaseTime | None = None  # as of the latest beat,
     rates: RateSchedule = NOTHING  # and by its grants
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
@@ -53,6 +53,8 @@ class Reporter:
             weight=weight,
             loading=self.loading(),
             stale=self.store.stale,
+            revision=self.revision,
+            clock_ahead=round(self.clock.ahead(), 3),
             status=self._take_status(),
         )
 

@@ -13,9 +13,10 @@ from crawld.daemon.stored_scheduler import StoredScheduler, Terms
 from crawld.errors import InputError
 from crawld.fleet.merged_status import merged_status
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import ActionLog, Adoption, Clock, Refreshed, Reload, Steered
+from crawld.interfaces import ActionLog, Adoption, Clock, Freshened, Refreshed, Reload, Steered
 from crawld.interfaces.fleet import MARKS as MARKS_MAIL
 from crawld.interfaces.fleet import REFRESH, FleetStore, Mail
+from crawld.interfaces.read_model import ReadModel
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import shard_of_id
 from crawld.model.fleet_view import FleetView
@@ -26,6 +27,8 @@ from crawld.model.units import format_rate
 from crawld.model.url import identity
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
 
+READ_SECONDS = 10.0
+"""For which a reader who insists on a fresh copy waits unless it says how long."""
 LOOK_SECONDS = 0.5
 """Between two looks whether a page that was asked for has been crawled."""
 KEPT_SECONDS = 60.0
@@ -235,3 +238,47 @@ def _refreshed(url: str, page_id: int | None, done: Mapping[int, float | None]) 
 def _finite(seconds: float) -> float | None:
     """A time as JSON can say it: None for one that does not come by itself."""
     return seconds if math.isfinite(seconds) else None
+
+
+class FleetReads:
+    """Implements `interfaces.FreshReads` in a fleet: the worker that holds a page is asked by mail.
+
+    Readers who do not insist read the copy at once: what a slot is worth to them is known by the holder alone.
+    """
+
+    def __init__(self, store: FleetStore, read: ReadModel, clock: Clock) -> None:
+        self._store, self._read, self._clock = store, read, clock
+
+    async def freshen(self, url: str, min_freshness: float | None, wait: float | None) -> Freshened:
+        """Have the copy of a page be that fresh, for which the reader waits so many seconds at the most."""
+        view = await self._read.page(url, crawls=0, signals=0, changes=0)
+        if view is None or view.page.state is PageState.RETIRED:
+            return Freshened("unknown")
+        if view.alias_of is not None:
+            return await self.freshen(view.alias_of, min_freshness, wait)
+        if min_freshness is None or (view.page.freshness is not None and view.page.freshness >= min_freshness):
+            return Freshened("fresh")
+        seconds = READ_SECONDS if wait is None else wait
+        if seconds <= 0:
+            return Freshened("stale", "the reader does not wait")
+        if await self._asked([view.page.id], seconds):
+            return Freshened("crawled")
+        return Freshened("stale", f"its worker did not crawl it within {seconds:g} s")
+
+    async def first_copies(self, urls: Sequence[str], wait: float) -> None:
+        """Wait until pages have their first copies, or for so many seconds."""
+        await self._asked([one.id for one in await self._store.listed(urls)], wait)
+
+    async def _asked(self, ids: Sequence[int], wait: float) -> bool:
+        """Whether all pages were attempted in time."""
+        now, until = self._clock.now(), self._clock.monotonic() + wait
+        by_shard: dict[int, list[int]] = {}
+        for page_id in ids:
+            by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
+        await self._store.tell([Mail(shard, REFRESH, {"ids": some, "read": True}) for shard, some in by_shard.items()])
+        while self._clock.monotonic() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            attempts = await self._store.attempts(ids)
+            if all(at is not None and at >= now for at in attempts.values()):
+                return True
+        return False

@@ -13,16 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
-from crawld.errors import StoreError
+from crawld.errors import ClockError, StoreError
 from crawld.fleet.fair_share import move
 from crawld.fleet.grid import Grid
-from crawld.fleet.pacing.database_time import DatabaseTime
+from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 from crawld.fleet.pacing.grant_door import GrantDoor
 from crawld.fleet.pacing.grant_pacer import GrantPacer
 from crawld.fleet.pacing.grants import NOTHING, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces import Clock
 from crawld.interfaces.fleet import Beat, LeaseLostError, Ledger, Mail, ShardStore
 from crawld.model.fleet import BEAT_SECONDS
 from crawld.model.units import format_rate
@@ -52,7 +51,7 @@ class Worker:
     pacer: GrantPacer
     door: GrantDoor
     crawler: Crawler
-    clock: Clock
+    clock: DatabaseClock
     reporter: Reporter
     on_mail: Callable[[Sequence[Mail]], None]
     phase: float = 0.0  # seconds after those of the database's at which it beats: workers should not all at once
@@ -72,9 +71,16 @@ class Worker:
     _told_at: float = 0.0  # at this time
 
     async def join(self) -> None:
-        """Become a worker; StoreError where the database is no fleet."""
+        """Become a worker; StoreError where the database is no fleet, or where this machine's clock is too wrong."""
+        await self._check_clock()
         self.id = await self.ledger.join(self.name)
         log.info("joined the fleet", extra={"worker": self.name, "id": self.id})
+
+    async def _check_clock(self) -> None:
+        asked = self.clock.monotonic()
+        now = await self.ledger.time()
+        self.clock.follow(DatabaseTime(asked, self.clock.monotonic(), now))
+        self.clock.check()
 
     async def run(self) -> None:
         """Be a worker until cancelled."""
@@ -106,7 +112,7 @@ class Worker:
     async def take_duty(self, name: str) -> bool:
         """Do something for the whole fleet; False where another live worker does it."""
         worker = self.id
-        if worker is None or self._stopping:
+        if worker is None or self._stopping or (self.beat is not None and name in self.beat.taken):
             return False
         epoch = await self.ledger.take_duty(worker, name)
         self._verbs += 1
@@ -161,6 +167,7 @@ class Worker:
         beat = await self.ledger.beat(worker, self.reporter.report(bids=ours))
         time = DatabaseTime(asked, self.clock.monotonic(), beat.now)
         self._unreachable = False
+        self.clock.follow(time)
         self.beat = beat
         if verbs == self._verbs:
             self._reconcile(beat.held)
@@ -203,7 +210,9 @@ class Worker:
     def _miss(self, error: StoreError) -> None:
         if not self._unreachable:
             self._unreachable = True
-            log.warning("the fleet's database is out of reach; nothing is sent once the grant ends", extra=_why(error))
+            wrong_clock = isinstance(error, ClockError)
+            what = "this worker stays out of the fleet" if wrong_clock else "the fleet's database is out of reach"
+            log.warning(f"{what}; nothing is sent once the grant ends", extra=_why(error))
 
     def _reconcile(self, held: Mapping[int, int]) -> None:
         """Go by what the database says is ours: the answer to a claim or a release may have been lost."""
@@ -236,6 +245,7 @@ class Worker:
             await asyncio.wait([self._loading])
             self._loading = None
         former = {shard: epoch for shard, epoch in self.held.items() if shard in self.shard_set.loaded}
+        await self._check_clock()
         worker = await self.ledger.join(self.name)
         kept = await self._reclaim(worker, former)
         self.id = worker

@@ -1,8 +1,9 @@
 """What all pages together reach at a bandwidth, now and at others (docs/method.md, "Forecast").
 
-S-NCIS Theorem 1 over what is believed: pages are crawled when their value reaches the level at which the crawls of all
-of them spend the bandwidth. A host whose pages would then ask for more than its politeness allows has a higher level,
-at which they ask for just that. The maximum interval comes first: what it forces is crawled whatever the level.
+Busa-Fekete et al. 2025, Theorem 1, over what is believed: pages are crawled when their value reaches the level at which
+the crawls of all of them spend the bandwidth. A host whose pages would then ask for more than its politeness allows has
+a higher level, at which they ask for just that. The maximum interval comes first: what it forces is crawled whatever
+the level.
 """
 
 from dataclasses import dataclass

@@ -27,6 +27,7 @@ class Evidence(NamedTuple):
     seconds: float = 0.0  # how long the answer took
     retry_after: float | None = None
     enough: int = ENOUGH  # different failing URLs that make it the host's trouble: fewer where the host has fewer pages
+    least_wait: float = 0.0  # seconds of the first back-off; doubles with each probe
 
 
 class Suspicions:

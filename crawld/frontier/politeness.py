@@ -382,7 +382,8 @@ class HostGate:
         if failures and evidence.began < self._backed_off_at.get(host, -np.inf):
             return  # it left before the wait under way: it is no probe
         if failures or self._suspicions.convicts(host, evidence, now):
-            wait = self._backoff(failures + 1, known=host in self._usual)
+            least = min(evidence.least_wait * 2.0 ** min(failures, 20), self._limits.max_retry_after)
+            wait = max(self._backoff(failures + 1, known=host in self._usual), least)
             self._backed_off_at[host] = now
             state = self._states[host]
             self._states[host] = replace(state, failures=failures + 1, blocked_until=max(state.asked_until, now + wait))

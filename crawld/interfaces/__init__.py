@@ -5,6 +5,8 @@ from crawld.interfaces.control import (
     Control,
     Copies,
     Copy,
+    Freshened,
+    FreshReads,
     Gone,
     Inbox,
     Refreshed,
@@ -28,7 +30,6 @@ from crawld.interfaces.store import (
     Adoption,
     Floats,
     FreshnessPoint,
-    Histories,
     Ints,
     Listed,
     Poll,
@@ -40,6 +41,7 @@ from crawld.interfaces.store import (
 )
 from crawld.interfaces.web import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, RobotsFailure
 from crawld.interfaces.workers import Workers
+from crawld.model.estimate import Histories
 
 __all__ = [
     "Action",
@@ -55,6 +57,8 @@ __all__ = [
     "Discoveries",
     "Fetcher",
     "Floats",
+    "FreshReads",
+    "Freshened",
     "FreshnessPoint",
     "Gone",
     "Histories",

@@ -186,6 +186,31 @@ class Copy:
     usage: Usage = NOTHING_SAID  # what the page may be used for
 
 
+@dataclass(frozen=True, slots=True)
+class Freshened:
+    """What was done so that a copy is fresh when it is read.
+
+    `state` is fresh (the copy is as fresh as was asked for), crawled (it was fetched for this read, or for one that
+    came before), stale (it is older than was asked for: `reason` says why) or unknown (the page is not kept).
+    """
+
+    state: str
+    reason: str | None = None
+
+
+class FreshReads(Protocol):
+    """Fetches pages at the moment they are read."""
+
+    async def freshen(self, url: str, min_freshness: float | None, wait: float | None) -> Freshened:
+        """Have the copy of a page be that fresh, for which the reader waits so many seconds at the most.
+
+        Without `min_freshness` the page is fetched where that is the best use of the next slot.
+        """
+
+    async def first_copies(self, urls: Sequence[str], wait: float) -> None:
+        """Wait until pages have their first copies, or for so many seconds."""
+
+
 class Copies(Protocol):
     """The copies that are kept, for whoever reads them."""
 

@@ -27,6 +27,8 @@ class Report:
     weight: float = 0.0  # importance of its pages, summed
     loading: int = 0  # shards that it holds and has not loaded yet
     stale: int = 0  # records dropped so far because their shard had another owner
+    revision: int = 0  # of the fleet's settings that it goes by wholly
+    clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
     status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
 
@@ -57,11 +59,13 @@ class Beat:
     bandwidth: float  # of the whole fleet; 0 while paused
     workers: int  # live ones, those that drain left out
     draining: bool  # whether this worker is to give its shards away
+    revision: int = 0  # of the fleet's settings; 0: none were applied yet
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
     free: int = 0  # shards that nobody holds
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
     duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
+    taken: frozenset[str] = frozenset()  # duties that other live workers have
 
 
 class LeaseLostError(Exception):
@@ -74,6 +78,9 @@ class Ledger(Protocol):
     @property
     def shards(self) -> int:
         """How many shards the fleet has, fixed when it was made."""
+
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
 
     async def join(self, name: str) -> str:
         """Become a worker; its id. StoreError where the database is no fleet."""
@@ -176,6 +183,10 @@ class FleetStore(Protocol):
 
     async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
         """The pages of these URLs, in any spelling, that are not retired."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store can write now."""
 
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""

@@ -17,7 +17,7 @@ from crawld.interfaces.links import Linked
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
-from crawld.model.page import NOT_LISTED, PagePart, PageState
+from crawld.model.page import NOT_LISTED, Document, PagePart, PageState
 from crawld.model.signal import Source, bought_in_words
 from crawld.model.usage import PageUse
 
@@ -74,6 +74,7 @@ class PageLine:
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
+    version: int | None = None  # the change that brought the latest copy, while that is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,13 @@ class Change:
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
     usage: Mapping[str, Any] | None = None  # what the page may be used for; None where its site says nothing
+    text: str | None = None  # of the version, where it was asked for
+    markdown: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The change as others are told it, in JSON."""
         told = asdict(self)
+        del told["text"], told["markdown"]
         return told | {"from": told.pop("moved_from"), "to": told.pop("moved_to")}
 
 
@@ -206,6 +210,21 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A page whose text holds what was searched for."""
+
+    url: str
+    title: str | None
+    snippet: str
+    marks: Sequence[tuple[int, int]]  # where in the snippet the words are
+    score: float  # higher is better; two searches cannot be compared
+    version: int
+    freshness: float | None
+    language: str | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostLine:
     """How a host is asked, and how many pages it has."""
 
@@ -217,6 +236,7 @@ class HostLine:
     successive_failures: int
     delay_seconds: float | None
     crawl_delay_seconds: float | None
+    turned_away: Mapping[str, int] = field(default_factory=dict)  # pages whose site turned us away, by trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +358,15 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
+    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, given and returned by page."""
+
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+
+    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first; InputError where searching is off."""
+
     async def changes(
         self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
     ) -> Changes:
@@ -398,8 +427,11 @@ class ChangeEvents(Protocol):
 class PageTexts(Protocol):
     """The texts of kept copies. They are foreign bytes, read in a worker; TooCostlyError where that takes too much."""
 
-    async def visible_text(self, copy: Copy) -> str | None:
-        """The visible text of a copy, a block a line; None where there is none."""
+    async def document(self, copy: Copy) -> Document | None:
+        """A copy as a reader has it; None where it has no text."""
+
+    async def documents(self, versions: Sequence[VersionBody]) -> Sequence[Document | None]:
+        """Several versions as a reader has them; None where one has no text, or takes too much to read."""
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
         """What the second version did to the first; None where either has no text."""

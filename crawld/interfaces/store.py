@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from crawld.interfaces.actions import Action
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Memory
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import Estimate, Histories
+from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
-from crawld.model.page import Alias, Page, PageState, Wanted
+from crawld.model.page import Alias, Document, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, SignalGain, SignalTrust, Source
 
@@ -77,6 +78,7 @@ class StoredPages:
     mixed: Floats  # (pages, 3): heard, deaf_alpha, deaf_shape
     gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
     alias_of: Sequence[int | None]  # the page that this is another address of
+    turned_away: Mapping[int, Trouble] = field(default_factory=dict)  # by id, where the site turned us away last time
 
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
@@ -98,6 +100,7 @@ class StoredPages:
             mixed=self.mixed[which],
             gone=self.gone[which],
             alias_of=[self.alias_of[i] for i in order],
+            turned_away={page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away},
         )
 
 
@@ -110,25 +113,6 @@ class StoredDemand:
     days: Floats
     at: Floats
     weight: Floats | None = None  # what the pages weigh because of that; None where it was read
-
-
-@dataclass(frozen=True, slots=True)
-class Histories:
-    """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
-
-    Each row is one successful crawl after the first: the time and the signals (by source) since the one before,
-    and whether the content had changed.
-    """
-
-    page_ids: Ints
-    offsets: Ints
-    at: Floats
-    tau: Floats
-    signals: Ints  # (rows, sources)
-    changed: NDArray[np.bool_]
-    hosts: Sequence[str]
-    first_success: Floats  # by page: when watching began, for γ
-    signal_counts: Ints  # (pages, sources): all counted signals since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +176,40 @@ class Listed:
     url: str
     importance: float
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCopy:
+    """A copy that is to become a document; without bytes where it has, or is no longer kept."""
+
+    number: int  # of the change that brought it, or of the page where pages are walked
+    page_id: int
+    version: int
+    url: str
+    host: str
+    content_type: str | None
+    body: bytes | None
+
+
+class DocumentStore(Protocol):
+    """Keeps the documents that copies became."""
+
+    async def prepare_documents(self, *, search: bool) -> int | None:
+        """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
+
+    async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
+        """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
+
+    async def save_documents(
+        self, documents: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
+    ) -> None:
+        """Keep documents in place of earlier ones, and with a cursor how far changes were read."""
+
+    async def tidy_documents(self, *, search: bool) -> int:
+        """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
+
+    async def newest_change(self) -> int:
+        """The number of the newest change, 0 where there is none."""
 
 
 class Store(Protocol):

@@ -47,7 +47,7 @@ class Size:
 
 
 def noisy_scenario(size: Size) -> Scenario:
-    """S-NCIS's world of noisy signals: uniform importance and change rates, each host's sitemap tells the signals."""
+    """Busa-Fekete et al.'s noisy signals: uniform importance and change rates, sitemaps tell the signals."""
     key = run_key(size.seed, 0)
     population = Population.draw(NOISY.draw, size.pages, key)
     unit = float(population.delta.sum()) / size.changes_per_second

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from crawld.value.valuation import Beliefs, Floats
 
-LARGEST_KAPPA = 50.0  # beyond it a signal is certain to 1e-21
-
 
 def boost_by_signals(count: NDArray[np.integer], kappa: NDArray[np.floating]) -> Floats:
     """Σκn over the sources, with inf where a signal that never lies was seen (and 0·inf = 0)."""
@@ -32,7 +30,7 @@ def merged_beliefs(mu: Floats, alpha: Floats, shape: Floats, kappa: Floats, gamm
 
 def _merged(kappa: Floats, gamma: Floats) -> tuple[Floats, Floats]:
     """κ and γ of one source with the same γ(1 − e^−κ) and γκ as these several, by bisection."""
-    finite = np.minimum(kappa, LARGEST_KAPPA)
+    finite = np.minimum(kappa, 50.0)  # beyond it a signal is certain to 1e-21
     drift, true = (gamma * finite).sum(axis=-1), (-np.expm1(-finite) * gamma).sum(axis=-1)
     low, high = finite.min(axis=-1), finite.max(axis=-1)
     for _ in range(60):

@@ -10,15 +10,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.online_learner import FORETOLD, Histories, OnlineLearner, Shift, Update
+from crawld.learning.online_learner import FORETOLD, OnlineLearner, Shift, Update
 from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import Estimate, Histories
 from crawld.model.signal import SignalTrust
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-SLOWEST_RECORD = 300.0  # seconds in which a finished crawl has surely reached the store
 
 
 class EstimateSink(Protocol):
@@ -74,7 +72,7 @@ def _estimates(histories: Histories, update: Update, now: float) -> list[Estimat
     changes = np.concatenate([[0], np.cumsum(histories.changed)])
     columns = (
         histories.page_ids,
-        np.maximum(latest, now - SLOWEST_RECORD),
+        np.maximum(latest, now - 300.0),  # seconds in which a finished crawl has surely reached the store
         update.shape,
         update.rate,
         update.kappa,

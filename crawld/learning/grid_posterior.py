@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior
-from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.observations import NewIntervals, Observations, Prior
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,14 +22,7 @@ Bools = NDArray[np.bool_]
 DEPTHS = np.r_[np.arange(-21.0, -7.0), np.arange(-7.0, 5.01, 0.25), np.arange(6.0, 13.0)]
 POINTS = len(DEPTHS)
 KAPPAS = np.array([0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 8.0])
-# The first guess's mass of each point: what a Gamma density all but excludes, evidence can still raise. The highest
-# rates have so much less of it that they hardly move the mean.
-LEAST_MASS = np.where(DEPTHS > 0, 1e-4 * np.exp(-2.0 * np.maximum(DEPTHS - 5.0, 0.0)), 1e-9)
-LEAST_TRUST = 1e-6
 LEAST_CHANCE = np.float32(1e-30)
-EXPONENTIAL = 0.5772156649  # spread of the logarithm of a Gamma of shape 1: ln of the mean less the mean of ln
-PAGES_AT_ONCE = 256
-PASSES = 2  # over the sources of a page that has heard several
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +48,9 @@ class Fit:
 class GridPosterior:
     """The points that rates are tried on, about a first guess."""
 
+    exponential = 0.5772156649  # spread of the logarithm of a Gamma of shape 1: ln of the mean less the mean of ln
+    passes = 2  # over the sources of a page that has heard several
+
     def __init__(self, guess: Prior) -> None:
         mean = float(np.mean(np.asarray(guess.alpha_shape) / np.asarray(guess.alpha_rate)))
         self.alpha = mean * np.exp(DEPTHS)
@@ -71,8 +65,11 @@ class GridPosterior:
         rate = np.broadcast_to(np.asarray(guess.kappa_rate, float), sources)[:, None]
         logs = (shape - 1.0) * np.log(at) - rate * at + np.log(np.diff(middles))
         kappa = np.exp(logs - logs.max(axis=1, keepdims=True, initial=-np.inf))
-        kappa = np.maximum(kappa, LEAST_TRUST)
-        alpha = np.maximum(alpha / alpha.sum(), LEAST_MASS)
+        kappa = np.maximum(kappa, 1e-6)
+        # What a Gamma density all but excludes, evidence can still raise. The highest rates have so much less mass
+        # that they hardly move the mean.
+        least = np.where(DEPTHS > 0, 1e-4 * np.exp(-2.0 * np.maximum(DEPTHS - 5.0, 0.0)), 1e-9)
+        alpha = np.maximum(alpha / alpha.sum(), least)
         return Masses(_shares(alpha[None]), _shares(kappa)[None])
 
     def fit(
@@ -92,7 +89,7 @@ class GridPosterior:
         for pages in _blocks(np.arange(intervals.pages)):
             self._alone(intervals, pages, prior, found, news)
         several = there.sum(axis=1) > 1
-        for turn in range(PASSES):
+        for turn in range(self.passes):
             for source in np.flatnonzero(there.any(axis=0)).tolist():
                 asked = there[:, source] if turn == 0 else there[:, source] & several
                 for pages in _blocks(np.flatnonzero(asked)):
@@ -206,7 +203,7 @@ class GridPosterior:
         """
         mean = masses @ self.alpha
         spread = np.log(mean) - masses @ np.log(self.alpha)
-        spread += caution * np.maximum(EXPONENTIAL - spread, 0.0)
+        spread += caution * np.maximum(self.exponential - spread, 0.0)
         shape = shape_of_spread(spread)
         return shape, shape / mean
 
@@ -249,9 +246,9 @@ def _log_stale(x: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(-np.expm1(-x), LEAST_CHANCE)))
 
 
-def _blocks(pages: Ints) -> Iterator[Ints]:
-    for start in range(0, len(pages), PAGES_AT_ONCE):
-        yield pages[start : start + PAGES_AT_ONCE]
+def _blocks(pages: Ints, at_once: int = 256) -> Iterator[Ints]:
+    for start in range(0, len(pages), at_once):
+        yield pages[start : start + at_once]
 
 
 def _from_logs(logs: NDArray[Any]) -> NDArray[Any]:

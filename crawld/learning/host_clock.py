@@ -15,14 +15,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BINS = 128
-NARROWEST_BIN, WIDEST_BIN = 60.0, 7 * 86400.0
-BINS_PER_VISIT = 8.0
-FADING = 0.99
 LIKELY = np.array([0.06, 0.10, 0.20, 0.20, 0.19, 0.14, 0.06, 0.03, 0.012, 0.002])
-LOG_LIKELY = np.log(LIKELY / LIKELY.sum())
+LIKELY /= LIKELY.sum()
 FACTORS = np.array([0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 10.0, 30.0, 100.0])
-FACTORS /= FACTORS @ LIKELY / LIKELY.sum()
-LEAST_STALENESS = 1e-12
+FACTORS /= FACTORS @ LIKELY
 
 
 class HostClocks:
@@ -30,6 +26,10 @@ class HostClocks:
 
     A host that `observe` was never told of takes no room.
     """
+
+    narrowest_bin, widest_bin = 60.0, 7 * 86400.0
+    bins_per_visit = 8.0
+    fading = 0.99
 
     def __init__(self) -> None:
         self._row = np.full(0, -1, np.int64)  # by host; −1 where it has no clock
@@ -100,14 +100,14 @@ class HostClocks:
         worth = -np.bincount(of_cell, np.where(changed[interval], 0.0, exposure))[:, None] * FACTORS
         found = np.flatnonzero(changed[interval])
         stale = rest[found, None] + exposure[found, None] * FACTORS
-        np.add.at(worth, of_cell[found], np.log(-np.expm1(-np.maximum(stale, LEAST_STALENESS))))
+        np.add.at(worth, of_cell[found], np.log(-np.expm1(-np.maximum(stale, 1e-12))))
         touched_row, touched_bin = unique[cells // BINS], cells % BINS
         self._log[touched_row, touched_bin] += worth.astype(np.float32)
         self._update(touched_row, touched_bin)
 
     def _update(self, row: Ints, bin_: Ints) -> None:
         """The mean factors of these bins."""
-        logs = self._log[row, bin_].astype(float) + LOG_LIKELY
+        logs = self._log[row, bin_].astype(float) + np.log(LIKELY)
         mass = np.exp(logs - logs.max(axis=1, keepdims=True))
         self._factor[row, bin_] = mass @ FACTORS / mass.sum(axis=1)
 
@@ -127,9 +127,9 @@ class HostClocks:
 
     def _keep_up(self, rows: Ints, visits: Floats, now: float) -> None:
         """Bins that suit how often the host's pages are visited, and that reach beyond the present."""
-        self._visit[rows] = FADING * self._visit[rows] + visits
+        self._visit[rows] = self.fading * self._visit[rows] + visits
         visit = self._visit[rows, 0] / self._visit[rows, 1]
-        wanted = np.clip(visit / BINS_PER_VISIT, NARROWEST_BIN, WIDEST_BIN)
+        wanted = np.clip(visit / self.bins_per_visit, self.narrowest_bin, self.widest_bin)
         width = self._width[rows]
         misfit = (width > 3.0 * wanted) | (3.0 * width < wanted)
         self._set(rows[misfit], wanted[misfit], now)

@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior
 from crawld.learning.grid_posterior import KAPPAS, POINTS, Fit, GridPosterior, Masses
-from crawld.learning.likelihood import Observations
-from crawld.learning.new_intervals import NewIntervals
+from crawld.learning.observations import NewIntervals, Observations, Prior
 from crawld.row_index import PageRows, grown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-NEWS = 0.25  # a host's prior is learnt anew when that share of its pages has news
-FAR = 0.05  # pages are fitted again when that share of their prior's mass has moved
-SAMPLE = 20_000  # pages asked at once
-ALIKE, TRUSTED_ALIKE = 10.0, 3.0  # pages just like the prior above that a host's rates and κ are drawn to
-WHOLE = 255  # likelihoods are kept as shares of their maximum in one byte
 
 
 class HostPriors:
@@ -31,6 +23,12 @@ class HostPriors:
 
     Hosts are numbers. The predictor hears so many `sources`; only pages that it was asked to fit take room.
     """
+
+    news = 0.25  # a host's prior is learnt anew when that share of its pages has news
+    far = 0.05  # pages are fitted again when that share of their prior's mass has moved
+    sample = 20_000  # pages asked at once
+    alike, trusted_alike = 10.0, 3.0  # pages just like the prior above that a host's rates and κ are drawn to
+    whole = 255  # likelihoods are kept as shares of their maximum in one byte
 
     def __init__(self, default: Prior, sources: int) -> None:
         self.grid = GridPosterior(default)
@@ -75,12 +73,12 @@ class HostPriors:
         np.add.at(self.sizes, hosts[self._host[rows] < 0], 1)
         np.add.at(self._news, hosts, 1)
         self._host[rows] = hosts
-        self._evidence[rows] = np.rint(WHOLE * _columns(fit.evidence))
+        self._evidence[rows] = np.rint(self.whole * _columns(fit.evidence))
         self._fits += len(page_ids)
         if self._fits >= self._next_above:
             self._next_above = 1 + self._fits + self._fits // 4
             self._learn_above()
-        due = np.flatnonzero(self._news > NEWS * self.sizes)
+        due = np.flatnonzero(self._news > self.news * self.sizes)
         return fit, self.rows.page_id[self._learn_hosts(due)] if len(due) else np.empty(0, np.int64)
 
     def hear(self, others: Floats) -> None:
@@ -115,7 +113,7 @@ class HostPriors:
 
     def _learn_above(self) -> None:
         pages = np.flatnonzero(self._host >= 0)
-        pages = pages[:: 1 + len(pages) // SAMPLE]
+        pages = pages[:: 1 + len(pages) // self.sample]
         host = self._host[pages]
         one_each = 1.0 / np.bincount(host)[host]
         group, found = np.zeros(len(pages), np.int64), []
@@ -137,11 +135,11 @@ class HostPriors:
         pages = np.flatnonzero(self._host >= 0)
         group = place[self._host[pages]]
         pages, group = pages[group >= 0], group[group >= 0]
-        asked = slice(None, None, 1 + len(pages) // SAMPLE)
+        asked = slice(None, None, 1 + len(pages) // self.sample)
         self._prior[due] = self._pool(pages[asked], group[asked], self._above, self._prior[due])
         self._news[due] = 0
         distance = np.add.reduceat(np.abs(self._prior[due] - self._told[due]), self._parts[:-1], axis=1)
-        moved = np.asarray(distance > 2.0 * FAR)
+        moved = np.asarray(distance > 2.0 * self.far)
         self._told[due] = np.where(np.repeat(moved, np.diff(self._parts), axis=1), self._prior[due], self._told[due])
         return np.asarray(pages[np.asarray(moved.any(axis=1))[group]])
 
@@ -156,7 +154,9 @@ class HostPriors:
 
     def _parts_alike(self) -> list[tuple[slice, float]]:
         """The columns of α and of each κ, and how many pages just like the prior above count beside the evidence."""
-        return [(slice(first, last), TRUSTED_ALIKE if first else ALIKE) for first, last in pairwise(self._parts)]
+        return [
+            (slice(first, last), self.trusted_alike if first else self.alike) for first, last in pairwise(self._parts)
+        ]
 
     def make_room(self, hosts: Ints) -> None:
         """A new host starts from the prior above."""
@@ -171,9 +171,6 @@ class HostPriors:
 def _columns(masses: Masses) -> Floats:
     """All masses of a page side by side: of α, then of κ by source."""
     return np.hstack([masses.alpha, masses.kappa.reshape(len(masses.kappa), -1)])
-
-
-ROUNDS = 6  # of expectation and maximisation, each time
 
 
 def pool(
@@ -199,7 +196,7 @@ def pool(
     busy, first = np.unique(group, return_index=True)
     place = np.repeat(np.arange(len(busy)), np.diff(np.r_[first, len(group)]))
     members = np.bincount(place, weight)[:, None]
-    for _ in range(ROUNDS):
+    for _ in range(6):  # rounds of expectation and maximisation
         shares = likelihood * masses[busy].astype(np.float32)[place]
         shares *= (weight / shares.sum(axis=1))[:, None].astype(np.float32)
         masses[busy] = (np.add.reduceat(shares, first, axis=0) + pseudo * above) / (members + pseudo)

@@ -17,14 +17,6 @@ from crawld.row_index import grown
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MEMORY = 10.0  # crawls per page of the host after which a prediction counts 1/e
-MAX_GAIN = 1.0  # of one crawl: one surprise may speak against a predictor, not for it
-MAX_EVENT_GAIN = 2.0  # of all crawls that witness one event of their host
-PRIOR_HOSTS = 2.0  # hosts that the prior counts as
-WHOLE_VOTE = 50  # pages from which on a host counts as one; smaller ones have shown less
-SILENT = 0.02  # weights below are left out
-NEWS = 0.05  # pages are told of weights that have moved by so much
-
 
 @dataclass(frozen=True, slots=True)
 class Events:
@@ -41,6 +33,14 @@ class Mixture:
     With `graded` the prior holds for hosts of many pages, and smaller ones start the nearer to even odds.
     """
 
+    memory = 10.0  # crawls per page of the host after which a prediction counts 1/e
+    max_gain = 1.0  # of one crawl: one surprise may speak against a predictor, not for it
+    max_event_gain = 2.0  # of all crawls that witness one event of their host
+    prior_hosts = 2.0  # hosts that the prior counts as
+    whole_vote = 50  # pages from which on a host counts as one; smaller ones have shown less
+    silent = 0.02  # weights below are left out
+    news = 0.05  # pages are told of weights that have moved by so much
+
     def __init__(self, prior: Sequence[float], *, graded: bool = False) -> None:
         self._log_prior = np.log(prior)
         self._graded = graded
@@ -51,7 +51,7 @@ class Mixture:
 
     def weights(self, hosts: Ints) -> Floats:
         """By host, as its pages were last told: what each predictor counts, those that are silent not at all."""
-        found = np.repeat(_audible(self._weigh(np.zeros((1, len(self._votes))), np.full(1, np.inf), self._votes)),
+        found = np.repeat(self._audible(self._weigh(np.zeros((1, len(self._votes))), np.full(1, np.inf), self._votes)),
                           len(hosts), axis=0)  # fmt: skip
         there = np.flatnonzero(hosts < len(self._told))
         told = self._told[hosts[there]]
@@ -72,18 +72,18 @@ class Mixture:
         self._make_room(int(unique.max(initial=-1)) + 1)
         size = np.ones(len(unique))
         size[place] = pages
-        self._score[unique] *= np.exp(-counts / (MEMORY * size))[:, None]
-        gain = np.minimum(gain, MAX_GAIN)
+        self._score[unique] *= np.exp(-counts / (self.memory * size))[:, None]
+        gain = np.minimum(gain, self.max_gain)
         if events is not None and events.together.any():
             self._witness(hosts, gain, events)
             hosts, gain = hosts[~events.together], gain[~events.together]
         np.add.at(self._score, hosts, gain)
         weight = self._weigh(self._score[unique], size, self._votes - self._vote[unique])  # no host hears itself
-        vote = weight * np.minimum(size / WHOLE_VOTE, 1.0)[:, None]
+        vote = weight * np.minimum(size / self.whole_vote, 1.0)[:, None]
         self._votes += (vote - self._vote[unique]).sum(axis=0)
         self._vote[unique] = vote
-        weight, before = _audible(weight), self.weights(unique)
-        moved = ((np.abs(weight - before) > NEWS) | ((weight > 0) != (before > 0))).any(axis=1)
+        weight, before = self._audible(weight), self.weights(unique)
+        moved = ((np.abs(weight - before) > self.news) | ((weight > 0) != (before > 0))).any(axis=1)
         self._told[unique] = np.where(moved[:, None], weight, before)
         return np.asarray(unique[moved])
 
@@ -100,14 +100,14 @@ class Mixture:
                 count = max(1, int(np.argmax(np.r_[at > self._begun[host] + span, True])))
                 before = self._witnessed[host]
                 after = before + gain[some[first : first + count]].sum(axis=0)
-                self._score[host] += np.minimum(after, MAX_EVENT_GAIN) - np.minimum(before, MAX_EVENT_GAIN)
+                self._score[host] += np.minimum(after, self.max_event_gain) - np.minimum(before, self.max_event_gain)
                 self._witnessed[host] = after
                 first += count
 
     def _weigh(self, score: Floats, size: Floats, votes: Floats) -> Floats:
-        share = np.minimum(size / WHOLE_VOTE, 1.0) if self._graded else np.ones(len(size))
+        share = np.minimum(size / self.whole_vote, 1.0) if self._graded else np.ones(len(size))
         prior = np.exp(share[:, None] * self._log_prior)
-        prior = PRIOR_HOSTS * prior / prior.sum(axis=1, keepdims=True) + np.maximum(votes, 0.0)
+        prior = self.prior_hosts * prior / prior.sum(axis=1, keepdims=True) + np.maximum(votes, 0.0)
         weight = prior * np.exp(score - score.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
@@ -116,7 +116,6 @@ class Mixture:
         self._told, self._begun = grown(self._told, hosts, np.nan), grown(self._begun, hosts, -np.inf)
         self._witnessed = grown(self._witnessed, hosts, 0.0)
 
-
-def _audible(weight: Floats) -> Floats:
-    kept = np.where(weight > SILENT, weight, 0.0)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    def _audible(self, weight: Floats) -> Floats:
+        kept = np.where(weight > self.silent, weight, 0.0)
+        return np.asarray(kept / kept.sum(axis=1, keepdims=True))

@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import YEAR, Prior, age_weights
 from crawld.learning.grid_posterior import KAPPAS, Fit, Masses, trust_in
 from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
-from crawld.learning.likelihood import Observations
 from crawld.learning.mixture import Events, Mixture
-from crawld.learning.new_intervals import SUREST, NewIntervals
+from crawld.learning.observations import SUREST, YEAR, NewIntervals, Observations, Prior, age_weights
 from crawld.learning.signal_rates import SignalRates
 from crawld.model.age_curve import AgeCurve
+from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.model.units import many
 from crawld.row_index import grown
@@ -24,57 +22,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-NEWS = 0.1  # an age is told again when it has come to differ by that share
 FORETOLD = 2  # of a page's intervals are predicted at first sight of many: enough for what comes in as it is crawled
 RECALLED = 50  # and after a restart, when hosts are to be known again
-FEW_ROWS, STAGES = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
-FEW_PAGES = 5  # with fewer, a host's clock would only repeat what each page says of itself
 BULK = SOURCES.index(Source.SITEMAP_BULK)
 OWN_SHARES = (0.0, 0.1, 0.3, 1.0)  # powers of the likelihood of its own history that a page may be judged by
-OWN_PRIOR = (1.0, 3e-7, 3e-7, 3e-7)
-CLOCK_PRIOR = (0.05, 0.95)  # plain time, and the host's clock
-CAUTION_PRIOR = (0.05, 0.95)  # posteriors as they are, and with the spread of a shape of 1
-EAR_PRIOR = (0.4925, 0.01, 0.005, 0.32833, 0.16417)  # deaf, names, all, and the twins of both
-
-
-class Histories(Protocol):
-    """The observations of several pages, ragged, as `crawld.interfaces` has them."""
-
-    @property
-    def page_ids(self) -> Ints:
-        """Whose they are."""
-
-    @property
-    def offsets(self) -> Ints:
-        """Page i owns the rows offsets[i]:offsets[i+1], oldest first."""
-
-    @property
-    def at(self) -> Floats:
-        """When each interval ended."""
-
-    @property
-    def tau(self) -> Floats:
-        """How long it was."""
-
-    @property
-    def signals(self) -> Ints:
-        """The signals in it, by source."""
-
-    @property
-    def changed(self) -> NDArray[np.bool_]:
-        """Whether it ended changed."""
-
-    @property
-    def hosts(self) -> Sequence[str]:
-        """By page, who is asked."""
-
-    @property
-    def first_success(self) -> Floats:
-        """By page, when watching began."""
-
-    @property
-    def signal_counts(self) -> Ints:
-        """By page and source, all signals since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +80,14 @@ class Ear:
 class OnlineLearner:
     """Fits pages under their hosts' priors, and learns those and the hosts' clocks and weights as it goes."""
 
+    own_prior = (1.0, 3e-7, 3e-7, 3e-7)  # of OWN_SHARES
+    clock_prior = (0.05, 0.95)  # plain time, and the host's clock
+    caution_prior = (0.05, 0.95)  # posteriors as they are, and with the spread of a shape of 1
+    ear_prior = (0.4925, 0.01, 0.005, 0.32833, 0.16417)  # deaf, names, all, and the twins of both
+    news = 0.1  # an age is told again when it has come to differ by that share
+    few_rows, stages = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
+    few_pages = 5  # with fewer, a host's clock would only repeat what each page says of itself
+
     def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
         self._sources = sources
         named = [source for source in range(sources) if source != BULK]
@@ -136,10 +95,10 @@ class OnlineLearner:
         self.ears = [Ear(prior, named, named), Ear(prior, range(sources), [BULK] if sources > BULK else [])]
         self.clocks = HostClocks()
         self.rates = SignalRates(sources)
-        self.own = Mixture(OWN_PRIOR, graded=True)
-        self.time = Mixture(CLOCK_PRIOR)
-        self.caution = Mixture(CAUTION_PRIOR)
-        self.hearing = Mixture(EAR_PRIOR)
+        self.own = Mixture(self.own_prior, graded=True)
+        self.time = Mixture(self.clock_prior)
+        self.caution = Mixture(self.caution_prior)
+        self.hearing = Mixture(self.ear_prior)
         self._half_life = half_life
         self._number: dict[str, int] = {}
         self._seen = np.zeros((0, sources, 3), np.int64)  # by host: crawls after a signal, changes found, signals
@@ -199,7 +158,7 @@ class OnlineLearner:
         again: Ints,
     ) -> Update:
         own, caution = self.own.weights(number), self.caution.weights(number)[:, 1]
-        shape, rate = self._gamma(
+        shape, rate = self.deaf.grid.gamma_of(
             _by_share(self.deaf.common(number).alpha, self.deaf.prior(number).alpha, fit.evidence.alpha, own), caution
         )
         weight = self.hearing.weights(number)
@@ -230,7 +189,7 @@ class OnlineLearner:
             total[some] += believed
         listening = total > 0
         kappa[~listening, :, 0] = alpha[~listening, 0] = 1.0
-        heard_shape, heard_rate = self._gamma(alpha / alpha.sum(axis=1, keepdims=True), caution)
+        heard_shape, heard_rate = self.deaf.grid.gamma_of(alpha / alpha.sum(axis=1, keepdims=True), caution)
         kappa /= kappa.sum(axis=2, keepdims=True)
         mean = kappa @ KAPPAS
         return Update(
@@ -244,9 +203,6 @@ class OnlineLearner:
             deaf_shape=shape,
             again=again,
         )
-
-    def _gamma(self, masses: Floats, caution: Floats) -> tuple[Floats, Floats]:
-        return self.deaf.grid.gamma_of(masses, caution)
 
     # -- what hosts are told ----------------------------------------------------------------------------------------
 
@@ -265,10 +221,10 @@ class OnlineLearner:
         ids, host = histories.page_ids, number[page]
         alpha = fit.found.alpha @ self.deaf.grid.alpha
         moved = [np.empty(0, np.int64)]
-        stages = STAGES if len(new) > FEW_ROWS * len(ids) else 1
+        stages = self.stages if len(new) > self.few_rows * len(ids) else 1
         for some in np.array_split(new[np.argsort(histories.at[new], kind="stable")], stages):  # in the order of time
             moved.append(self._judge_time(histories, news, np.intersect1d(some, foretold), foretold, host))
-            rows = some[self.deaf.sizes[host[some]] >= FEW_PAGES]
+            rows = some[self.deaf.sizes[host[some]] >= self.few_pages]
             if len(rows):
                 told = histories.at[rows], histories.tau[rows], alpha[page[rows]], histories.changed[rows]
                 self.clocks.observe(host[rows], *told)
@@ -399,7 +355,7 @@ class OnlineLearner:
         return dict.fromkeys(names.tolist()) | dict(zip(names[clocked].tolist(), curves, strict=True))
 
     def _has_clock(self, number: Ints) -> Bools:
-        return np.asarray((self.deaf.sizes[number] >= FEW_PAGES) & self.clocks.running(number))
+        return np.asarray((self.deaf.sizes[number] >= self.few_pages) & self.clocks.running(number))
 
     def _clocked(self, number: Ints, last: Floats, now: Floats) -> Floats:
         age = now - last
@@ -413,7 +369,7 @@ class OnlineLearner:
         rows = self.deaf.rows_at(self.numbers(hosts))
         last, since = self._last[rows], self._since[rows]
         age = self._age(self.deaf.host_of(rows), last, np.full(len(last), now))
-        other = np.abs(now - age - since) > NEWS * np.maximum(age, now - since)
+        other = np.abs(now - age - since) > self.news * np.maximum(age, now - since)
         self._since[rows[other]] = now - age[other]
         return Shift(self._page_ids(rows[other]), last[other], now - age[other])
 

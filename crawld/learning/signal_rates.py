@@ -8,8 +8,6 @@ from crawld.row_index import grown
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_VARIANCE = 4.0  # of a host's rates, over the square of their mean
-
 
 class SignalRates:
     """Sums over the pages of each host, kept up to date page by page; rows are those of the learner's pages.
@@ -17,6 +15,8 @@ class SignalRates:
     With N signals in the time T of each page, m = ΣN/ΣT is usual and v = Σ[(N − mT)² − mT]/Σ(mT)² is how much pages
     differ beyond chance. Under a Gamma of that mean and variance a page's rate is (1 + vN)/(1/m + vT).
     """
+
+    max_variance = 4.0  # of a host's rates, over the square of their mean
 
     def __init__(self, sources: int) -> None:
         self._page = np.zeros((0, 1 + sources), np.float32)  # by row: T, N by source
@@ -49,7 +49,7 @@ class SignalRates:
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = signals / total
             spread = twice - 2.0 * mean * both + mean**2 * squares - signals
-            variance = np.clip(np.nan_to_num(spread / (mean**2 * squares)), 0.0, MAX_VARIANCE)
+            variance = np.clip(np.nan_to_num(spread / (mean**2 * squares)), 0.0, self.max_variance)
             rate = (1.0 + variance * counts) / (1.0 / mean + variance * time)
         return np.where((signals > 0) & (total > 0), rate, 0.0)
 

@@ -1,9 +1,35 @@
-"""An estimate: what we believe of a page, with its evidence."""
+"""An estimate: what we believe of a page, with its evidence; and the histories that estimates are made of."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crawld.model.signal import SOURCES
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """The observations of several pages, ragged: page i owns rows offsets[i]:offsets[i+1], oldest first.
+
+    Each row is one successful crawl after the first: the time and the signals (by source) since the one before,
+    and whether the content had changed.
+    """
+
+    page_ids: Ints
+    offsets: Ints
+    at: Floats
+    tau: Floats
+    signals: Ints  # (rows, sources)
+    changed: NDArray[np.bool_]
+    hosts: Sequence[str]
+    first_success: Floats  # by page: when watching began, for γ
+    signal_counts: Ints  # (pages, sources): all counted signals since then
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,21 @@ class Trouble(StrEnum):
     HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked soon
     OVER_SHARE = "over_share"  # further requests beyond what its site may send before other pages
     TOO_COSTLY = "too_costly"  # reading the answer took more time or memory than one page may have
+    BOT_WALL = "bot_wall"  # a challenge for bots in place of the page
+    PAYMENT_REQUIRED = "payment_required"  # 402
+    LOGIN_REQUIRED = "login_required"  # 401, or a redirect to a login page
+    FORBIDDEN = "forbidden"  # 403 by the site itself
+    GEO_BLOCKED = "geo_blocked"  # 451, or refused in this country
+
+
+TURNED_AWAY = (
+    Trouble.BOT_WALL,
+    Trouble.PAYMENT_REQUIRED,
+    Trouble.LOGIN_REQUIRED,
+    Trouble.FORBIDDEN,
+    Trouble.GEO_BLOCKED,
+)
+"""Troubles of a site that answers well and lets us not in."""
 
 
 class Scope(StrEnum):
@@ -81,6 +96,7 @@ class Request:
     form: tuple[tuple[str, str], ...] = ()  # sent as a POST where there is one
     cookie: str = ""  # what the redirects that led here have set
     use: Use | None = None  # where it is not the purpose that says what the slot is spent on
+    bare: bool = False  # no credentials go along: another origin led here
 
     @property
     def spent_on(self) -> Use:

@@ -11,6 +11,8 @@ LAG_SECONDS = 5.0
 """Records that wait longer than this to be committed are told of."""
 ROUND_LATE_SECONDS = 10.0
 """Without a round for so long nobody has a grant."""
+CLOCK_SECONDS = 1.0
+"""A machine's clock that differs more than this from the database's is told of."""
 LOST_SECONDS = 600.0
 """For which a worker that was lost and has not come back is told of."""
 
@@ -37,6 +39,8 @@ class WorkerView:
     weight: float = 0.0
     loading: int = 0
     stale: int = 0
+    revision: int = 0  # of the fleet's settings that it goes by wholly
+    clock_ahead: float = 0.0
     status: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -62,6 +66,7 @@ class FleetView:
     round_at: float | None = None  # when a round was last cleared
     level: float | None = None  # as crawld.auction.Clearing has it; None before the first round
     mail: int = 0
+    revision: int = 0  # of the settings in force; 0: none were applied yet
 
     @property
     def live(self) -> Sequence[WorkerView]:
@@ -102,11 +107,18 @@ def _of_all(view: FleetView) -> Iterator[Trouble]:
 
 
 def _of_workers(view: FleetView) -> Iterator[Trouble]:
-    back = {worker.name for worker in view.live}
+    latest = {worker.name: worker.id for worker in sorted(view.workers, key=lambda one: (one.live, one.joined_at))}
     for worker in view.workers:
-        if worker.state == "lost" and worker.name not in back and view.now - worker.seen_at < LOST_SECONDS:
+        if worker.state == "lost" and worker.id == latest[worker.name] and view.now - worker.seen_at < LOST_SECONDS:
             seen = format_age(worker.seen_at, view.now)
             yield Trouble("worker_lost", f"worker {worker.name} is lost: its last beat was {seen}")
         if worker.live and worker.lag > LAG_SECONDS:
             lag = format_duration(worker.lag)
             yield Trouble("lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow")
+        if worker.live and 0 < worker.revision < view.revision:
+            said = f"worker {worker.name} goes by revision {worker.revision} of the settings, and {view.revision}"
+            yield Trouble("settings", f"{said} is in force: restart it")
+        if worker.live and abs(worker.clock_ahead) > CLOCK_SECONDS:
+            far = f"{format_duration(abs(worker.clock_ahead))} {'ahead of' if worker.clock_ahead > 0 else 'behind'}"
+            said = f"the clock of worker {worker.name}'s machine is {far} the database's: set it (timedatectl, chrony)"
+            yield Trouble("clock", f"{said}; records go by the database's")

@@ -1,10 +1,11 @@
 """A host: who is asked, and how it wants to be asked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from crawld.model.crawl import Memory
+from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.url import host_of, normalise
 
 MOST_NAMED = 5
@@ -51,6 +52,20 @@ def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
         "pages": sum(one.pages for one in largest),
         "worst": [asdict(one) for one in largest[:MOST_NAMED]],
     }
+
+
+def sum_up_turned_away(counts: Mapping[tuple[str, Trouble], int]) -> dict[str, dict[str, object]]:
+    """Pages whose site turned us away, by origin and trouble, as JSON by trouble: the origins with most pages."""
+    found: dict[str, dict[str, object]] = {}
+    for trouble in TURNED_AWAY:
+        there = sorted(((-pages, origin) for (origin, kind), pages in counts.items() if kind is trouble and pages > 0))
+        if there:
+            found[trouble.value] = {
+                "count": len(there),
+                "pages": -sum(pages for pages, _ in there),
+                "worst": [{"origin": origin, "pages": -pages} for pages, origin in there[:MOST_NAMED]],
+            }
+    return found
 
 
 class HostPage(NamedTuple):

@@ -90,3 +90,14 @@ def check_importance(value: object) -> float:
 def authority(origin: str) -> int:
     """Whose word counts for a page that several list: by hand, then the list, then a file that lists it, then links."""
     return {BY_HAND: 2, FROM_LIST: 1, FROM_LINKS: -1}.get(origin, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A copy of a page as a reader has it: its text, a block a line, and the same as Markdown."""
+
+    text: str
+    markdown: str
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None

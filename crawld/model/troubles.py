@@ -27,6 +27,22 @@ NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
 """Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
 
 
+TURNED_AWAY_SENTENCES = {
+    "bot_wall": (
+        "keeps bots out with a challenge",
+        "sign requests and tell the site who you are (docs/identity.md), or take its pages off the list",
+    ),
+    "payment_required": ("asks to be paid (402)", "agree with its owner, or take its pages off the list"),
+    "login_required": ("asks for a login", "give or renew its `credentials` and `crawld reload` (docs/credentials.md)"),
+    "forbidden": ("forbids its pages (403)", "ask its owner to let your user agent in, or take its pages off the list"),
+    "geo_blocked": (
+        "refuses its pages here for legal reasons (451)",
+        "take them off the list, or crawl where it may be",
+    ),
+}
+"""By trouble, what a site does that turns us away, and what to do about it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """Something that is wrong: a word for programs, a sentence for people."""
@@ -43,7 +59,8 @@ class Trouble:
 def troubles(overall: Facts, now: float) -> list[Trouble]:
     """Everything that is wrong, from what the database and, where it answers, the daemon say."""
     return [
-        *_daemon(overall, now), *_hosts(overall, now), *_pages(overall, now), *_slots(overall), *_hooks(overall, now)
+        *_daemon(overall, now), *_hosts(overall, now), *_turned_away(overall), *_pages(overall, now), *_slots(overall),
+        *_hooks(overall, now),
     ]  # fmt: skip
 
 
@@ -123,6 +140,18 @@ def _hosts(overall: Facts, now: float) -> Iterator[Trouble]:
         until = format_moment(worst["until"], now) if worst["until"] > now else "as soon as its host may be asked"
         named = _named(worst["origin"], f"{worst['reason']}, tried again {until}", robots["count"])
         yield Trouble("robots_unavailable", f"robots.txt of {_many(robots['count'], 'site')} unavailable: {named}")
+
+
+def _turned_away(overall: Facts) -> Iterator[Trouble]:
+    """One sentence for each origin that turns us away, with what to do about it."""
+    daemon = overall["daemon"]
+    told = overall.get("turned_away") if daemon is None or "turned_away" not in daemon else daemon["turned_away"]
+    for kind, found in (told or {}).items():
+        says, advice = TURNED_AWAY_SENTENCES.get(kind, ("turns us away", "`crawld stats --pages` names the pages"))
+        for worst in found["worst"]:
+            yield Trouble(kind, f"{worst['origin']} {says} ({_many(worst['pages'], 'page')}): {advice}")
+        if (more := found["count"] - len(found["worst"])) > 0:
+            yield Trouble(kind, f"{_many(more, 'more site')} {'does' if more == 1 else 'do'} the same ({kind})")
 
 
 def _named(worst: str, facts: str, count: int) -> str:

@@ -39,7 +39,7 @@ def uniform(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
 
 
 def proportional(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
-    """Rates in proportion to change rates: S-Cho's and S-Lambda's cautionary example."""
+    """Rates in proportion to change rates: Cho & Garcia-Molina's and Kolobov et al.'s cautionary example."""
     _, change = columns(mu, delta)
     if not change.any():
         return uniform(change, change, bandwidth)

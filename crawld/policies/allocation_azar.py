@@ -1,4 +1,4 @@
-"""Optimal rates for pages visited at random moments: S-Azar's two algorithms, and BLC with S-Lambda's floor."""
+"""Optimal rates for visits at random moments: Azar et al.'s two algorithms, and BLC with Kolobov et al.'s floor."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,7 +8,7 @@ from crawld.policies.allocation_balance import Floats, balance, budget, columns,
 
 
 def azar_continuous(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
-    """Rates that maximise Σ μρ/(ρ+Δ), S-Azar Algorithm 2: one sort, then one pass.
+    """Rates that maximise Σ μρ/(ρ+Δ), Azar et al. 2018 Algorithm 2: one sort, then one pass.
 
     The support is a prefix of the pages in falling order of μ/Δ. With q = √(μ/Δ) a page of the support gets
     Δ(Rq + Σ Δⱼ(q − qⱼ))/Σ Δⱼqⱼ, written with differences of q so that a small R is not lost beside a large ΣΔ.
@@ -34,7 +34,7 @@ def azar_continuous(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats
 
 
 def azar_discrete(mu: ArrayLike, delta: ArrayLike, bandwidth: float = 1.0) -> Floats:
-    """Probabilities p that maximise Σ μp/(p+Δ−pΔ), S-Azar Algorithm 1, with `bandwidth` pages asked per time step.
+    """Probabilities p that maximise Σ μp/(p+Δ−pΔ), Azar et al. Algorithm 1, with `bandwidth` pages asked per time step.
 
     `delta` is the probability that a page changes within a step (1 and more mean surely). No page is asked more
     than once a step unless all are.
@@ -60,10 +60,10 @@ def azar_discrete(mu: ArrayLike, delta: ArrayLike, bandwidth: float = 1.0) -> Fl
 
 
 def binary_lambdacrawl(mu: ArrayLike, delta: ArrayLike, bandwidth: float, epsilon: float = 0.0) -> Floats:
-    """BLC: S-Azar's continuous optimum; with ε > 0 BLCε, where no page gets less than ε·bandwidth/pages.
+    """BLC: Azar et al.'s continuous optimum; with ε > 0 BLCε, where no page gets less than ε·bandwidth/pages.
 
-    S-Lambda lifts the pages below the floor and solves once more for the others; here that is repeated until none is
-    below it, which is the optimum under the floor.
+    Kolobov et al. 2019 lift the pages below the floor and solve once more for the others; here that is repeated until
+    none is     below it, which is the optimum under the floor.
     """
     if not 0 <= epsilon <= 1:
         raise InputError(f"epsilon is a share of the bandwidth between 0 and 1, not {epsilon!r}")

@@ -1,4 +1,4 @@
-"""Optimal rates for pages visited at even intervals: freshness and age after S-Cho, and the harmonic penalty."""
+"""Optimal rates for visits at even intervals: freshness and age (Cho & Garcia-Molina 2000), and harmonic penalty."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _SIGNED_GAMMA = [(k - 1) / math.factorial(k) for k in range(20)]
 
 
 def freshness_optimal(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
-    """Rates that maximise Σ μ·freshness at even intervals: S-Cho 5.3, S-NCIS eq. (5).
+    """Rates that maximise Σ μ·freshness at even intervals: Cho & Garcia-Molina 5.3, Busa-Fekete et al. eq. (5).
 
     The marginal value of rate is (μ/Δ)·P(2, r) with r = Δ/rate, so r is an inverse of P(2, ·) at λΔ/μ.
     """
@@ -23,7 +23,7 @@ def freshness_optimal(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floa
 
 
 def age_optimal(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
-    """Rates that minimise Σ μ·age at even intervals: S-Cho 5.3. Every page that changes gets some."""
+    """Rates that minimise Σ μ·age at even intervals: Cho & Garcia-Molina 5.3. Every page that changes gets some."""
     return _periodic(mu, delta, bandwidth, 2, inverse_age_gain)
 
 

@@ -1,7 +1,7 @@
 """What given rates achieve, in closed form: freshness, age and harmonic penalty of each page, by order of visits.
 
 The order says how a page's visits lie in time: at even intervals (fixed), once at random in each of its intervals
-(random), or at the moments of a Poisson process (purely random). S-Cho Table 2; r = Δ/rate throughout.
+(random), or at the moments of a Poisson process (purely random). Cho & Garcia-Molina Table 2; r = Δ/rate throughout.
 """
 
 import math
@@ -54,10 +54,10 @@ def age(delta: ArrayLike, rates: ArrayLike, order: VisitOrder = VisitOrder.FIXED
 
 
 def harmonic(delta: ArrayLike, rates: ArrayLike, order: VisitOrder = VisitOrder.FIXED) -> Floats:
-    """S-Lambda's penalty, the mean of H(changes missed) over time; inf where a page changes unvisited.
+    """Kolobov et al.'s penalty, the mean of H(changes missed) over time; inf where a page changes unvisited.
 
     With Ein the entire exponential integral, E H(N) = Ein(y) for N ~ Poisson(y), whose mean over an even interval is
-    Ein(r) − 1 + φ₁(r); Poisson visits give ln(1+r), S-Lambda's Proposition 1; random order is a quadrature.
+    Ein(r) − 1 + φ₁(r); Poisson visits give ln(1+r), Kolobov et al.'s Proposition 1; random order is a quadrature.
     """
     change, rate = columns(delta, rates)
     r = _ratio(change, rate)
@@ -72,14 +72,14 @@ def harmonic(delta: ArrayLike, rates: ArrayLike, order: VisitOrder = VisitOrder.
 
 
 def harmonic_announced(delta: ArrayLike, rates: ArrayLike) -> Floats:
-    """The harmonic penalty of pages crawled upon a share rate/Δ of their announced changes: S-Lambda Proposition 4."""
+    """The harmonic penalty of crawls upon a share rate/Δ of the announced changes: Kolobov et al., Proposition 4."""
     change, rate = columns(delta, rates)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(change > 0, np.maximum(np.log(change / rate), 0.0), 0.0)
 
 
 def freshness_announced(delta: ArrayLike, rates: ArrayLike) -> Floats:
-    """The freshness of pages crawled upon a share rate/Δ of their announced changes: S-Lambda eq. (13)."""
+    """The freshness of pages crawled upon a share rate/Δ of their announced changes: Kolobov et al. 2019 eq. (13)."""
     change, rate = columns(delta, rates)
     return np.where(change > rate, rate / np.where(change > 0, change, 1.0), 1.0)
 
@@ -92,7 +92,7 @@ def weighted(mu: ArrayLike, values: ArrayLike) -> float:
 
 
 def baseline_accuracy(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> float:
-    """The best freshness, weighted by importance, without signals: S-NCIS eq. (5), its BASELINE."""
+    """The best freshness, weighted by importance, without signals: Busa-Fekete et al. 2025 eq. (5), its BASELINE."""
     return weighted(mu, freshness(delta, freshness_optimal(mu, delta, bandwidth)))
 
 

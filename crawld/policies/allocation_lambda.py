@@ -1,4 +1,4 @@
-"""Optimal rates under S-Lambda's harmonic penalty, where signals tell of every change of some of the pages."""
+"""Optimal rates under Kolobov et al.'s harmonic penalty, where signals tell of every change of some of the pages."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,8 +9,8 @@ from crawld.policies.allocation_balance import Floats, balance, budget, columns,
 def lambdacrawl(mu: ArrayLike, delta: ArrayLike, bandwidth: float, complete: ArrayLike = False) -> Floats:
     """Rates that minimise Σ μ ln((ρ+Δ)/ρ) + Σ μ ln(Δ/ρ), the second sum over pages whose every change is announced.
 
-    S-Lambda Algorithms 1 to 3. One multiplier serves both kinds: ρ(ρ+Δ) = μΔ/λ without announcements, ρ = min(μ/λ, Δ)
-    with them, where ρ/Δ is the probability of crawling upon an announcement.
+    Kolobov et al. 2019, Algorithms 1 to 3. One multiplier serves both kinds: ρ(ρ+Δ) = μΔ/λ without announcements, ρ =
+    min(μ/λ, Δ) with them, where ρ/Δ is the probability of crawling upon an announcement.
     """
     weight, change = columns(mu, delta)
     told = _mask(complete, weight)
@@ -32,7 +32,7 @@ def lambdacrawl(mu: ArrayLike, delta: ArrayLike, bandwidth: float, complete: Arr
 
 
 def lambdacrawl_approximate(mu: ArrayLike, delta: ArrayLike, bandwidth: float, complete: ArrayLike = False) -> Floats:
-    """LambdaCrawl with S-Lambda's Proposition 9: pages without announcements get rates in proportion to importance.
+    """LambdaCrawl with Kolobov et al.'s Proposition 9: rates in proportion to importance where nothing is announced.
 
     Their change rates then matter only for what both kinds of page get in all: the split under which one more unit of
     bandwidth is worth the same to both.

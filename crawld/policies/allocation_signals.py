@@ -1,4 +1,4 @@
-"""The optimum with signals: S-NCIS Theorem 1, one threshold on the crawl value for all pages."""
+"""The optimum with signals: Busa-Fekete et al. 2025 Theorem 1, one threshold on the crawl value for all pages."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class SignalOptimum:
 
 
 def signal_optimal(mu: ArrayLike, alpha: ArrayLike, kappa: ArrayLike, gamma: ArrayLike, bandwidth: float) -> Floats:
-    """Rates of the best policy that sees signals: S-NCIS Theorem 1, mixing where rates jump."""
+    """Rates of the best policy that sees signals: Busa-Fekete et al. 2025 Theorem 1, mixing where rates jump."""
     return signal_optimum(mu, alpha, kappa, gamma, bandwidth).rates
 
 

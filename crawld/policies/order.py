@@ -20,7 +20,7 @@ _ROUNDING = 1e-9  # slots: a window's edge that is this close to a whole number 
 
 
 def earliest_deadline_first(rates: ArrayLike) -> Iterator[Visit]:
-    """S-Azar Algorithm 3: evenly spaced slots, and no page's visits ever more than 1 away from rate times time.
+    """Azar et al. Algorithm 3: evenly spaced slots, and no page's visits ever more than 1 away from rate times time.
 
     The n-th visit of a page with the share ρ of all slots may be made from slot ⌊(n−1)/ρ⌋+1 and must be by ⌈n/ρ⌉; of
     those that may be made, the one with the earliest end is.
@@ -53,20 +53,20 @@ def _visits(pages: Sequence[int], done: Sequence[int], share: Floats) -> Windows
 
 
 def fixed_order(rates: ArrayLike, rng: np.random.Generator) -> Iterator[Visit]:
-    """S-Cho's fixed order: each page at even intervals, from a random moment of its first interval on."""
+    """Cho & Garcia-Molina's fixed order: each page at even intervals, from a random moment of its first interval on."""
     (rate,) = columns(rates)
     phase = rng.random(rate.size)
     return _merge(rate, lambda page: float(phase[page]))
 
 
 def random_order(rates: ArrayLike, rng: np.random.Generator) -> Iterator[Visit]:
-    """S-Cho's random order: each page once in each of its intervals, at a random moment of it."""
+    """Cho & Garcia-Molina's random order: each page once in each of its intervals, at a random moment of it."""
     (rate,) = columns(rates)
     return _merge(rate, lambda _page: rng.random())
 
 
 def purely_random_order(rates: ArrayLike, rng: np.random.Generator) -> Iterator[Visit]:
-    """S-Cho's purely random order: a Poisson process, each visit to a page drawn by rate whatever came before."""
+    """Cho & Garcia-Molina's purely random order: a Poisson process, each visit drawn by rate whatever came before."""
     (rate,) = columns(rates)
     cumulative = np.cumsum(rate)
     total = float(cumulative[-1]) if rate.size else 0.0

@@ -25,12 +25,13 @@ from crawld.value.greedy import (
     GreedyCisPlus,
     GreedyHarmonic,
     GreedyNcis,
+    OnDemand,
 )
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
 DEFAULT = "greedy-ncis"
-FLOOR = 0.4  # the ε that S-Lambda found best for BLCε
-HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # above both, S-NCIS 6.7 takes a page's signals for all its changes
+FLOOR = 0.4  # the ε that Kolobov et al. 2019 found best for BLCε
+HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # above both, Busa-Fekete et al. 6.7 takes a page's signals for all its changes
 
 ByRates = Callable[[Floats, Floats, float], Floats]
 
@@ -44,6 +45,7 @@ class Policy:
     valuation: Callable[[], Valuation] | None = None
     plan: Plan | None = None
     hears: bool = True  # whether signals matter to it; who ignores them need not poll for any
+    in_reads: bool = True  # whether its values count fresh reads, so that a read can be weighed against them
 
     def chooser(
         self,
@@ -66,7 +68,7 @@ def change_rate(beliefs: Beliefs) -> Floats:
 
 
 def announced(beliefs: Beliefs) -> Bools:
-    """Which pages' signals are so good that S-Lambda's handling of complete observation is used."""
+    """Which pages' signals are so good that Kolobov et al.'s handling of complete observation is used."""
     change = change_rate(beliefs)
     precision, true = -np.expm1(-beliefs.kappa), change - beliefs.alpha
     return (precision > HIGH_PRECISION) & (true > HIGH_RECALL * change)
@@ -103,16 +105,21 @@ _ALL = (
     Policy("greedy-cis-plus", "good signals believed, all others ignored", GreedyCisPlus),
     Policy("greedy-ncis-1", "the first term of greedy-ncis", partial(GreedyApproximate, 1)),
     Policy("greedy-ncis-2", "the first two terms of greedy-ncis", partial(GreedyApproximate, 2)),
-    Policy("greedy-harmonic", "S-Lambda's harmonic penalty, picked greedily: gives up no page", GreedyHarmonic),
-    Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge),
-    Policy("lds", "S-Azar's rates, earliest deadline first", plan=_in_turn(allocation.azar_continuous), hears=False),
+    Policy(
+        "greedy-harmonic",
+        "Kolobov et al.'s harmonic penalty, picked greedily: gives up no page",
+        GreedyHarmonic,
+        in_reads=False,
+    ),
+    Policy("greedy-age", "the age of the copies, picked greedily", GreedyAge, in_reads=False),
+    Policy("lds", "Azar et al.'s rates by earliest deadline", plan=_in_turn(allocation.azar_continuous), hears=False),
     Policy(
         "freshness-optimal",
-        "S-Cho's optimal rates at even intervals",
+        "Cho & Garcia-Molina's optimal rates at even intervals",
         plan=_in_turn(allocation.freshness_optimal),
         hears=False,
     ),
-    Policy("lambdacrawl", "S-Lambda's optimum for the harmonic penalty", plan=_upon_signals(allocation.lambdacrawl)),
+    Policy("lambdacrawl", "Kolobov et al.'s optimum, harmonic penalty", plan=_upon_signals(allocation.lambdacrawl)),
     Policy(
         "lambdacrawl-approximate",
         "the same, at random in proportion to importance where nothing is announced",
@@ -120,7 +127,7 @@ _ALL = (
     ),
     Policy(
         "binary-lambdacrawl",
-        "S-Azar's rates at random, as S-Lambda compares with",
+        "Azar et al.'s rates at random, as Kolobov et al. 2019 compares with",
         plan=_in_turn(allocation.binary_lambdacrawl, random=True),
         hears=False,
     ),
@@ -135,13 +142,16 @@ _ALL = (
 )
 
 POLICIES = {policy.name: policy for policy in _ALL}
+ON_DEMAND = Policy("on-demand", "first copies alone; all else when it is read", OnDemand, hears=False)
+"""What readers ask for and nothing else: it keeps nothing fresh by itself, so that no comparison has it."""
 
 
 def choose(name: str) -> Policy:
     """The policy of that name; an InputError that lists the names where there is none."""
-    if name not in POLICIES:
-        raise InputError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}")
-    return POLICIES[name]
+    known = POLICIES | {ON_DEMAND.name: ON_DEMAND}
+    if name not in known:
+        raise InputError(f"there is no policy {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def build(

@@ -1,10 +1,10 @@
 """A chooser that visits pages at allotted rates: the papers' allocations, run slot by slot.
 
 Each page has a window of one interval (one over its rate) for its next visit; windows follow one another without gap
-and the earliest to end is served first, which is S-Azar's Algorithm 3 in real time. Where a paper crawls at random, the
-window is a single moment and the next one follows after an exponential interval: the order is then that of a Poisson
-process. Pages whose every change is announced wait for a signal instead, and are crawled upon it with the
-probability rate over signals (S-Lambda).
+and the earliest to end is served first, which is Azar et al.'s Algorithm 3 in real time. Where a paper crawls at
+random, the window is a single moment and the next one follows after an exponential interval: the order is then that of
+a Poisson process. Pages whose every change is announced wait for a signal instead, and are crawled upon it with the
+probability rate over signals (Kolobov et al. 2019).
 
 Rates are solved afresh, by the next pick, when the bandwidth changed, or when pages were added, retired, reweighted or
 learnt of and one for every sixteen pages has been changed or picked since: the cost of a solution is thus spread over

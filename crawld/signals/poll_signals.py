@@ -3,7 +3,8 @@
 - A lastmod that differs from the last one seen, or a new entry of a feed, is a signal, visible from now on.
 - The first sight of a lastmod is a baseline, no signal, unless it surely claims a time after our last crawl.
 - A claim that is surely before our last successful crawl is stale: kept for statistics, not counted.
-- Within `delay` after a crawl a signal is discarded: it most likely tells of what we already hold (S-NCIS, appendix C).
+- Within `delay` after a crawl a signal is discarded: it most likely tells of what we already hold
+  (Busa-Fekete et al. 2025, appendix C).
 - Nearly all lastmods moved at once are one event of the site, recorded as such beside the signals of its pages.
 - A page that was never crawled has nothing that could be outdated: no signal.
 - A page that is gone is signalled wherever it is listed anew or with another lastmod, whatever time that claims.

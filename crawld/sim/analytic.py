@@ -9,8 +9,8 @@ BASELINE, OPTIMUM = "baseline", "optimum"
 def promised(contestant: str, population: Population, bandwidth: float) -> float | None:
     """The accuracy of a contestant that is a formula, else None.
 
-    `baseline` is the best that even intervals can do without signals (S-NCIS eq. 5), `optimum` the best that anybody
-    can do with these signals and a bandwidth kept on average (S-NCIS Theorem 1).
+    `baseline` is the best that even intervals can do without signals (Busa-Fekete et al. 2025 eq. 5), `optimum` the
+    best that anybody can do with these signals and a bandwidth kept on average (Busa-Fekete et al. 2025 Theorem 1).
     """
     p = population
     if contestant == BASELINE:

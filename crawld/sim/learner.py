@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import smoothed_rates
+from crawld.sim.gamma_posterior import smoothed_rates
 from crawld.sim.population import Floats
 from crawld.sim.world import Ints
 
@@ -86,7 +86,7 @@ class Notebook:
 
 
 class SmoothedFit:
-    """S-Lambda's estimator: change rates alone, smoothed, and a first guess where nothing was seen."""
+    """Kolobov et al.'s estimator: change rates alone, smoothed, and a first guess where nothing was seen."""
 
     def __init__(self, first_guess: float) -> None:
         self._first_guess = first_guess

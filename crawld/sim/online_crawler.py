@@ -10,7 +10,7 @@ import numpy as np
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Floats
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
-from crawld.learning.estimator import Prior, first_guess
+from crawld.learning.observations import Prior, first_guess
 from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, event
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from crawld.access import access_refused
@@ -33,7 +33,7 @@ MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("
 def writing_engine(address: Address, server_settings: dict[str, str] | None = None) -> AsyncEngine:
     """An engine of one connection, for the one writer; PostgreSQL may be given settings of the connection."""
     if address.file is None:
-        return _postgres(address, pool_size=1, server_settings=server_settings)
+        return _postgres(address, {"application_name": "crawld write"} | (server_settings or {}), pool_size=1)
     engine = create_async_engine(address.url, pool_size=1, max_overflow=0)
     _begin_ourselves(engine)
     _prepare_sqlite(
@@ -57,7 +57,9 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     Each statement stands alone: a transaction around a single SELECT would cost more than the SELECT.
     """
     if address.file is None:
-        return _postgres(address, pool_size=2, server_settings={"default_transaction_read_only": "on"})
+        alone = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
+        settings = {"default_transaction_read_only": "on", "application_name": "crawld read"}
+        return _postgres(address, settings, pool_size=2, **alone)
     try:
         found = address.file.is_file()
     except PermissionError:
@@ -77,14 +79,20 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     return engine
 
 
-def _postgres(address: Address, *, pool_size: int, server_settings: dict[str, str] | None = None) -> AsyncEngine:
-    arguments = {"server_settings": server_settings or {}, "timeout": CONNECT_SECONDS}
+def _postgres(address: Address, server_settings: dict[str, str], **options: Any) -> AsyncEngine:
+    arguments = {"server_settings": server_settings, "timeout": CONNECT_SECONDS}
     try:
-        return create_async_engine(
-            address.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True, connect_args=arguments
-        )
+        engine = create_async_engine(address.url, max_overflow=0, connect_args=arguments, **options)
     except ModuleNotFoundError:
         raise StoreError(NO_DRIVER) from None
+
+    def on_checkout(connection: Any, _record: object, _proxy: object) -> None:
+        """Have another connection opened for one that the server has closed; asking it would cost a statement."""
+        if connection.driver_connection.is_closed():
+            raise DisconnectionError
+
+    event.listen(engine.sync_engine, "checkout", on_checkout)
+    return engine
 
 
 def _prepare_sqlite(engine: AsyncEngine, pragmas: tuple[str, ...]) -> None:

@@ -142,6 +142,8 @@ class Recording:
         batch = fold(items)
         if not self._obey_noarchive:
             batch.unarchived.clear()
+        if self._scope is not None:
+            batch.calibration = self._scope.calibration.due(batch.calibration, self._clock.monotonic())
         only_latest = self._keep_bodies == "latest"
         bodies: list[dict[str, Any]] = []
         if batch.bodies and self._keep_bodies != "none":
@@ -152,6 +154,8 @@ class Recording:
             if self._scope is not None:
                 await self._scope.fence(connection, epochs or {})
             await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
+        if self._scope is not None:
+            self._scope.calibration.settled()
         self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
 
     def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:

@@ -10,13 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.interfaces import Adoption, Histories, Ints, Listed, SourceFile, StoredDemand, StoredPages
 from crawld.interfaces.actions import Action
-from crawld.interfaces.store import MayRetire, always
+from crawld.interfaces.store import MayRetire, PendingCopy, always
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.fleet import shard_of_id
 from crawld.model.host import HostPage, HostState
-from crawld.model.page import Page, Wanted
+from crawld.model.page import Document, Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust
 from crawld.store.database import Database
@@ -25,7 +25,7 @@ from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
 from crawld.store.id_ranges import Ranges
 from crawld.store.recording import Options, Recording
-from crawld.store.records import actions, demand, dirty, hosts, learning, robots, settings
+from crawld.store.records import actions, demand, dirty, documents, hosts, learning, robots, settings
 from crawld.store.records.frames import latest_copy, read_recent_pages
 from crawld.store.records.links import StoredLinks
 from crawld.store.records.pages import PageList
@@ -39,6 +39,8 @@ from crawld.store.writing.connection import WriteConnection
 P = ParamSpec("P")
 T = TypeVar("T")
 SAVED_AT_ONCE = 1_000
+DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE = 64, 4 << 20
+"""Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
 
 
 S = TypeVar("S", bound="SqlStore")
@@ -325,6 +327,52 @@ class SqlStore(Recording):
         """Note that an action was undone; False where it was already, or is not kept."""
         async with self._connection.transaction() as connection:
             return await actions.mark_undone(connection, number, at)
+
+    @patiently
+    async def prepare_documents(self, *, search: bool) -> int | None:
+        """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
+        async with self._connection.transaction() as connection:
+            await documents.prepare_index(connection, search=search)
+            return await documents.read_cursor(connection)
+
+    @patiently
+    async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
+        """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
+        async with self._reading.connect() as connection:
+            return await documents.pending_copies(
+                connection, after, DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE, by_page=by_page
+            )
+
+    @patiently
+    async def save_documents(
+        self, kept: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
+    ) -> None:
+        """Keep documents in place of earlier ones, and with a cursor how far changes were read."""
+        pack = documents.packed_document
+        rows = await asyncio.to_thread(lambda: [pack(copy.page_id, copy.version, one) for copy, one in kept])
+        async with self._connection.transaction() as connection:
+            await documents.put_documents(connection, rows, search=search)
+            if cursor is not None:
+                await documents.keep_cursor(connection, cursor)
+
+    @patiently
+    async def tidy_documents(self, *, search: bool) -> int:
+        """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
+        async with self._reading.connect() as connection:
+            left = await documents.left_documents(connection, DOCUMENTS_AT_ONCE)
+            waiting = await documents.unindexed(connection, DOCUMENTS_AT_ONCE) if search else []
+        if not left and not waiting:
+            return 0
+        async with self._connection.transaction() as connection:
+            await documents.drop_documents(connection, left)
+            await documents.index_documents(connection, waiting)
+        return len(left) + len(waiting)
+
+    @promptly
+    async def newest_change(self) -> int:
+        """The number of the newest change, 0 where there is none."""
+        async with self._reading.connect() as connection:
+            return await documents.newest_change(connection)
 
     @property
     def _ranges(self) -> Ranges | None:

@@ -90,6 +90,7 @@ pages = Table(
     Column("alias_of", Id),  # the page that it is another address of; no foreign key: pages are forgotten in any order
     Column("alias_why", Text),  # how that was proved
     Column("title", Text),  # of the latest copy; NULL where it has none
+    Column("turned_away", Text),  # the trouble, where the site turned us away at the last crawl
     Index(None, "host_id", "state"),
     Index(None, "origin"),
     Index(None, "state"),
@@ -100,6 +101,8 @@ pages = Table(
           postgresql_where=text("identity IS NOT NULL")),
     Index("ix_pages_alias_of", "alias_of", sqlite_where=text("alias_of IS NOT NULL"),
           postgresql_where=text("alias_of IS NOT NULL")),
+    Index("ix_pages_turned_away", "host_id", "turned_away", sqlite_where=text("turned_away IS NOT NULL"),
+          postgresql_where=text("turned_away IS NOT NULL")),
     Index("ix_pages_dirty_since", "dirty_since", sqlite_where=text("dirty_since IS NOT NULL"), info=ON_SQLITE),
     postgresql_with={"fillfactor": 85},
 )  # fmt: skip
@@ -223,6 +226,18 @@ bodies = Table(
     Column("zstd", LargeBinary, nullable=False),
     Column("version", Id),  # the change that brought it; NULL where that is no longer known
     Index(None, "page_id", "id"),
+)
+
+documents = Table(  # the latest version of each page as a reader has it
+    "documents",
+    metadata,
+    Column("page_id", Id, primary_key=True, autoincrement=False),
+    Column("version", Id, nullable=False),  # the change that brought it
+    Column("language", Text),
+    Column("canonical", Text),
+    _count("size"),  # characters of the text
+    Column("indexed", Boolean, nullable=False),  # whether it is in `search_words`
+    Column("zstd", LargeBinary, nullable=False),  # title, text and Markdown, with NUL between them
 )
 
 freshness_history = Table(

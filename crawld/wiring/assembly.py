@@ -42,6 +42,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
+from crawld.daemon.reads import Reads
 from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
@@ -51,8 +52,8 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
-from crawld.interfaces import Control, Copies, PollResult, Reload
-from crawld.learning.estimator import first_guess
+from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots
@@ -110,6 +111,8 @@ class Assembly:
     """The parts of one daemon, made from settings."""
 
     store_type: type[SqlStore] = SqlStore
+    list_type: type[ListFile] = ListFile
+    commit_seconds = COMMIT_SECONDS
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -155,10 +158,15 @@ class Assembly:
         self.dispatcher = Dispatcher(self.store.hooks, hooks, self.clock, self._rng, self._may_send_hooks)
         self.demand = Demand(self.read_model, self.pages, self.scheduler, self.store, self.clock, self._tempo.demand)
         self.copies: Copies = self.demand if settings.importance == "requests" else self.read_model
+        self.reads = Reads(
+            self.crawler,
+            by_requests=settings.importance == "requests",
+            in_reads=policy.in_reads and policy.plan is None,
+        )
         self._learner: Learner | None = None
         self.listener = Listener()
         self._lag = LoopLag(self.clock)
-        self.list = ListFile(
+        self.list = self.list_type(
             lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
             self._reading_list,
             self.page_set,
@@ -199,7 +207,7 @@ class Assembly:
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
             obey_noarchive=self.settings.noarchive == "latest",
-            commit_interval=COMMIT_SECONDS,
+            commit_interval=self.commit_seconds,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
         )
@@ -237,6 +245,7 @@ class Assembly:
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
+            read_share=settings.read_through.share,
             door=door,
         )
 
@@ -351,7 +360,21 @@ class Assembly:
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, self.reloader.rules)
-        return ApiParts(self.read_model, self.control, self.copies, texts, self.store.changes, self.clock, self.metrics)
+        return ApiParts(
+            self.read_model,
+            self.control,
+            self.copies,
+            self.fresh,
+            texts,
+            self.store.changes,
+            self.clock,
+            self.metrics,
+        )
+
+    @property
+    def fresh(self) -> FreshReads:
+        """What fetches pages as they are read."""
+        return self.reads
 
     @property
     def control(self) -> Control:

@@ -2,44 +2,51 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from crawld.api.app import ControlServer
 from crawld.api.token import make_token
-from crawld.clock import SystemClock, boot
 from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
 from crawld.daemon.pushes import PassOn
 from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
-from crawld.errors import ConfigError
+from crawld.errors import ConfigError, StoreError
 from crawld.fleet.duties import Duty
 from crawld.fleet.fleet_daemon import FleetDaemon
+from crawld.fleet.fleet_list import FleetList
 from crawld.fleet.history import FleetHistory
 from crawld.fleet.mailbox import Mailbox
 from crawld.fleet.outbox import Outbox
+from crawld.fleet.pacing.database_time import DatabaseClock
 from crawld.fleet.pacing.grant_door import GrantDoor
 from crawld.fleet.pacing.grant_pacer import GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_learner import ShardLearner
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.shared_priors import SharedPriors
+from crawld.fleet.steering import FleetReads
 from crawld.fleet.worker import Worker
-from crawld.interfaces import Control, Reload
+from crawld.interfaces import Control, FreshReads, Reload
 from crawld.interfaces.control import ListNews
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fleet import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.pacer import Slots
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.shard_store import SqlShardStore
+from crawld.store.fleet.shared_settings import SharedSettings
 from crawld.wiring.assembly import Assembly, Tempo
 from crawld.wiring.fleet_control import FleetControl
+from crawld.wiring.fleet_settings import OWN, InForce, take_settings, with_shared
 from crawld.wiring.reload import UrlList
 
+COMMIT_SECONDS = 0.4
+"""Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
+SETTINGS_SECONDS = 1.0
+"""Between two looks whether other settings are in force."""
 PHASES = (0.05, 0.55)
 """Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
 
@@ -47,11 +54,15 @@ PHASES = (0.05, 0.55)
 class FleetAssembly(Assembly):
     """The parts of one worker, made from settings."""
 
+    clock: DatabaseClock
     store: SqlShardStore
     store_type = SqlShardStore
+    list_type = FleetList
+    commit_seconds = COMMIT_SECONDS
     holds_all = False
 
-    def __init__(self, settings: Settings, name: str, *, tempo: Tempo | None = None) -> None:
+    def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:
+        settings, self._revision = given.settings, given.revision
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
         if any(site.links for site in settings.discover):
@@ -74,10 +85,12 @@ class FleetAssembly(Assembly):
             shards=lambda: self.ledger.shards,
             learner=self.learner,
         )
+        self.shared = SharedSettings(settings.database)
         self.page_set.keeps = self.shard_set.keeps
         reporter = Reporter(
             self.scheduler, self.crawler, self.store, self.clock, self._count_loading, self.steering.status
         )
+        reporter.revision = given.revision
         self.mailbox = Mailbox(
             self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
         )
@@ -108,9 +121,14 @@ class FleetAssembly(Assembly):
         """The whole fleet is steered and asked, whichever worker answers."""
         return self.fleet.steering
 
-    def _make_clock(self) -> SystemClock:
+    @property
+    def fresh(self) -> FreshReads:
+        """Pages of every worker are fetched as they are read."""
+        return FleetReads(self.fleet.store, self.read_model, self.clock)
+
+    def _make_clock(self) -> DatabaseClock:
         """Leases go on while the machine sleeps, and so does everything that is measured against them."""
-        return SystemClock(monotonic=boot)
+        return DatabaseClock()
 
     def _make_pacer(self) -> tuple[Slots, Door | None]:
         self.pacer, self.door = GrantPacer(self.clock.monotonic()), GrantDoor(self.clock)
@@ -143,6 +161,7 @@ class FleetAssembly(Assembly):
 
     def _services(self) -> list[Service]:
         services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]
+        services.append(self._follow_settings)
         services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
         services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
         services.append(ControlServer(self._api_parts(), self._socket(), self.listener).run)
@@ -154,10 +173,34 @@ class FleetAssembly(Assembly):
         return await self.steering.reload(retire=retire)
 
     async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
-        """Read settings again; the rate is the fleet's, whatever they say."""
+        """Read the machine's own settings again and take over the fleet's; the rate is steered, whatever they say."""
         old = self.reloader.settings
-        given = None if read_settings is None else partial(_at_rate, read_settings, old.bandwidth)
-        return await super()._reload(given, retire)
+        try:
+            found = await self.shared.read()
+        except StoreError as error:
+            return Reload(refused=str(error))
+
+        def read() -> Settings:
+            own = (old if read_settings is None else read_settings()).model_copy(update={"bandwidth": old.bandwidth})
+            return own if found is None else with_shared(own, found.document)
+
+        result = await super()._reload(read, retire)
+        if found is not None:
+            self._revision = found.number  # also where it was refused: a later one may be better
+            if result.refused is None and not {name.partition(".")[0] for name in result.waiting} - OWN:
+                self.worker.reporter.revision = found.number
+        return result
+
+    async def _follow_settings(self) -> None:
+        """Take over the fleet's settings whenever another revision is in force."""
+        try:
+            while True:
+                await asyncio.sleep(SETTINGS_SECONDS)
+                beat = self.worker.beat
+                if beat is not None and beat.revision != self._revision and self.steering.on_reload is not None:
+                    await self.steering.on_reload(False)
+        finally:
+            await asyncio.shield(self.shared.close())
 
     def _reloaded_list(self) -> UrlList:
         """The list, where this worker is the one that reads it."""
@@ -192,10 +235,6 @@ class NoList:
         return None
 
 
-def _at_rate(read_settings: Callable[[], Settings], bandwidth: float) -> Settings:
-    return read_settings().model_copy(update={"bandwidth": bandwidth})
-
-
 def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> Daemon:
     """A worker's process, ready to run."""
-    return FleetAssembly(settings, name).daemon(read_settings)
+    return FleetAssembly(take_settings(settings, name), name).daemon(read_settings)

@@ -20,6 +20,7 @@ LIVE = frozenset(
         "digest",
         "hooks",
         "audit.share",
+        "read_through.share",
         "signals.share",
         "log.level",
         "log.format",
@@ -65,7 +66,7 @@ class Reloader:
             return Reload(refused=str(error))
         applied = [name for name in changes(old, new) if name in LIVE]
         self.rules.rules = digest_rules(new)
-        crawler.change_shares(new.signals.share, new.audit.share)
+        crawler.change_shares(new.signals.share, new.audit.share, new.read_through.share)
         set_up_logging(new)
         if "bandwidth" in applied:
             await steering.change_bandwidth(new.bandwidth)

@@ -36,7 +36,7 @@ def committed(file: Path) -> list[tuple[int, str, str]]:
 
 async def until_written(file: Path, least: int) -> None:
     """Wait until the consumer has written so many lines."""
-    await until(lambda: len(written(file)) >= least, 60.0)
+    await until(lambda: len(written(file)) >= least)
 
 
 async def keep_changing(site: Site, rng: random.Random) -> None:
@@ -56,7 +56,7 @@ async def test_a_consumer_killed_fifty_times_sees_every_change_once(tmp_path: Pa
         file = settings(tmp_path, urls, bandwidth="60/s", min_interval=0.05, api=api, signals={"sitemaps": "off"})
         async with daemon("--config", str(file), cwd=tmp_path) as running:
             await running.until_logged("ready")
-            await until(lambda: listening(port), 60.0)  # which follows soon, on a busy machine less soon
+            await until(lambda: listening(port))  # which follows soon, on a busy machine less soon
             changing = asyncio.create_task(keep_changing(site, rng))
             words = (sys.executable, changes_consumer.__file__, f"http://127.0.0.1:{port}", token, str(seen))
             for _ in range(KILLS):
@@ -70,7 +70,7 @@ async def test_a_consumer_killed_fifty_times_sees_every_change_once(tmp_path: Pa
                 await consumer.wait()
             changing.cancel()
             consumer = await asyncio.create_subprocess_exec(*words)
-            await until(lambda: len(committed(tmp_path / "x.db")) == len(written(seen)) > KILLS, 60.0)
+            await until(lambda: len(committed(tmp_path / "x.db")) == len(written(seen)) > KILLS)
             consumer.kill()
             await consumer.wait()
             await running.end()

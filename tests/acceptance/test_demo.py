@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from crawld.cli.trials.demo_report import QUERY
-from tests.process import ENVIRONMENT, command
+from tests.process import ENVIRONMENT, HANG_SECONDS, command
 
 
 async def test_the_demo_ends_with_a_report_of_what_was_measured(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_the_demo_is_served_in_the_browser_until_ctrl_c(tmp_path: Path) ->
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_SECONDS):
         while b"/login?code=" not in (line := await process.stderr.readline()):
             assert line, "ended without a link"
     jar = aiohttp.CookieJar(unsafe=True)  # an address, not a name

@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 from tests.behaviours import answer, page
-from tests.process import command, daemon, settings
+from tests.process import HANG_SECONDS, command, daemon, settings
 from tests.site import Site
 
 
@@ -32,7 +32,7 @@ async def test_a_daemon_without_files_goes_on_when_it_has_some(tmp_path: Path) -
             await asyncio.sleep(3)
             assert running.process.returncode is None
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_SECONDS):
                 while crawls(running.log[before:], "new") + crawls(running.log[before:], "unchanged") < 40:
                     await asyncio.sleep(0.1)
             asked = await command("stats", "--json", "--config", str(file), cwd=tmp_path)

@@ -23,12 +23,12 @@ LOST_SECONDS = 0.3
 """What a kill may cost: the records of so long."""
 
 
-async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, postgres_url: str) -> None:
+async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, empty_postgres_url: str) -> None:
     """One rate, one owner at a time for each page, every page crawled on by the others, and no record lost."""
     async with Site(hosts=HOSTS) as site, AsyncExitStack() as stack:
         urls = [site.url(f"/ok/{i}", host=i % HOSTS + 1) for i in range(PAGES)]
-        await made(postgres_url, SHARDS, RATE, tmp_path)
-        files = {name: worker_settings(tmp_path / name, urls, postgres_url, name) for name in NAMES}
+        await made(empty_postgres_url, SHARDS, RATE, tmp_path)
+        files = {name: worker_settings(tmp_path / name, urls, empty_postgres_url, name) for name in NAMES}
         run = {name: await stack.enter_async_context(worker(name, files[name])) for name in NAMES}
         await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "all three crawl")
         await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES, run, "every page is crawled")
@@ -55,7 +55,7 @@ async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, post
     assert not _asked_by_former_owners(site, came_back)
     robots = Counter(seen.host for seen in site.visits("/robots.txt"))
     assert set(robots.values()) == {1}, "whoever takes a host over knows its robots.txt"
-    lost = len(crawls(site)) - await _recorded(postgres_url)
+    lost = len(crawls(site)) - await _recorded(empty_postgres_url)
     moment = killed_at - LOST_SECONDS - site.lag
     assert 0 <= lost <= len([seen for seen in crawls(site) if who(seen) == "w1" and seen.monotonic > moment])
 

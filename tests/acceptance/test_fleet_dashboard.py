@@ -10,7 +10,7 @@ import aiohttp
 
 from tests.fleet import crawls, made, until, who, worker, worker_settings
 from tests.integration.test_public_api import free_port
-from tests.process import command
+from tests.process import HANG_SECONDS, command
 from tests.site import Site
 
 NAMES, HOSTS, PAGES = ("w1", "w2"), 12, 24
@@ -46,7 +46,7 @@ async def test_any_worker_shows_and_steers_the_whole_fleet(tmp_path: Path, postg
             assert (status["workers"], status["pages"], status["bandwidth"]) == (2, PAGES, 40.0)
         one, two = (f"http://127.0.0.1:{port}" for port in ports.values())
         await session.post(f"{one}/v1/bandwidth", json={"rate": 30})
-        async with asyncio.timeout(30.0):  # a look at the fleet serves whoever asks within half a second
+        async with asyncio.timeout(HANG_SECONDS):  # a look at the fleet serves whoever asks within half a second
             while (await _json(session, f"{two}/v1/status"))["bandwidth"] != 30.0:
                 await asyncio.sleep(0.1)
         new = [site.url(f"/ok/{PAGES + host}", host=host) for host in range(1, HOSTS + 1)]

@@ -8,14 +8,12 @@ from pathlib import Path
 from benchmarks.hostile_attack import Door
 from benchmarks.hostile_run import ask_control, free_port, poisoned
 from benchmarks.hostile_site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, site_process, web_of
-from tests.process import Running, daemon, settings
+from tests.process import HANG_SECONDS, Running, daemon, settings
 
 WORST = ("robots_groups", "html_attributes", "gzip_padding", "interim_answers", "tiny_chunks", "ping_idn")
 PAGES, HOSTS, PAGES_OF_EACH = 160, 40, 4
 VISITS = 400
 """Requests for good pages, more than two of each, that are waited for while the attacks go on."""
-HANG_SECONDS = 300.0
-"""After which the daemon counts as hanging; how fast the machine is decides nothing."""
 
 
 async def test_good_pages_go_on_being_crawled_while_several_hosts_attack(tmp_path: Path) -> None:

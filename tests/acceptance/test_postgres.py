@@ -8,10 +8,10 @@ from tests.process import command, daemon, settings
 from tests.site import Site
 
 
-async def test_the_whole_daemon_runs_on_postgresql_by_changing_one_url(tmp_path: Path, postgres_url: str) -> None:
+async def test_the_whole_daemon_runs_on_postgresql_by_changing_one_url(tmp_path: Path, empty_postgres_url: str) -> None:
     """Pages are crawled and learnt; stats, explain, get and bandwidth answer; a restart knows everything."""
     async with Site() as site:
-        file = settings(tmp_path, [site.url(f"/ok/{i}") for i in range(5)], database=postgres_url)
+        file = settings(tmp_path, [site.url(f"/ok/{i}") for i in range(5)], database=empty_postgres_url)
         given = ["--config", str(file)]
         async with daemon(*given, "--bandwidth", "20/s", cwd=tmp_path) as running:
             await running.until_logged("verdict=unchanged")

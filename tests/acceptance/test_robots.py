@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from tests.behaviours import answer
-from tests.process import daemon, settings
+from tests.process import HANG_SECONDS, daemon, settings
 from tests.site import Site
 
 HOSTILE = b"".join(
@@ -31,7 +31,7 @@ async def test_a_fresh_robots_txt_is_not_asked_for_again_after_a_restart(tmp_pat
                 before = len(site.visits("/ok/open"))
                 while len(site.visits("/ok/open")) < before + 3:
                     await asyncio.sleep(0.05)
-                assert await asyncio.wait_for(running.end(), 20.0) == 0
+                assert await asyncio.wait_for(running.end(), HANG_SECONDS) == 0
         assert len(site.visits("/robots.txt")) == 2  # one of each host
         assert not site.visits("/ok/secret")
     with sqlite3.connect(tmp_path / "x.db") as db:
@@ -48,10 +48,10 @@ async def test_hostile_robots_txt_stops_nothing(tmp_path: Path) -> None:
         file = settings(tmp_path, pages, signals={"sitemaps": [], "feeds": []}, min_interval=0.1)
         async with daemon("--config", str(file), "--bandwidth", "20/s", cwd=tmp_path) as running:
             await running.until_logged("ready")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not site.visits("/ok/z") or len(site.visits("/ok/1")) < 3:
                     await asyncio.sleep(0.05)
-            assert await asyncio.wait_for(running.end(), 20.0) == 0
+            assert await asyncio.wait_for(running.end(), HANG_SECONDS) == 0
         assert not site.visits("/x/7/bacada")
         assert not site.visits("/y/7f")
     assert not any("internal error" in line for line in running.log)

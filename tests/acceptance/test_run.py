@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process import ENVIRONMENT, Running, command, daemon, settings
+from tests.process import ENVIRONMENT, HANG_SECONDS, Running, command, daemon, settings
 from tests.site import Site
 
 
@@ -27,7 +27,7 @@ async def test_the_servers_log_shows_the_rate_held_and_sigterm_ends_it_cleanly(t
         async with daemon("--config", str(file), "--bandwidth", "20/s", cwd=tmp_path) as running:
             await running.until_logged("ready")
             await asyncio.sleep(5.0)
-            assert await asyncio.wait_for(running.end(), 10.0) == 0
+            assert await asyncio.wait_for(running.end(), HANG_SECONDS) == 0
         times = [seen.monotonic for seen in site.visits()]
         pages = [seen for seen in site.visits() if seen.path.startswith("/ok/")]
     assert len(times) > 50
@@ -127,7 +127,7 @@ async def test_sigterm_while_a_long_list_is_read_ends_the_start(tmp_path: Path) 
     file = settings(tmp_path, [f"http://127.0.0.1:9/{i}" for i in range(60_000)], bandwidth="1/s")
     async with daemon("--config", str(file), cwd=tmp_path) as running:
         await running.until_logged("restored")
-        assert await asyncio.wait_for(running.end(), 60.0) == 0
+        assert await asyncio.wait_for(running.end(), HANG_SECONDS) == 0
         assert "stopped before the first request" in running.log[-1]
     with sqlite3.connect(tmp_path / "x.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 from tests.behaviours import answer
-from tests.process import command, daemon, settings
+from tests.process import HANG_SECONDS, command, daemon, settings
 from tests.site import Site
 
 
@@ -68,7 +68,7 @@ async def test_what_was_steered_is_kept_over_a_restart(tmp_path: Path) -> None:
             explained = await command("explain", site.url("/ok/1"), *given, "--json", cwd=tmp_path)
             assert "blocked by the operator" in json.loads(explained.out)["now"]["why_not_now"]
             assert (await command("host", site.host(), "unblock", *given, cwd=tmp_path)).status == 0
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG_SECONDS):
                 while len(site.visits()) == before:
                     await asyncio.sleep(0.05)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.behaviours import answer
-from tests.process import Running, command, daemon, settings
+from tests.process import HANG_SECONDS, Running, command, daemon, settings
 from tests.site import Site
 
 
@@ -33,7 +33,7 @@ async def test_reading_commands_answer_while_the_daemon_hangs(tmp_path: Path) ->
         async with daemon(*given, cwd=tmp_path) as running:
             await running.until_logged("verdict=unchanged")
             pid = running.process.pid
-            async with stopped(running), asyncio.timeout(30):
+            async with stopped(running), asyncio.timeout(HANG_SECONDS):
                 shown = await command("stats", *given, cwd=tmp_path)
                 assert shown.status == 0, shown.err
                 assert shown.out.startswith("trouble")
@@ -68,7 +68,7 @@ async def test_stats_names_every_trouble_of_the_hosts(tmp_path: Path) -> None:
             assert (await command("host", site.host(4), "block", *given, cwd=tmp_path)).status == 0
             kinds: dict[str, str] = {}
             wanted = {"host_asked_to_wait", "host_blocked", "robots_unavailable", "failing"}
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not wanted <= set(kinds):
                     found = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
                     kinds = {one["kind"]: one["sentence"] for one in found["trouble"]}

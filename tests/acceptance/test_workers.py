@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.behaviours import FILLER, page
-from tests.process import daemon, settings
+from tests.process import HANG_SECONDS, daemon, settings
 from tests.site import Site, Visit
 
 
@@ -73,7 +73,7 @@ async def test_a_worker_that_is_killed_costs_one_crawl_at_most(tmp_path: Path) -
             for pid in (*workers, template):
                 os.kill(pid, signal.SIGKILL)
             seen = len(running.log)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG_SECONDS):
                 while sum("verdict=new" in line for line in running.log[seen:]) < 5:
                     await asyncio.sleep(0.05)
             assert await running.end() == 0

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Locator, expect
 from tests.behaviours import answer, page
 from tests.browser.browsing import Visitor, browser, visitor
 from tests.browser.test_dashboard import dashboard, token_of
-from tests.process import command
+from tests.process import HANG_SECONDS, command
 from tests.site import Site, Visit
 
 QUIET = {"signals": {"sitemaps": "off", "feeds": "off"}, "audit": {"share": 0}}
@@ -30,7 +30,7 @@ def kept(folder: Path, query: str) -> list[tuple[object, ...]]:
 
 async def until_kept(folder: Path, query: str, expected: list[tuple[object, ...]]) -> None:
     """Wait until the database says so."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_SECONDS):
         while kept(folder, query) != expected:
             await asyncio.sleep(0.05)
 
@@ -105,7 +105,7 @@ async def test_a_page_is_asked_for_now(tmp_path: Path, javascript: bool) -> None
         site.change("/cue/1")
         await visiting.go(f"/page?url={quote(site.url('/cue/1'))}")
         await visiting.page.get_by_role("button", name="Refresh now").click()
-        await expect(notice(visiting)).to_contain_text("changed", timeout=20_000)
+        await expect(notice(visiting)).to_contain_text("changed")
         assert len(site.visits("/cue/1")) == 2
 
 
@@ -133,12 +133,12 @@ async def test_a_host_is_paused_and_resumed(tmp_path: Path) -> None:
         before = len(site.visits("/ok/1"))
         await visiting.go(f"/page?url={quote(site.url('/ok/1'))}")
         await visiting.page.get_by_role("button", name="Refresh now").click()
-        await expect(notice(visiting)).to_contain_text("its host is blocked by the operator", timeout=20_000)
+        await expect(notice(visiting)).to_contain_text("its host is blocked by the operator")
         assert len(site.visits("/ok/1")) == before
         await visiting.go("/hosts")
         await visiting.page.get_by_role("button", name="Resume the host").click()
         await expect(notice(visiting)).to_contain_text("Resumed the host")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_SECONDS):
             while len(site.visits("/ok/1")) == before:
                 await asyncio.sleep(0.05)
 
@@ -160,7 +160,7 @@ async def test_a_part_of_a_page_is_ignored_and_compared_again(tmp_path: Path, ja
             shown = visiting.page
             await visiting.go(f"/page?url={quote(url)}")
             await shown.get_by_role("button", name="Refresh now").click()
-            await expect(notice(visiting)).to_contain_text(": changed", timeout=20_000)
+            await expect(notice(visiting)).to_contain_text(": changed")
             await shown.get_by_role("button", name="Show the difference").click()
             await shown.get_by_role("link", name="ignore this part").click()
             await expect(shown.locator("input[value='#quote']")).to_be_checked()
@@ -168,13 +168,13 @@ async def test_a_part_of_a_page_is_ignored_and_compared_again(tmp_path: Path, ja
             await expect(notice(visiting)).to_contain_text("Ignores #quote on")
             await expect(shown.locator(".marks")).to_contain_text("#quote")
             await shown.get_by_role("button", name="Refresh now").click()
-            await expect(notice(visiting)).to_contain_text(": unchanged", timeout=20_000)
+            await expect(notice(visiting)).to_contain_text(": unchanged")
             (marks,) = kept(tmp_path, "SELECT value FROM settings WHERE name = 'marks'")
             assert [mark["selector"] for mark in json.loads(str(marks[0]))] == ["#quote"]
             await shown.get_by_role("button", name="Compare again").click()
             await expect(notice(visiting)).to_contain_text("Compares #quote")
             await shown.get_by_role("button", name="Refresh now").click()
-            await expect(notice(visiting)).to_contain_text(": changed", timeout=20_000)
+            await expect(notice(visiting)).to_contain_text(": changed")
 
 
 async def test_changes_are_unread_until_they_are_marked_as_read(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_actions_are_logged_with_who_did_them(tmp_path: Path) -> None:
     async with Site() as site, browser() as opened, acting(tmp_path, site, opened, ["/ok/1"]) as visiting:
         await visiting.go(f"/page?url={quote(site.url('/ok/1'))}")
         await visiting.page.get_by_role("button", name="Refresh now").click()
-        await expect(notice(visiting)).to_contain_text("Asked for", timeout=20_000)
+        await expect(notice(visiting)).to_contain_text("Asked for")
         done = await command("refresh", site.url("/ok/1"), "--json", "--config", "config.yaml", cwd=tmp_path)
         assert [one["state"] for one in json.loads(done.out)["pages"]] == ["crawled"]
         await visiting.go("/actions")

@@ -12,7 +12,7 @@ from crawld.api.token import make_token
 from tests.behaviours import answer, page
 from tests.browser.browsing import Visitor, browser, visitor
 from tests.integration.test_public_api import free_port
-from tests.process import daemon, settings
+from tests.process import HANG_SECONDS, daemon, settings
 from tests.site import Site, Visit
 
 VIEWS = {
@@ -33,7 +33,7 @@ async def dashboard(folder: Path, urls: list[str], rate: str = "20/s", **more: o
     given: Mapping[str, object] = {"api": {"listen": f"127.0.0.1:{port}"}, "keep_bodies": "changes"}
     file = settings(folder, urls, **(dict(given) | more))
     async with daemon("--config", str(file), "--bandwidth", rate, cwd=folder) as running:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_SECONDS):
             while sum("verdict=new" in line or "verdict=failed" in line for line in running.log) < len(urls):
                 await asyncio.sleep(0.05)
         yield f"http://127.0.0.1:{port}"
@@ -85,7 +85,7 @@ async def _see_a_difference(visiting: Visitor, site: Site) -> None:
     await expect(visiting.page.locator("#live")).to_be_visible()
     site.change("/cue/17")
     row = visiting.page.locator("ol.changes li", has_text="/cue/17").filter(has_text="changed")
-    await expect(row).to_be_visible(timeout=60_000)
+    await expect(row).to_be_visible()
     await row.get_by_role("link", name="difference").click()
     await expect(visiting.page.locator("del")).to_have_text("0")
     await expect(visiting.page.locator("ins")).to_have_text("1")
@@ -106,7 +106,7 @@ async def test_the_bandwidth_is_changed_and_the_sites_own_log_follows(tmp_path: 
             before = len(site.visits())
             await visiting.page.get_by_role("button", name="Set it to 30/s").click()
             await expect(visiting.page.get_by_text("The bandwidth is now 30/s")).to_be_visible()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_SECONDS):
                 while len(site.visits()) < before + 100:
                     await asyncio.sleep(0.05)
             assert visiting.complaints == []
@@ -134,7 +134,7 @@ async def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
         urls = [site.url(f"/evil?q={EVIL.replace(' ', '%20')}'\"--></script>"), site.url("/refused"), site.url("/ok/1")]
         async with dashboard(tmp_path, urls) as base, visitor(opened, base, token_of(tmp_path)) as visiting:
             shown = visiting.page
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_SECONDS):
                 while versions["seen"] < 9:
                     await asyncio.sleep(0.05)
             for name in VIEWS:

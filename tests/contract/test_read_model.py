@@ -288,12 +288,12 @@ async def test_figures_of_everything(store: SqlStore, model: SqlReadModel) -> No
     assert await model.slots(0.0, 60.0) == []
 
 
-async def test_a_database_that_is_away_is_said_and_found_again(store_url: str) -> None:
+async def test_a_database_that_is_away_is_said_and_found_again(empty_store_url: str) -> None:
     """A question to a database that is not there is answered in a sentence, and the next one once it is there."""
-    async with SqlReadModel(store_url, SystemClock()) as model:
+    async with SqlReadModel(empty_store_url, SystemClock()) as model:
         with pytest.raises(StoreError, match=r"there is no database|is empty"):
             await model.overview()
-        store = SqlStore(store_url)
+        store = SqlStore(empty_store_url)
         await store.start()
         assert (await model.overview()).pages == 0
         await store.close()

@@ -18,6 +18,7 @@ from crawld.model.crawl import Verdict
 from crawld.model.url_pattern import UrlPattern
 from crawld.store import SqlStore
 from tests.contract.store_builders import NOW, memory, record, rows, wanted
+from tests.process import HANG_SECONDS
 
 EVERY = frozenset({"new", "changed", "gone", "back", "moved"})
 
@@ -106,7 +107,7 @@ async def dispatching(store: SqlStore, *hooks: Hook) -> AsyncIterator[Dispatcher
     dispatcher = Dispatcher(store.hooks, hooks, SystemClock(), random.Random(1))
     task = asyncio.create_task(dispatcher.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while set(dispatcher.lines) != {one.name for one in hooks}:
                 await asyncio.sleep(0.01)
         yield dispatcher
@@ -117,7 +118,7 @@ async def dispatching(store: SqlStore, *hooks: Hook) -> AsyncIterator[Dispatcher
 
 async def until(check: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_SECONDS):
         while not check():
             await asyncio.sleep(0.01)
 
@@ -151,7 +152,10 @@ async def test_a_dead_receiver_loses_the_oldest_and_holds_up_nobody(store: SqlSt
             await change(store, 1, 2, 3, 1, 2)
         await until(lambda: len(well.taken) == 25)
         await until(lambda: dead.tries > 2)
-        await asyncio.sleep(0.3)  # the figures are written with a delay
+        figures = "SELECT sum(delivered), sum(dropped), count(trouble) FROM hooks"
+        async with asyncio.timeout(HANG_SECONDS):
+            while await rows(store_url, figures) != [(25, 15, 1)]:  # they are written with a delay
+                await asyncio.sleep(0.05)
     left = await rows(store_url, "SELECT change FROM deliveries WHERE hook = 'dead' ORDER BY change")
     assert [number for (number,) in left] == list(range(16, 26))
     kept = await store.hooks.open_hooks(["dead", "well"])

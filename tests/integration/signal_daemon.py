@@ -21,6 +21,7 @@ from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.store import SqlStore
 from tests.in_place import InPlace
+from tests.process import HANG_SECONDS
 from tests.site import LOOPBACK, Site
 
 DAY = 86_400.0
@@ -86,7 +87,7 @@ class SignalDaemon:
     async def run_errand(self) -> Request:
         """Send the next request that follows from a push, as the crawler would; which it was."""
         chosen = None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             while chosen is None:
                 await asyncio.sleep(0)
                 chosen = self.polls.choose(self.clock.now(), self.gate, self.robots)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,9 +55,11 @@ async def _each(commands: Sequence[tuple[str, ...]], config: Path) -> list[Ended
 
 
 def place_with(tmp_path: Path, site: Site, mode: int) -> tuple[Path, Path]:
-    """A folder of another user for the database, and settings that everybody can read."""
-    place = tmp_path / "state"
-    place.mkdir()
+    """A folder of another user for the database, and settings that everybody can read.
+
+    The folder's path is short enough for a Unix socket, however deep the tests' own temporary directory is.
+    """
+    place = Path(tempfile.mkdtemp(prefix="state-"))
     os.chown(place, OWNER, OWNER)
     place.chmod(mode)
     return place, settings(

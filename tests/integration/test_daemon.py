@@ -17,6 +17,7 @@ from crawld.daemon.supervisor import Daemon
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store import Reader
 from tests.behaviours import BEHAVIOURS, answer
+from tests.process import HANG_SECONDS
 from tests.site import Behaviour, Site
 
 
@@ -54,7 +55,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         await task
 
 
-async def until(check: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(check: Callable[[], bool], seconds: float = HANG_SECONDS) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not check():
@@ -287,7 +288,7 @@ async def test_a_server_that_lies_with_304_loses_conditional_requests(tmp_path: 
     """A revisit without conditions finds it out, and from then on none is sent."""
     async with Site() as site:
         async with running(tmp_path, [site.url("/lying_304/1")], fetch={"unconditional_share": 0.3}):
-            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM hosts WHERE distrust_304_until > 0")), 20.0)
+            await until(lambda: bool(rows(tmp_path, "SELECT 1 FROM hosts WHERE distrust_304_until > 0")))
             seen = len(site.visits("/lying_304/1"))
             await until(lambda: len(site.visits("/lying_304/1")) >= seen + 3)
         later = site.visits("/lying_304/1")[seen:]

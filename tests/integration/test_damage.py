@@ -13,7 +13,7 @@ from crawld.model.crawl import Verdict
 from crawld.store import Reader, SqlStore
 from tests.contract.store_builders import NOW, estimate, memory, record, wanted
 from tests.integration.test_service import manager
-from tests.process import command, daemon, settings
+from tests.process import HANG_SECONDS, command, daemon, settings
 from tests.site import Site
 
 DAMAGED = "is damaged: restore it from a backup"
@@ -51,7 +51,7 @@ async def test_damage_ends_a_running_daemon(tmp_path: Path) -> None:
         async with daemon("--config", str(file), cwd=tmp_path) as running:
             await running.until_logged("verdict=changed")
             damage(tmp_path / "x.db", "bodies")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(HANG_SECONDS):
                 status = await running.process.wait()
             await running.end()
     said = "\n".join(running.log)

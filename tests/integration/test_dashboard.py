@@ -195,7 +195,7 @@ async def test_a_store_that_cannot_write_is_shown_as_a_stop(tmp_path: Path) -> N
             await until(lambda: daemon.crawler.status.verdicts["new"] >= 1 and listening(port))
             with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
                 other.execute("BEGIN IMMEDIATE")  # as on a full disk, no commit succeeds
-                await until(lambda: not daemon.store.healthy, 60.0)
+                await until(lambda: not daemon.store.healthy)
                 _, text = await _get(session, f"{api}/")
                 other.execute("ROLLBACK")
             assert '<h1 class="headline bad">Crawling has stopped.</h1>' in text
@@ -203,4 +203,4 @@ async def test_a_store_that_cannot_write_is_shown_as_a_stop(tmp_path: Path) -> N
             assert 'class="card notice severe"' in text
             assert '<li class="bad">the store cannot write' in text
             assert "first round goes on" not in text
-            await until(lambda: daemon.store.healthy, 60.0)
+            await until(lambda: daemon.store.healthy)

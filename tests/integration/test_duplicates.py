@@ -245,5 +245,5 @@ async def test_a_gone_page_that_is_listed_anew_is_asked_at_once(tmp_path: Path, 
             await until(lambda: len(site.visits("/sitemap.xml")) >= polled + 2)
             site.pages["/back"] = versioned("a page")
             listed[:] = [stays, back]
-            await until(lambda: rows(tmp_path, "SELECT count(*) FROM changes WHERE verdict = 'back'") == [(1,)], 60.0)
+            await until(lambda: rows(tmp_path, "SELECT count(*) FROM changes WHERE verdict = 'back'") == [(1,)])
             assert daemon.crawler.status.faults == 0

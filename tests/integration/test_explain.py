@@ -15,6 +15,7 @@ from crawld.config import Settings
 from crawld.model.host import HostState
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
 from tests.behaviours import answer, silent
+from tests.process import HANG_SECONDS
 from tests.site import Site
 
 Explain = Callable[[str], dict[str, Any]]
@@ -50,7 +51,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
 
 async def until(check: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(HANG_SECONDS):
         while not check():
             await asyncio.sleep(0.02)
 
@@ -257,8 +258,10 @@ async def test_store_unwell(tmp_path: Path) -> None:
         urls = [site.url(f"/ok/{i}") for i in range(3)]
         async with running(tmp_path, urls, min_interval=0.2, max_interval=0.4) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 3)
-            with sqlite3.connect(tmp_path / "x.db", timeout=60.0, isolation_level=None) as other:
-                other.execute("BEGIN IMMEDIATE")
+            given: dict[str, Any] = {"timeout": 60.0, "isolation_level": None, "check_same_thread": False}
+            with sqlite3.connect(tmp_path / "x.db", **given) as other:
+                # in a thread: the writer may hold the lock, and needs the loop to let it go
+                await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
                 await until(lambda: not daemon.store.healthy)
                 found = await until_reason(daemon, urls[0], Why.STORE_UNWELL)
                 assert "locked" in found["why_not_now"]

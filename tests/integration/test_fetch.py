@@ -105,7 +105,7 @@ FAULTS = [
     ("/status/429?after=120", Trouble.STATUS, Scope.HOST),
     ("/status/503", Trouble.STATUS, Scope.HOST),
     ("/status/500", Trouble.STATUS, Scope.HOST),
-    ("/status/403", Trouble.STATUS, Scope.PAGE),
+    ("/status/403", Trouble.FORBIDDEN, Scope.PAGE),
     ("/status/202", Trouble.STATUS, Scope.PAGE),
     ("/status/204", Trouble.STATUS, Scope.PAGE),
     ("/status/205", Trouble.STATUS, Scope.PAGE),

@@ -21,6 +21,7 @@ from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.mail import leave_mail
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import rows
+from tests.process import HANG_SECONDS
 
 SHARDS = 12
 BANDWIDTH = 10.0
@@ -416,6 +417,6 @@ async def test_a_renewal_under_way_keeps_its_shards(ledger: LedgerMaker, postgre
 async def until_waiting(url: str) -> None:
     """Wait until somebody waits for a lock."""
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(HANG_SECONDS):
         while await rows(url, waiting) == [(0,)]:
             await asyncio.sleep(0.01)

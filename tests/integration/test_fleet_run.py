@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import asyncpg
 
-from tests.fleet import crawls, made, until, who, worker, worker_settings
+from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
 from tests.process import command
 from tests.site import Site
 
@@ -99,3 +99,35 @@ async def test_a_ping_reaches_whoever_holds_the_page(tmp_path: Path, postgres_ur
             found.append(await database.fetchval(query))
             await asyncio.sleep(0.1)
         assert [await one.end() for one in run.values()] == [0, 0]
+
+
+async def test_a_wrong_clock_delays_and_teaches_nothing(tmp_path: Path, postgres_url: str) -> None:
+    """A worker an hour ahead stays out; one whose clock is set while it runs is told of, and crawls by the database."""
+    ahead = tmp_path / "ahead"
+    ahead.write_text("3600")
+    async with Site() as site, AsyncExitStack() as stack:
+        await made(postgres_url, 4, 30, tmp_path)
+        urls = [site.url(f"/ok/{number}") for number in range(4)]
+        file = worker_settings(tmp_path / "w1", urls, postgres_url, "w1")
+        async with worker_with_wrong_clock("w1", file, ahead) as refused:
+            assert await refused.process.wait() == 2
+        assert any("60 min ahead of the database's" in line for line in refused.log), refused.log
+        assert not crawls(site)
+        ahead.write_text("-5")
+        running = await stack.enter_async_context(worker_with_wrong_clock("w1", file, ahead))
+        run = {"w1": running}
+        await until(lambda: len({seen.path for seen in crawls(site)}) == 4, run, "every page is crawled")
+        ahead.write_text("3600")
+        seen = {path: len(site.visits(f"/ok/{path}")) for path in range(4)}
+        await until(
+            lambda: all(len(site.visits(f"/ok/{path}")) > count + 3 for path, count in seen.items()), run, "all go on"
+        )
+        status = json.loads((await command("fleet", "status", "--json", "--config", str(file), cwd=tmp_path)).out)
+        assert [one["kind"] for one in status["trouble"]] == ["clock"]
+        assert await running.end() == 0
+        database = await asyncpg.connect(postgres_url)
+        stack.push_async_callback(database.close)
+        first, last, now = await database.fetchrow(
+            "SELECT min(at), max(at), extract(epoch FROM clock_timestamp())::float8 FROM crawls"
+        )
+        assert now - 60 < first <= last <= now

@@ -16,7 +16,7 @@ from crawld.errors import ConfigError, InputError
 from crawld.model.page import MAX_IMPORTANCE, check_importance
 from crawld.model.units import MAX_RATE, MAX_SECONDS, parse_duration, parse_rate
 from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, ROOT, command
+from tests.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
 from tests.site import Site
 
 TOGETHER = {"signals.share": 0.5, "audit.share": 0.5}
@@ -136,7 +136,7 @@ async def test_too_little_memory_is_one_sentence(tmp_path: Path, megabytes: int)
     )
     assert process.stderr is not None
     said = ""
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(HANG_SECONDS):
         while (line := (await process.stderr.readline()).decode()) and " ready " not in line:
             said += line
     if " ready " in line:  # it was enough for this machine

@@ -20,7 +20,7 @@ from crawld.model.host import HostState
 from tests.behaviours import answer
 from tests.integration.test_daemon import bearer, running, until
 from tests.integration.test_public_api import free_port
-from tests.process import command, settings
+from tests.process import HANG_SECONDS, command, settings
 from tests.site import Site
 
 SELDOM = {"min_interval": 2, "max_interval": 4}
@@ -199,7 +199,7 @@ async def raw(port: int, request: bytes) -> bytes:
     """What is answered to these bytes until the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         said = await reader.read()
     writer.close()
     return said

@@ -26,7 +26,7 @@ async def test_noise_is_learnt_and_the_copy_renewed(tmp_path: Path) -> None:
     async with Site() as site:
         site.pages["/noisy"] = noisy
         async with running(tmp_path, [site.url("/noisy")]) as daemon:
-            await until(lambda: len(site.visits("/noisy")) >= 40, 60.0)
+            await until(lambda: len(site.visits("/noisy")) >= 40)
             await daemon.store.flush()
     verdicts = [verdict for (verdict,) in rows(tmp_path, "SELECT verdict FROM crawls ORDER BY id")]
     assert verdicts[15:] == ["unchanged"] * (len(verdicts) - 15)
@@ -98,7 +98,7 @@ async def test_a_page_that_really_changes_does_not_freeze_behind_a_crawl_delay(t
         site.robots[site.address()] = "User-agent: *\nCrawl-delay: 0.3\n"
         settings = {"min_interval": 0.3, "max_interval": 0.6}
         async with running(tmp_path, [site.url("/paper")], **settings) as daemon:
-            await until(lambda: len(site.visits("/paper")) >= 25, 60.0)
+            await until(lambda: len(site.visits("/paper")) >= 25)
             await daemon.store.flush()
     verdicts = [verdict for (verdict,) in rows(tmp_path, "SELECT verdict FROM crawls ORDER BY id")]
     assert verdicts == ["new"] + ["changed"] * (len(verdicts) - 1)

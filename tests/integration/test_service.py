@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from crawld.cli import install_service, main
 from crawld.cli.install_service import RESOLV_CONF, private_resolvers
 from crawld.errors import CrawldError
-from tests.process import ROOT, command, daemon, settings
+from tests.process import HANG_SECONDS, ROOT, command, daemon, settings
 from tests.site import Site
 
 UNIT = (ROOT / "systemd/crawld.service").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ class Manager:
 
     async def until_told(self, start: str, times: int = 1) -> str:
         """The line that begins so, once it has come that often."""
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_SECONDS):
             while True:
                 found = [line for line in self.lines if line.startswith(start)]
                 if len(found) >= times:

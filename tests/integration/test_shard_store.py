@@ -27,6 +27,7 @@ from crawld.store.fleet.fence import Term, fenced_by
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, signal
+from tests.process import HANG_SECONDS
 
 SHARDS = 8
 HOSTS = [f"h{i}.example" for i in range(24)]
@@ -370,7 +371,7 @@ async def test_a_server_that_does_not_answer_is_let_go(
         silent.clear()
         await store.flush()
         assert store.lost == 0
-        await asyncio.wait_for(asyncio.gather(*asking), 60.0)
+        await asyncio.wait_for(asyncio.gather(*asking), HANG_SECONDS)
         await store.close()
         over.set()
         await asyncio.wait(connections)

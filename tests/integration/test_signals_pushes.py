@@ -21,6 +21,7 @@ from tests.behaviours import answer
 from tests.contract.store_builders import by_source
 from tests.in_place import InPlace
 from tests.integration.signal_daemon import DAY, SignalDaemon
+from tests.process import HANG_SECONDS
 from tests.site import Site
 
 KEY = "0123456789abcdef"
@@ -102,7 +103,7 @@ async def test_indexnow_counts_after_the_host_served_the_key(site: Site, tmp_pat
     door = pushes(daemon)
     assert (await door.get_indexnow({"url": site.url("/ok/1"), "key": KEY}))[0] == 202
     await daemon.run_errand()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while daemon.signals("/ok/1") != by_source(ping=1):
             await asyncio.sleep(0.01)
     body = {"host": site.host(), "key": KEY, "urlList": [site.url("/ok/3")]}

@@ -9,7 +9,7 @@ import pytest
 from crawld.daemon.learner import Learner
 from crawld.interfaces import Floats, Record
 from crawld.learning.estimate_update import EstimateSink
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import Estimate
@@ -22,7 +22,7 @@ from crawld.sim.world import NO_CLAIM, Claim
 from crawld.store import SqlStore
 from tests.integration.test_learner import HandClock
 
-PRIOR = Prior(alpha_rate=5 * DAY, gamma_rate=5 * DAY)
+PRIOR = Prior(alpha_rate=5 * DAY)
 UPDATES = 3
 
 

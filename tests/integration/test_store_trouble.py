@@ -21,6 +21,7 @@ from crawld.store import SqlStore, retry
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.writing import writer
 from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
+from tests.process import HANG_SECONDS
 
 
 async def refused(url: str) -> str:
@@ -234,7 +235,7 @@ class TestWriting:
         busy = [asyncio.ensure_future(asyncio.to_thread(done.wait)) for _ in range(64)]
         try:
             store.record(record(1, Verdict.NEW, memory=memory(1), body=b"x" * 100_000))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG_SECONDS):
                 await store.flush()
         finally:
             done.set()

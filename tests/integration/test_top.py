@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, ROOT, command
+from tests.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
 from tests.site import Site
 
 
@@ -81,7 +81,7 @@ async def test_the_live_screen_ends_with_q_and_ctrl_c(tmp_path: Path, key: bytes
             seen += await loop.run_in_executor(None, os.read, ours, 65_536)
         os.write(ours, key)
         rest = loop.run_in_executor(None, _drain, ours)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), HANG_SECONDS) == 0
         seen += await rest
         os.close(ours)
     assert re.search(rb"\x1b\[\?1049l", seen), "the screen before is shown again"

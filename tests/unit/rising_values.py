@@ -10,17 +10,15 @@ class Plain(Valuation):
 
     def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
         """The value of crawling each page now."""
-        x = beliefs.alpha * tau + boost
-        rate = np.where(beliefs.alpha > 0, beliefs.alpha, 1.0)
-        return np.asarray(-beliefs.mu / rate * (np.expm1(-x) + np.where(x < np.inf, x, 0.0) * np.exp(-x)))
+        return self.taylor(tau, boost, beliefs).value
 
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
-        """The value, two derivatives and a bound on the third."""
-        alpha, mu = beliefs.alpha, np.where(beliefs.alpha > 0, beliefs.mu, 0.0)
-        x = np.minimum(alpha * tau + boost, 700.0)
-        fade = np.exp(-x)
-        value = self.value(tau, boost, beliefs)
-        return Taylor(value, mu * x * fade, mu * alpha * (1 - x) * fade, mu * alpha**2 * (2 + x) * fade)
+        """The value, two derivatives and a bound on the third, of both parts of the beliefs together."""
+        rows = _rows(tau, boost, beliefs.hearing)
+        if (deaf := beliefs.deaf) is not None:
+            some, part = deaf
+            rows[:, some] += _rows(tau[some], part.kappa, part)
+        return Taylor(*rows)
 
 
 class Bounded(Plain):
@@ -29,3 +27,12 @@ class Bounded(Plain):
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:
         """V ≤ μx²/2α."""
         return alpha
+
+
+def _rows(tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+    x = beliefs.alpha * tau + boost
+    rate = np.where(beliefs.alpha > 0, beliefs.alpha, 1.0)
+    value = -beliefs.mu / rate * (np.expm1(-x) + np.where(x < np.inf, x, 0.0) * np.exp(-x))
+    alpha, mu, x = beliefs.alpha, np.where(beliefs.alpha > 0, beliefs.mu, 0.0), np.minimum(x, 700.0)
+    fade = np.exp(-x)
+    return np.array([value, mu * x * fade, mu * alpha * (1 - x) * fade, mu * alpha**2 * (2 + x) * fade])

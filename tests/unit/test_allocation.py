@@ -129,7 +129,7 @@ def test_announced_and_other_pages_share_one_multiplier() -> None:
 
 
 def test_lambdacrawl_with_all_pages_announced_follows_the_papers_rounds() -> None:
-    """S-Lambda's Algorithm 2, round by round, gives the same rates."""
+    """Kolobov et al.'s Algorithm 2, round by round, gives the same rates."""
     mu, delta = world(100)
     left, rates, remaining = 20.0, np.zeros(100), np.arange(100)
     while True:
@@ -145,7 +145,7 @@ def test_lambdacrawl_with_all_pages_announced_follows_the_papers_rounds() -> Non
 
 
 def test_the_approximation_is_exact_when_importance_follows_change() -> None:
-    """With μ/Δ the same for all pages, LambdaCrawl and its approximation agree (S-Lambda Proposition 9)."""
+    """With μ/Δ the same for all pages, LambdaCrawl and its approximation agree (Kolobov et al. 2019 Proposition 9)."""
     mu, _ = world(50)
     complete = np.arange(50) % 5 == 0
     exact = allocation.lambdacrawl(mu, 2 * mu, 12.0, complete)
@@ -153,7 +153,7 @@ def test_the_approximation_is_exact_when_importance_follows_change() -> None:
 
 
 def test_azars_algorithms_as_printed() -> None:
-    """S-Azar's Algorithms 1 and 2, line by line with the running sums, give the same rates."""
+    """Azar et al.'s Algorithms 1 and 2, line by line with the running sums, give the same rates."""
     mu, delta = world(80)
     order = np.argsort(mu / delta)
     for allocate, total, scale in (

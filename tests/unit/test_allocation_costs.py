@@ -1,4 +1,4 @@
-"""The printed tables of S-Cho, and the closed forms against integration."""
+"""The printed tables of Cho & Garcia-Molina 2000, and the closed forms against integration."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ RATIOS = np.array([1e-7, 1e-3, 0.3, 1.0, 1.9999, 2.0, 2.5, 30.0, 1e3])
 
 @pytest.mark.parametrize("r", [0.3, 0.46, 1.0, 2.5])
 def test_table_2_of_cho(r: float) -> None:
-    """Freshness and age under the three orders are the printed formulas of S-Cho Table 2."""
+    """Freshness and age under the three orders are the printed formulas of Cho & Garcia-Molina 2000 Table 2."""
     interval, e = 1.7, np.exp(-r)
     rates = [1 / interval]
     fixed, visited = (1 - e) / r, (1 - e) / r**2

@@ -1,4 +1,4 @@
-"""S-NCIS Theorem 1: one level for all pages spends the bandwidth, also where rates jump."""
+"""Busa-Fekete et al. 2025 Theorem 1: one level for all pages spends the bandwidth, also where rates jump."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ page = st.tuples(numbers, numbers, st.one_of(st.just(np.inf), st.just(0.0), st.f
 
 
 def world(pages: int, seed: int = 1) -> tuple[Floats, Floats, Floats, Floats]:
-    """S-NCIS's population: μ, Δ uniform, recall Beta(¼, ¼), false signals at rates from .1 to .6."""
+    """Busa-Fekete et al.'s population: μ, Δ uniform, recall Beta(¼, ¼), false signals at rates from .1 to .6."""
     rng = np.random.default_rng(seed)
     mu, delta = rng.uniform(size=pages), rng.uniform(size=pages)
     recall, false = rng.beta(0.25, 0.25, pages), rng.uniform(0.1, 0.6, pages)
@@ -91,7 +91,7 @@ def test_announcements_that_lie_are_counted_to_a_number() -> None:
 
 
 def test_signals_help() -> None:
-    """The optimum with signals is above the baseline at every size of S-NCIS's population."""
+    """The optimum with signals is above the baseline at every size of Busa-Fekete et al.'s population."""
     for pages in (100, 1000):
         mu, alpha, kappa, gamma = world(pages)
         delta = alpha - gamma * np.expm1(-kappa)

@@ -3,6 +3,8 @@
 import pytest
 
 from crawld.clock import SLEW, SystemClock
+from crawld.errors import ClockError
+from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 
 
 class Hands:
@@ -60,3 +62,25 @@ def test_a_step_of_the_wall_clock_is_met_gradually(step: float) -> None:
         hands.pass_(10.0)
         clock.now()
     assert clock.now() == pytest.approx(hands.wall, abs=1e-3)
+
+
+def test_time_goes_by_the_database() -> None:
+    """The first answer sets it at once, later ones gradually; a wrong clock is refused."""
+    hands = Hands()
+    clock = DatabaseClock(lambda: hands.wall, lambda: hands.monotonic)
+    assert clock.now() == hands.wall
+    hands.pass_(0.2)
+    clock.follow(DatabaseTime(hands.monotonic - 0.2, hands.monotonic, hands.wall - 3600.1))
+    assert clock.now() == pytest.approx(hands.wall - 3600.0, abs=1e-3)
+    assert clock.ahead() == pytest.approx(3600.0, abs=1e-3)
+    with pytest.raises(ClockError, match="60 min ahead of the database's"):
+        clock.check()
+    hands.wall -= 3602.0
+    hands.pass_(1.0)
+    before = clock.now()
+    assert clock.ahead() == pytest.approx(-2.0, abs=1e-3)
+    clock.check()
+    clock.follow(DatabaseTime(hands.monotonic, hands.monotonic, before + 5.0))
+    assert clock.now() == pytest.approx(before, abs=1e-6)  # it does not jump any more
+    hands.pass_(1.0)
+    assert clock.now() == pytest.approx(before + 1.0 + SLEW, abs=1e-6)

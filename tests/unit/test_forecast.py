@@ -16,7 +16,7 @@ FREE = Intervals(longest=np.inf, shortest=0.0)
 
 
 def ncis_pages(pages: int, seed: int = 1) -> Beliefs:
-    """Pages as S-NCIS draws them, known exactly."""
+    """Pages as Busa-Fekete et al. 2025 draws them, known exactly."""
     rng = np.random.default_rng(seed)
     mu, delta, lam, nu = rng.random(pages), rng.random(pages), rng.beta(0.25, 0.25, pages), rng.uniform(0.1, 0.6, pages)
     gamma = lam * delta + nu
@@ -38,7 +38,7 @@ def blind(mu: Floats, alpha: Floats, shape: float = np.inf) -> Beliefs:
 
 @pytest.mark.parametrize("rate", [12.5, 50.0, 200.0])
 def test_known_pages_reach_the_papers_optimum(rate: float) -> None:
-    """With known parameters and no limits the forecast is S-NCIS Theorem 1's accuracy."""
+    """With known parameters and no limits the forecast is Busa-Fekete et al. 2025 Theorem 1's accuracy."""
     pages = ncis_pages(500)
     point = Forecast(believed(pages), np.zeros(1), GreedyNcis(), FREE).at(rate)
     best = optimum_accuracy(pages.mu, pages.alpha, pages.kappa, pages.gamma, rate)

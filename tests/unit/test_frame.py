@@ -35,9 +35,14 @@ class Host:
 
     def visit(self, page: int, *blocks: str, title: str = "", main: bool = False) -> Judgement:
         """Visit a page that has these blocks now, perhaps in a main element."""
-        self.at += 10.0
         inner = "".join(f"<div>{block}</div>" for block in blocks)
-        body = (f"<title>{title}</title>" if title else "") + (f"<main>{inner}</main>" if main else inner)
+        return self.shows(
+            page, (f"<title>{title}</title>" if title else "") + (f"<main>{inner}</main>" if main else inner)
+        )
+
+    def shows(self, page: int, body: str) -> Judgement:
+        """Visit a page whose markup is this."""
+        self.at += 10.0
         outcome = Fetched("http://x/", 200, body.encode(), {"content-type": "text/html"})
         memory = self.memories.get(page)
         judgement = judge(page, self.at, outcome, memory, RULE, read(outcome, memory, RULE, self.at), self.frame)
@@ -204,6 +209,67 @@ def test_a_part_of_a_site_speaks_for_itself() -> None:
     view = host.frame.view(0, Digest(b""), Digest(b""))
     assert view.is_shared(8)
     assert not view.is_shared(7)
+
+
+def large_host(*, main: bool) -> Host:
+    """A host of thirty articles, each with a heading of its own between blocks of the template."""
+    host = Host()
+    for _ in range(2):
+        for page in range(30):
+            host.visit(page, *templated(page), main=main)
+    return host
+
+
+def templated(page: int, notice: str = "", version: str = "Docs 4.1", text: str = "") -> tuple[str, ...]:
+    """The blocks of an article: a notice below its heading, its text, and the version of the site below that."""
+    own = article(page)
+    return own[0], *filter(None, [notice]), "Details", *own[1:3], *filter(None, [text]), *own[3:], "See also", version
+
+
+@pytest.mark.parametrize("main", [False, True])
+def test_a_banner_that_a_deploy_puts_on_every_page_is_the_sites(main: bool) -> None:
+    """A banner at the template's place, another one, its end and a new version count on the first two pages alone."""
+    host = large_host(main=main)
+    for notice, version in (("Five is out", "Docs 4.1"), ("Six is out", "Docs 4.1"), ("", "Docs 4.1"), ("", "Docs 5")):
+        changed = [host.changed(page, *templated(page, notice, version), main=main) for page in range(30)]
+        assert not any(changed[2:])
+    assert host.changed(7, *templated(7, text="A line more"), main=main)
+
+
+@pytest.mark.parametrize("main", [False, True])
+def test_a_notice_of_some_pages_at_the_templates_place_is_theirs(main: bool) -> None:
+    """A notice that two pages in three show below their headings is a change of each, at once or at the next visit."""
+    host = large_host(main=main)
+    rng, noticed = random.Random(5), set(range(0, 30, 3)) | set(range(1, 30, 3))
+    found: set[int] = set()
+    for _ in range(2):
+        for page in rng.sample(range(30), 30):
+            if host.changed(page, *templated(page, "Sold out" if page in noticed else ""), main=main):
+                found.add(page)
+    assert found == noticed
+
+
+@pytest.mark.parametrize("main", [False, True])
+def test_an_edit_amid_the_text_of_all_pages_is_theirs(main: bool) -> None:
+    """A line that every page of a large host gains between its own paragraphs, or another in its place, counts."""
+    host = large_host(main=main)
+    for text in ("Sold out", "In stock", "Sold out again"):
+        assert all(host.changed(page, *templated(page, text=text), main=main) for page in range(30))
+
+
+def test_a_new_theme_changes_no_page() -> None:
+    """Pages that begin to say what their main element is, or cease to, have the text they had."""
+    host = Host()
+
+    def themed(page: int, *, semantic: bool) -> bool:
+        text = "".join(f"<p>{block}</p>" for block in article(page))
+        menu, end = ("".join(f"<p>{block}</p>" for block in blocks) for blocks in (MENU, FOOTER))
+        body = f"<nav>{menu}</nav><main>{text}</main><footer>{end}</footer>" if semantic else menu + text + end
+        return host.shows(page, f"<title>Page {page}</title>{body}").verdict is Verdict.CHANGED
+
+    for semantic in (False, False, True, True, False, False):
+        assert [page for page in PAGES if themed(page, semantic=semantic)] == []
+    assert host.changed(3, *MENU, *article(3)[:-1], "Price € 99.00", *FOOTER, title="Page 3")
 
 
 def test_the_same_edit_of_some_pages_is_theirs(host: Host) -> None:

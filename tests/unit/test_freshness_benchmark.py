@@ -85,7 +85,7 @@ def test_everyone_runs_in_every_world(full: bool) -> None:
 @pytest.mark.parametrize("contestant", [CRAWLD, "uniform", "stormcrawler-adaptive"])
 def test_a_run_measures_everything(contestant: str) -> None:
     """Freshness and shares lie between 0 and 1, ages and delays are not negative, and a seed gives them again."""
-    spec = Spec(NCIS, "S-NCIS 1", 1, 8, 12.0)
+    spec = Spec(NCIS, "Busa-Fekete et al. 2025 1", 1, 8, 12.0)
     job = Job(spec, 1.0, contestant, WEIGHTS[NCIS])
     found = measure(job)["as drawn"]
     assert all(0 <= found[name] <= 1 for name in ("freshness", "missed", "used"))

@@ -34,7 +34,7 @@ rates = st.sampled_from([0.0, 1e-6, 0.01, 0.3, 2.0])
 
 @st.composite
 def beliefs_of(draw: Any, count: int) -> Beliefs:
-    """Beliefs in which every special case and every tie is likely."""
+    """Beliefs in which every special case and every tie is likely; half of the time with parts that are deaf."""
     columns = [
         [draw(amounts) for _ in range(count)],
         [draw(rates) for _ in range(count)],
@@ -42,6 +42,10 @@ def beliefs_of(draw: Any, count: int) -> Beliefs:
         [draw(st.sampled_from([0.0, 0.1, 2.0, np.inf])) for _ in range(count)],
         [draw(rates) for _ in range(count)],
     ]
+    if draw(st.booleans()):
+        columns.append([draw(st.sampled_from([1.0, 0.0, 0.02, 0.5, 0.97])) for _ in range(count)])
+        columns.append([draw(rates) for _ in range(count)])
+        columns.append([draw(st.sampled_from([np.inf, 0.7, 1.0, 4.0])) for _ in range(count)])
     return Beliefs(*(np.array(column, dtype=float) for column in columns))
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from crawld.learning.estimator import Prior
 from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses, shape_of_spread, trust_in
-from crawld.learning.likelihood import Observations
+from crawld.learning.observations import Observations, Prior
 from tests.unit.hard_histories import HARD_PAGES, hard_history
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from crawld.learning.estimate_update import EstimateUpdate
-from crawld.learning.estimator import first_guess
+from crawld.learning.observations import first_guess
 from crawld.learning.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES, Source
 from crawld.sim.histories import MemoryHistories

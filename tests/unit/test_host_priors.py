@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior
 from crawld.learning.grid_posterior import KAPPAS
 from crawld.learning.host_priors import HostPriors, pool
-from crawld.learning.likelihood import Observations
+from crawld.learning.observations import Observations, Prior
 
 Floats = NDArray[np.float64]
 

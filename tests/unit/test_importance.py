@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.learning.importance import (
+from crawld.daemon.pages.demand import (
     DAY,
     HALF_LIFE_DAYS,
     MOVED,
     PRIOR_DAYS,
-    Evidence,
+    RequestEvidence,
     fade,
     moved,
     posterior_mean,
@@ -18,9 +18,9 @@ from crawld.learning.importance import (
 )
 
 
-def evidence(requests: float = 0.0, days: float = 0.0) -> Evidence:
+def evidence(requests: float = 0.0, days: float = 0.0) -> RequestEvidence:
     """What was seen of one page."""
-    return Evidence(np.array([requests]), np.array([days]))
+    return RequestEvidence(np.array([requests]), np.array([days]))
 
 
 def one(number: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -30,7 +30,7 @@ def one(number: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 def test_before_anything_is_seen_the_lists_weight_counts() -> None:
     """Also a weight of nothing."""
-    nothing = Evidence(np.zeros(3), np.zeros(3))
+    nothing = RequestEvidence(np.zeros(3), np.zeros(3))
     assert posterior_mean(np.array([0.0, 1.0, 7.5]), nothing).tolist() == [0.0, 1.0, 7.5]
 
 

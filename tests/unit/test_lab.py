@@ -153,9 +153,9 @@ def test_the_simulator_runs_the_same_world_in_seconds() -> None:
     still = simulated_freshness(quiet, "uniform", visits(2, 1.0, 100.0, {}), (50.0, 100.0))
     assert still.freshness == pytest.approx(1.0)
     assert still.spread == pytest.approx(0.0)
-    drawn = noisy_scenario(Size(pages=50, hosts=1, seconds=200.0, changes_per_second=2.0))
+    drawn = noisy_scenario(Size(pages=16, hosts=1, seconds=120.0, changes_per_second=0.6))
     fast = Scenario(in_seconds(drawn.world, 0.5), drawn.hosts, drawn.has_sitemap)
-    span, asked = (40.0, 100.0), visits(50, 4.0, 100.0, {})
+    span, asked = (24.0, 60.0), visits(16, 1.3, 60.0, {})
     slow_value, fast_value = (simulated_freshness(one, "greedy-ncis", asked, span).freshness for one in (drawn, fast))
     assert 0.3 < fast_value < slow_value < 1.0
 

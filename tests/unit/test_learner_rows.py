@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from crawld.interfaces import Histories
-from crawld.learning.estimator import Prior
 from crawld.learning.grid_posterior import POINTS
 from crawld.learning.host_priors import HostPriors
+from crawld.learning.observations import Prior
 from crawld.learning.online_learner import OnlineLearner, Update
 from crawld.model.fleet import first_id
 from crawld.model.signal import SOURCES

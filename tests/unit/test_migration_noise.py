@@ -33,13 +33,13 @@ def _release_0_1_0(connection: Connection) -> None:
     )
 
 
-async def test_memories_survive_and_old_places_are_dropped(store_url: str) -> None:
+async def test_memories_survive_and_old_places_are_dropped(empty_store_url: str) -> None:
     """The digest of the latest copy is there after the upgrade, without a scheme and without places."""
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         await connection.run_sync(_release_0_1_0)
     await engine.dispose()
-    store = SqlStore(store_url)
+    store = SqlStore(empty_store_url)
     await store.start()
     recalled = await store.recall(1)
     await store.close()

@@ -34,10 +34,10 @@ def _downgrade(connection: Connection) -> None:
     command.downgrade(alembic_config(connection), "base")
 
 
-async def test_up_check_down_and_up_again(store_url: str) -> None:
+async def test_up_check_down_and_up_again(empty_store_url: str) -> None:
     """A fresh database has the model's tables and the views; going down leaves nothing; going up again works."""
-    engine = writing_engine(parse_address(store_url))
-    wanted_tables = metadata.sorted_tables + (fleet.metadata.sorted_tables if "postgres" in store_url else [])
+    engine = writing_engine(parse_address(empty_store_url))
+    wanted_tables = metadata.sorted_tables + (fleet.metadata.sorted_tables if "postgres" in empty_store_url else [])
     tables = {table.name for table in wanted_tables}
     views = {"page_stats", "host_stats", "signal_stats", "calibration"}
     for _ in range(2):
@@ -52,10 +52,10 @@ async def test_up_check_down_and_up_again(store_url: str) -> None:
     await engine.dispose()
 
 
-async def test_a_second_start_migrates_nothing(store_url: str) -> None:
+async def test_a_second_start_migrates_nothing(empty_store_url: str) -> None:
     """Starting on a database of this version leaves it as it is."""
     for _ in range(2):
-        store = SqlStore(store_url)
+        store = SqlStore(empty_store_url)
         await store.start()
         await store.adopt(wanted("a"), origin="list", now=NOW)
         assert len((await store.restore()).ids) == 1
@@ -83,9 +83,9 @@ OLD_PAGES = [  # as release 0.1.0 stored them, and what becomes of each: URL, id
 ]
 
 
-async def test_pages_of_the_first_release_are_brought_up(store_url: str) -> None:
+async def test_pages_of_the_first_release_are_brought_up(empty_store_url: str) -> None:
     """Every page keeps its past under what is sent now; what is no URL, or the same page twice, retires."""
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         await connection.run_sync(_to_0003)
         await connection.execute(text("INSERT INTO hosts (id, name) VALUES (1, 'a.example'), (2, '127.1')"))
@@ -100,32 +100,32 @@ async def test_pages_of_the_first_release_are_brought_up(store_url: str) -> None
             )
         await connection.execute(text("INSERT INTO settings VALUES ('list taken over', 'x 1 0', 5)"))
     await engine.dispose()
-    store = SqlStore(store_url)
+    store = SqlStore(empty_store_url)
     await store.start()
-    kept = await rows(store_url, "SELECT url, state, crawls FROM pages ORDER BY id")
+    kept = await rows(empty_store_url, "SELECT url, state, crawls FROM pages ORDER BY id")
     assert kept == [(url, state, 3) for _, url, state in OLD_PAGES]
-    assert await rows(store_url, "SELECT h.name FROM pages p JOIN hosts h ON h.id = p.host_id WHERE p.id = 3") == [
-        ("127.0.0.1",)
-    ]
+    assert await rows(
+        empty_store_url, "SELECT h.name FROM pages p JOIN hosts h ON h.id = p.host_id WHERE p.id = 3"
+    ) == [("127.0.0.1",)]
     assert await store.setting("list taken over") is None
     listed = [Wanted(normalise(url)) for url, _, state in OLD_PAGES if state == "live"]
     assert not (await store.adopt(listed, origin="operator", now=NOW, complete=False)).added
     await store.close()
 
 
-async def test_a_newer_database_is_refused(store_url: str) -> None:
+async def test_a_newer_database_is_refused(empty_store_url: str) -> None:
     """A revision this version does not know is from a newer one; nothing is touched, and the lock is let go."""
-    store = SqlStore(store_url)
+    store = SqlStore(empty_store_url)
     await store.start()
     await store.close()
-    await _run(store_url, "UPDATE alembic_version SET version_num = '9999'")
+    await _run(empty_store_url, "UPDATE alembic_version SET version_num = '9999'")
     for _ in range(2):
         with pytest.raises(StoreError, match=r"newer crawld \(revision 9999\): install that version"):
-            await SqlStore(store_url).start()
+            await SqlStore(empty_store_url).start()
 
 
 async def test_a_failed_migration_leaves_nothing_behind(
-    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one step breaks, all steps are taken back, tables included."""
     copy = tmp_path / "migrations"
@@ -136,17 +136,17 @@ async def test_a_failed_migration_leaves_nothing_behind(
     )
     monkeypatch.setattr(schema, "migrations_directory", lambda: copy)
     with pytest.raises(StoreError, match="nowhere"):
-        await SqlStore(store_url).start()
+        await SqlStore(empty_store_url).start()
     monkeypatch.undo()
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         assert await connection.run_sync(_names) == set()
     await engine.dispose()
 
 
-async def test_pages_found_gone_before_keep_the_time(store_url: str) -> None:
+async def test_pages_found_gone_before_keep_the_time(empty_store_url: str) -> None:
     """A database of the first release: a page remembered as gone is gone since its last change; others are not."""
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         await connection.run_sync(lambda sync: command.upgrade(alembic_config(sync), "0003"))
         await connection.execute(text("INSERT INTO hosts (id, name) VALUES (1, 'example.org')"))
@@ -157,7 +157,7 @@ async def test_pages_found_gone_before_keep_the_time(store_url: str) -> None:
                     f" last_change_at) VALUES ({page}, 'https://example.org/{page}', 1, 1, 'failing', 'list', 1, 9, 5)"
                 )
             )
-            blob = f"X'{raw}'" if store_url.startswith("sqlite") else f"decode('{raw}', 'hex')"
+            blob = f"X'{raw}'" if empty_store_url.startswith("sqlite") else f"decode('{raw}', 'hex')"
             empty = blob.replace(raw, "")
             await connection.execute(
                 text(
@@ -174,9 +174,9 @@ async def test_pages_found_gone_before_keep_the_time(store_url: str) -> None:
     assert old < 0.01
 
 
-async def test_signals_by_size_are_counted_together_again_going_down(store_url: str) -> None:
+async def test_signals_by_size_are_counted_together_again_going_down(empty_store_url: str) -> None:
     """Going down, signals that came alone, with a few and in bulk are one source again, with all that was counted."""
-    store = SqlStore(store_url)
+    store = SqlStore(empty_store_url)
     await store.start()
     await store.adopt(wanted("a"), origin="list", now=NOW)
     store.record(record(1, Verdict.NEW, at=NOW))
@@ -184,16 +184,16 @@ async def test_signals_by_size_are_counted_together_again_going_down(store_url: 
     store.record(record(1, Verdict.UNCHANGED, at=NOW + 2, tau=2.0, signals=(1,) * len(SOURCES)))
     store.record_signals([signal(1, at=NOW + 3, source=Source.SITEMAP_BULK)])
     await store.close()
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0009"))
     await engine.dispose()
-    assert await rows(store_url, "SELECT pending_sitemap, counted_sitemap FROM pages") == [(1, 4)]
-    assert await rows(store_url, "SELECT signals_sitemap FROM crawls ORDER BY id") == [(0,), (3,)]
-    assert await rows(store_url, "SELECT DISTINCT source FROM signals") == [("sitemap",)]
-    assert await rows(store_url, "SELECT source, signals FROM signal_counts") == [("sitemap", 4)]
-    assert await rows(store_url, "SELECT source, signals FROM signal_stats") == [("sitemap", 4)]
-    store = SqlStore(store_url)
+    assert await rows(empty_store_url, "SELECT pending_sitemap, counted_sitemap FROM pages") == [(1, 4)]
+    assert await rows(empty_store_url, "SELECT signals_sitemap FROM crawls ORDER BY id") == [(0,), (3,)]
+    assert await rows(empty_store_url, "SELECT DISTINCT source FROM signals") == [("sitemap",)]
+    assert await rows(empty_store_url, "SELECT source, signals FROM signal_counts") == [("sitemap", 4)]
+    assert await rows(empty_store_url, "SELECT source, signals FROM signal_stats") == [("sitemap", 4)]
+    store = SqlStore(empty_store_url)
     await store.start()
     assert (await store.restore()).signals.tolist() == [list(by_source(sitemap=1))]
     await store.close()
@@ -205,21 +205,21 @@ def test_the_latest_revision_is_the_last_file() -> None:
     assert files[-1].startswith(latest_revision())
 
 
-async def test_aliases_are_pages_again_where_they_are_not_known(store_url: str) -> None:
+async def test_aliases_are_pages_again_where_they_are_not_known(empty_store_url: str) -> None:
     """Going down makes aliases what their last crawl found, and tells a move as the end of the document that it is."""
-    store = SqlStore(store_url)
+    store = SqlStore(empty_store_url)
     await store.start()
     await store.adopt(wanted("a", "b"), origin="list", now=NOW)
     moved = Alias(2, "https://example.org/b", "it redirects there permanently")
     store.record(record(1, Verdict.NEW, state=PageState.ALIAS, alias=moved))
     await store.close()
-    engine = writing_engine(parse_address(store_url))
+    engine = writing_engine(parse_address(empty_store_url))
     async with engine.begin() as connection:
         await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0016"))
     await engine.dispose()
-    assert await rows(store_url, "SELECT state FROM pages ORDER BY id") == [("live",), ("waiting",)]
-    assert await rows(store_url, "SELECT verdict FROM changes ORDER BY id") == [("new",), ("gone",)]
-    again = SqlStore(store_url)
+    assert await rows(empty_store_url, "SELECT state FROM pages ORDER BY id") == [("live",), ("waiting",)]
+    assert await rows(empty_store_url, "SELECT verdict FROM changes ORDER BY id") == [("new",), ("gone",)]
+    again = SqlStore(empty_store_url)
     await again.start()
     assert list((await again.restore()).alias_of) == [None, None]
     await again.close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crawld.learning.mixture import MAX_EVENT_GAIN, Events, Mixture
+from crawld.learning.mixture import Events, Mixture
 
 PRIOR = (0.99, 0.01)
 
@@ -45,10 +45,10 @@ def test_crawls_that_saw_one_event_add_little_together() -> None:
     for times in (np.linspace(0.0, 4.0, crawls), np.linspace(4.0, 9.0, crawls)):
         events = Events(np.ones(crawls, bool), times, np.full(crawls, 10.0))
         mixture.judge(np.zeros(crawls, np.int64), pages, gain, events)
-        assert mixture.score(0)[1] == pytest.approx(MAX_EVENT_GAIN, abs=0.02)
+        assert mixture.score(0)[1] == pytest.approx(Mixture.max_event_gain, abs=0.02)
     later = Events(np.ones(crawls, bool), np.full(crawls, 30.0), np.full(crawls, 10.0))
     mixture.judge(np.zeros(crawls, np.int64), pages, gain, later)
-    assert mixture.score(0)[1] == pytest.approx(2 * MAX_EVENT_GAIN, abs=0.05)
+    assert mixture.score(0)[1] == pytest.approx(2 * Mixture.max_event_gain, abs=0.05)
 
 
 def test_a_new_host_starts_from_what_other_hosts_have_shown() -> None:

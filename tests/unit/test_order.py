@@ -70,7 +70,7 @@ def test_fixed_order_has_even_intervals() -> None:
 def test_orders_reach_the_freshness_of_their_formula(
     sequence: Callable[[Floats, np.random.Generator], Iterator[order.Visit]], kind: VisitOrder
 ) -> None:
-    """Visits made in an order leave a page as fresh as S-Cho's formula for that order says."""
+    """Visits made in an order leave a page as fresh as Cho & Garcia-Molina's formula for that order says."""
     gaps = np.diff([at for at, _ in islice(sequence(np.array([1.0]), np.random.default_rng(3)), 40_000)])
     measured = float(np.sum(-np.expm1(-1.5 * gaps) / 1.5) / np.sum(gaps))
     assert measured == pytest.approx(float(freshness([1.5], [1.0], kind)[0]), abs=0.005)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from crawld.api.refusals import read_body
 from crawld.errors import InputError
-from crawld.interfaces import Clock, Control, Copies
+from crawld.interfaces import Clock, Control, Copies, FreshReads
 from crawld.interfaces.metrics import Metrics
 from crawld.interfaces.read_model import ChangeEvents, PageTexts, ReadModel
 from crawld.mistakes import mistakes
@@ -33,6 +33,7 @@ class Parts:
     read: ReadModel
     control: Control
     copies: Copies
+    fresh: FreshReads
     texts: PageTexts
     events: ChangeEvents
     clock: Clock

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from crawld.api.v1.endpoints import Asked
 from crawld.interfaces import Refreshed
-from crawld.interfaces.read_model import PageSort, PageView, Version
+from crawld.interfaces.read_model import PageLine, PageSort, PageView, Version
 from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
@@ -66,10 +66,16 @@ class AskUrl(Asked):
 
 
 class AskCopy(AskUrl):
-    """The copy of a page."""
+    """The copy of a page, as fresh as is asked for where the reader waits."""
 
     version: Number | None = None
     use: WantedUse | None = None
+    min_freshness: (
+        Annotated[float, Field(ge=0, le=1, description="Fetched at this moment where it is less fresh")] | None
+    ) = None
+    wait: (
+        Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait; 10 with min_freshness")] | None
+    ) = None
 
 
 class AskDiff(AskUrl):
@@ -162,6 +168,22 @@ class SetUrls(Asked):
     add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
     remove: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
     keep_out: Annotated[bool, Field(description="Whether no list and no sitemap may bring removed pages back")] = False
+
+
+class AddPages(Asked):
+    """Pages to keep, as one `url`, as `urls`, or as `add` where each has its weight."""
+
+    url: _Url | None = None
+    urls: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
+    add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
+    importance: Annotated[float, Field(gt=0, le=MAX_IMPORTANCE, allow_inf_nan=False)] = 1.0
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait for first copies")] = 0.0
+
+    @property
+    def wanted(self) -> list[WantedUrl]:
+        """All of them."""
+        given = [*self.urls, *(() if self.url is None else (self.url,))]
+        return [*self.add, *(WantedUrl(url=url, importance=self.importance) for url in given)]
 
 
 class AskRefresh(Asked):
@@ -277,6 +299,15 @@ class UrlsAnswer:
     reweighted: int
     removed: Sequence[str]
     returning: Sequence[str] = ()  # of those removed: a list or a sitemap names them, which brings them back
+
+
+@dataclass(frozen=True, slots=True)
+class AddAnswer:
+    """What became of pages to keep, and how they stand now; of many pages the first hundred."""
+
+    added: int
+    reweighted: int
+    pages: Sequence[PageLine]
 
 
 @dataclass(frozen=True, slots=True)

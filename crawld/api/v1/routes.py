@@ -71,6 +71,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
     Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
     Endpoint(
+        "POST", "/v1/pages", "Keep pages, and wait for their first copies", steering.add_pages, models.AddPages,
+        models.AddAnswer,
+    ),
+    Endpoint(
         "POST", "/v1/refresh", "Crawl pages now, before all others", steering.refresh, models.AskRefresh,
         models.RefreshAnswer,
     ),

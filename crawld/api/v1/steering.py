@@ -9,6 +9,8 @@ from crawld.api.sentences import actor_of
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import (
     ActionAnswer,
+    AddAnswer,
+    AddPages,
     AskRefresh,
     AskRules,
     AskUndo,
@@ -27,6 +29,7 @@ from crawld.api.v1.models import (
 from crawld.api.v1.reading import action_answer
 from crawld.api.v1.reading import read as read_marks
 from crawld.api.v1.reading import rules as read_rules
+from crawld.errors import InputError
 from crawld.interfaces import Steered
 from crawld.interfaces.actions import Action
 from crawld.model.host import host_name
@@ -35,6 +38,8 @@ from crawld.model.url import normalise
 
 URLS_AT_ONCE = 200
 """Addresses read before others get their turn: some 5 ms."""
+MAX_TOLD = 100
+"""Pages that an answer tells of."""
 
 
 async def _act(request: web.Request, verb: str, **what: object) -> Action:
@@ -87,6 +92,21 @@ async def urls(request: web.Request, asked: SetUrls) -> UrlsAnswer:
         added, reweighted = len(adoption.added) + len(adoption.returned), len(adoption.reweighted)
     returning = [url for url, origin in origins.items() if origin != BY_HAND]
     return UrlsAnswer(added, reweighted, list(removed), returning)
+
+
+async def add_pages(request: web.Request, asked: AddPages) -> AddAnswer:
+    """Keep pages; the answer comes when they have their first copies, or after `wait` seconds."""
+    parts, chosen = request.app[PARTS], asked.wanted
+    if not chosen:
+        raise InputError('give {"url": "https://…"}, {"urls": […]} or {"add": [{"url": …, "importance": …}]}')
+    spelt = await _spelt([one.url for one in chosen])
+    wanted = [(url, one.importance) for url, one in zip(spelt, chosen)]
+    adoption = (await _act(request, "add", wanted=wanted)).result
+    if asked.wait:
+        await parts.fresh.first_copies(spelt, asked.wait)
+    views = [await parts.read.page(url, crawls=0, signals=0, changes=0) for url in spelt[:MAX_TOLD]]
+    added = len(adoption.added) + len(adoption.returned)
+    return AddAnswer(added, len(adoption.reweighted), [view.page for view in views if view is not None])
 
 
 async def refresh(request: web.Request, asked: AskRefresh) -> RefreshAnswer:

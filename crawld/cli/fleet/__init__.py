@@ -5,10 +5,12 @@ import click
 from crawld.cli.lazy_group import LazyGroup
 
 COMMANDS = {
-    "init": "Make an empty PostgreSQL database a fleet's.",
+    "init": "Make a PostgreSQL database a fleet's, from a single daemon's or empty.",
+    "apply": "Put settings and a URL list in force for every worker.",
     "run": "Run one worker.",
     "status": "Workers, shards, grants, and what is wrong.",
     "drain": "Move a worker's shards to the others.",
+    "export": "Write a fleet's database out for a single daemon.",
     "ray": "Place workers on a Ray cluster, and keep them running.",
 }
 

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.errors import CrawldError, InputError
+from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 from crawld.fleet.steering import FleetSteering
 from crawld.model.page import Wanted
 from crawld.store.fleet.fleet_store import SqlFleetStore
@@ -71,11 +72,21 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
 @asynccontextmanager
 async def steering(settings: Settings) -> AsyncIterator[FleetSteering]:
     """The control of the fleet of these settings."""
-    clock = SystemClock()
+    async with database_clock(settings) as (store, clock):
+        yield FleetSteering(store, terms_of(settings), clock)
+
+
+@asynccontextmanager
+async def database_clock(settings: Settings) -> AsyncIterator[tuple[SqlFleetStore, DatabaseClock]]:
+    """The store of the fleet of these settings, and a clock that shows its database's time."""
+    clock = DatabaseClock()
     store = SqlFleetStore(settings.database, clock.monotonic)
     await store.start()
     try:
-        yield FleetSteering(store, terms_of(settings), clock)
+        asked = clock.monotonic()
+        now = (await store.view()).now
+        clock.follow(DatabaseTime(asked, clock.monotonic(), now))  # what is written is stamped by the database
+        yield store, clock
     finally:
         await store.close()
 

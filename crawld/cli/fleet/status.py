@@ -97,6 +97,7 @@ def fleet_document(view: FleetView, *, everyone: bool = False) -> dict[str, Any]
         "lag": max((worker.lag for worker in view.live), default=None),
         "round_at": view.round_at,
         "mail": view.mail,
+        "settings_revision": view.revision or None,
         "workers": rows,
     }
     return {key: _finite(value) for key, value in found.items()}
@@ -124,6 +125,7 @@ def _lines(view: FleetView, document: Mapping[str, Any]) -> list[tuple[str, str]
         ("fleet", f"{many(len(live), 'worker')} with {held}, {many(document['pages'], 'page')}"),
         ("rate", f"{rate}; {format_rate(document['granted'])} granted, {format_rate(document['request_rate'])} sent"),
         ("level", "–" if view.paused or view.bandwidth == 0 else _level(view.level)),
+        ("settings", f"revision {view.revision}" if view.revision else "those of the first worker to join"),
         ("lag", "–" if lag is None else format_duration(lag)),
         ("freshness", f"{figure(view.freshness)} predicted now, weighted by importance"),
     ]

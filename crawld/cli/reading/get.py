@@ -10,13 +10,13 @@ import click
 from crawld.cli.reading.compared import compared_blocks
 from crawld.cli.reading.database import read
 from crawld.cli.reading.explain_reasons import last_trouble, unknown_page
-from crawld.cli.remote import CONFIG, DATABASE
+from crawld.cli.remote import CONFIG, DATABASE, ask
 from crawld.config import load
-from crawld.errors import CrawldError
+from crawld.errors import CrawldError, InputError
 from crawld.interfaces import Gone
 from crawld.learning.freshness import SKEW
 from crawld.model.page import PageState
-from crawld.model.units import format_date, format_moment
+from crawld.model.units import format_date, format_moment, parse_duration
 from crawld.model.url import normalise_given
 from crawld.store.reports.reader import Reader, StoredBody
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from crawld.content.change.frame import HostFrame
     from crawld.model.crawl import Memory
 
+READ_WAIT, MAX_WAIT, MARGIN_SECONDS = 10.0, 60.0, 10.0
+"""Seconds for which a reader waits unless told otherwise, at the most, and beyond which the daemon does not answer."""
 NEVER_FETCHED = {
     PageState.FAILING: "every attempt to fetch it has failed",
     PageState.DISALLOWED: "robots.txt forbids it",
@@ -40,14 +42,31 @@ NEVER_FETCHED = {
     help="The text that is compared, block by block, in place of the copy; … stands for what varies by itself.",
 )
 @click.option("--gone", "even_gone", is_flag=True, help="Print the last copy even of a page that is gone (404 or 410).")
+@click.option(
+    "--min-freshness", type=click.FloatRange(0, 1), help="Fetch the page now where its copy is fresh with less chance."
+)
+@click.option("--wait", help="How long to wait for that, up to 60s; 10s with --min-freshness.")
 @CONFIG
 @DATABASE
-def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Path | None, database: str | None) -> None:
+def command(
+    url: str,
+    quiet: bool,
+    text: bool,
+    even_gone: bool,
+    min_freshness: float | None,
+    wait: str | None,
+    config_file: Path | None,
+    database: str | None,
+) -> None:
     """Print the latest copy of a page to standard output, and its age and freshness to standard error.
 
+    With --min-freshness or --wait the running daemon fetches the page first, within its rate, where that is needed: the
+    old copy is printed where it cannot be fetched in time, and standard error says why.
     A page that is gone (404 or 410) has no copy that is up to date: that is said instead, with since when.
     """
     wanted = normalise_given(url)
+    if min_freshness is not None or wait is not None:
+        _freshen(wanted, min_freshness, wait, config_file, database, quiet=quiet)
     gone, copy = read(config_file, database, lambda reader: _find(reader, wanted))
     if gone is not None and (copy is None or not even_gone):
         rest = "no copy is held" if copy is None else "--gone prints the last copy"
@@ -67,6 +86,25 @@ def command(url: str, quiet: bool, text: bool, even_gone: bool, config_file: Pat
         return
     learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
     sys.stdout.buffer.write(_text(copy, learnt, config_file, database))
+
+
+def _freshen(
+    url: str,
+    min_freshness: float | None,
+    wait: str | None,
+    config_file: Path | None,
+    database: str | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Have the running daemon fetch the page where its copy is not fresh enough; say why where it could not."""
+    seconds = READ_WAIT if wait is None else parse_duration(wait)
+    if seconds > MAX_WAIT:
+        raise InputError(f"--wait {wait} is longer than the {MAX_WAIT:g} s that a reader may wait")
+    body: dict[str, object] = {"url": url, "min_freshness": min_freshness, "wait": seconds}
+    found = ask(config_file, database, "POST", "/freshen", body, seconds=seconds + MARGIN_SECONDS)
+    if found["reason"] is not None and not quiet:
+        click.echo(f"{url}: not fetched for this: {found['reason']}", err=True)
 
 
 def _text(

@@ -118,6 +118,7 @@ def _line(row: Mapping[str, Any], width: int = 0) -> str:
         notes.append(f"{what} for {format_duration(row['backoff_seconds'])}")
     if row["successive_failures"]:
         notes.append(f"failed {in_a_row(row['successive_failures'])}")
+    notes += [f"{name.replace('_', ' ')} ({many(pages, 'page')})" for name, pages in row["turned_away"].items()]
     if row["delay_seconds"] is not None:
         notes.append(f"delay {format_duration(row['delay_seconds'])}")
     if row["crawl_delay_seconds"] is not None:
@@ -127,10 +128,11 @@ def _line(row: Mapping[str, Any], width: int = 0) -> str:
 
 
 def _trouble_first(row: Mapping[str, Any]) -> tuple[bool, ...]:
-    """Blocked, backing off, slowed down, failing; the order of the statistics among equals."""
+    """Blocked, backing off, turning us away, slowed down, failing; the order of the statistics among equals."""
     return (
         not row["blocked"],
         row["backoff_seconds"] is None,
+        not row["turned_away"],
         row["delay_seconds"] is None,
         not row["successive_failures"],
     )

@@ -35,8 +35,8 @@ LOOK_SECONDS = 10.0
 def command() -> None:
     """Try crawlers against a living site on loopback that knows how fresh their copies are.
 
-    The site lives a world in accelerated time: drawn after real sites, the S-NCIS paper's, or replayed from recorded
-    histories, on several host names, with sitemaps of every kind, robots.txt, validators and errors.
+    The site lives a world in accelerated time: drawn after real sites, that of Busa-Fekete et al. 2025, or replayed
+    from recorded histories, on several host names, with sitemaps of every kind, robots.txt, validators and errors.
     """
 
 

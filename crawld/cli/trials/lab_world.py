@@ -57,7 +57,8 @@ _OPTIONS = (
         "--world",
         default=WEBLIKE,
         show_default=True,
-        help="What is served: weblike (drawn after real sites), noisy (the S-NCIS paper's), or recorded histories: "
+        help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
+        "or recorded histories: "
         "one or more .npz files with commas between, a host each.",
     ),
     click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),

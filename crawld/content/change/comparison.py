@@ -200,7 +200,7 @@ def _by_frame(
     for hunk in differences:
         if titled and hunk == TITLE_HUNK:
             found[hunk], title = view.explains_title()
-        elif not (known.in_main or seen.in_main) and view.has_content(differences):
+        elif view.has_content(differences):
             found[hunk] = view.explains(hunk)
     return {hunk for hunk, how in found.items() if how}, title, Explained.PRESUMED in found.values()
 

@@ -34,6 +34,8 @@ SHARED_BY, SHARED_SHARE = 3, 0.3
 """A block is frame where so many other pages have it, and so large a share of them."""
 MOVED_SHARE = 0.6
 """A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
+ALL_SHARE, ALL_PAGES = 0.9, 24
+"""Within the text of pages only what so large a share of all pages gain or lose is the site's, on a host of so many."""
 TITLE_SHARE = 0.6
 """A word that so large a share of the other pages have in their titles is the site's."""
 TURNED_BY, MAX_TURNED_BY, TURNED_SHARE = 2, 5, 0.2
@@ -184,7 +186,8 @@ class HostFrame:
             return False
         lost, gained = presumed
         view = self.view(page_id, NOTHING, NOTHING)
-        if any(view.moved(block, gained=True) for block in gained) or any(view.moved(b, gained=False) for b in lost):
+        moves = [(block, True) for block in gained] + [(block, False) for block in lost]
+        if any(view.moved(block, gained=how, share=ALL_SHARE) for block, how in moves):
             self.settle(page_id)
             return False
         return view.is_contradicted(lost, gained)
@@ -465,7 +468,7 @@ class PageFrame:
         self._counts = host._counts[self._part]
         self.peers = host._sizes[self._part] - (own is not None)
         self._least = max(SHARED_BY, SHARED_SHARE * self.peers)
-        self._sets: list[tuple[_Seen, frozenset[int]]] | None = None
+        self._sets: list[tuple[int, _Seen, frozenset[int]]] | None = None
         self._own_before: list[int] | None = None
         self._indices: list[dict[int, int]] | None = None
 
@@ -527,10 +530,17 @@ class PageFrame:
         return self._others(word) >= max(SHARED_BY, TITLE_SHARE * self.peers)
 
     def explains(self, hunk: Hunk) -> Explained:
-        """Whether a difference is one of the frame: never where it lies between two blocks of the page's own."""
-        if not self._is_outside(hunk):
-            return Explained.NO
+        """Whether a difference is one of the frame.
+
+        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it.
+        2. Outside: where many other pages show it, and most of those seen since.
+        3. Outside, and the page says anew what its main element is: what is left out, or no longer, is presumed frame.
+        4. Outside, at a place where the frame of other pages is the same: it is presumed.
+        """
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
+        in_main = bool(removed and self._known.in_main) or bool(inserted and self._seen.in_main)
+        if in_main or not self._is_outside(hunk):
+            return self._explains_inside(hunk, removed, inserted)
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
         removed_shared = [self.is_shared(block) for block in removed]
@@ -541,19 +551,77 @@ class PageFrame:
             and all(map(max, gained, inserted_shared))
         ):
             return Explained.YES
-        likely = all(removed_shared) and self._runs_elsewhere(hunk, removed, inserted)
+        likely = all(removed_shared) and (
+            self._known.in_main != self._seen.in_main or self._runs_elsewhere(hunk, removed, inserted)
+        )
         return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
+
+    def _explains_inside(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> Explained:
+        """Whether a difference within the page's text was made by the template on nearly all pages at once.
+
+        It counts after all where pages seen later do not show it.
+        """
+        own = self._count_own()
+        amid_text = own[hunk.old_from] > 1 and own[hunk.old_to] < own[-1]  # the first block of its own is its heading
+        if amid_text or self._host._sizes[None] < ALL_PAGES:
+            return Explained.NO
+        at_template = all(map(self._was_everywhere, removed)) if removed else self._is_slot(hunk)
+        of_site = (
+            at_template
+            and all(self.moved_everywhere(block, gained=True) for block in inserted)
+            and all(self.moved_everywhere(block, gained=False) for block in removed)
+        )
+        return Explained.PRESUMED if of_site and not self.is_contradicted(removed, inserted) else Explained.NO
+
+    def _is_slot(self, hunk: Hunk) -> bool:
+        """Whether a place is the template's: above a block that nearly all pages have, and below one or the heading."""
+        plain = self._known.blocks
+        left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE
+        below_heading = self._count_own()[hunk.old_from] <= 1
+        return (
+            hunk.old_to < len(plain)
+            and self._is_everywhere(plain[hunk.old_to])
+            and (below_heading or self._is_everywhere(left))
+        )
+
+    def _is_everywhere(self, block: int) -> bool:
+        return self._host._counts[None].get(block, 0) >= ALL_SHARE * self._host._sizes[None]
+
+    def _was_everywhere(self, block: int) -> bool:
+        """Whether nearly all pages of the host have a block, or had it until it was lost lately."""
+        lost = self._host._lost.get(block)
+        count = self._host._counts[None].get(block, 0) + (len(lost.pages) if lost is not None else 0)
+        return count >= ALL_SHARE * self._host._sizes[None]
+
+    def moved_everywhere(self, block: int, *, gained: bool) -> bool:
+        """Whether nearly all pages of the host seen since the first of them gained, or lost, the block did so too.
+
+        With this page they are at least three.
+        """
+        move = (self._host._gained if gained else self._host._lost).get(block)
+        if move is None:
+            return False
+        recent = islice(reversed(self._host._pages.items()), LOOKED_AT)
+        since = [page in move.pages for page, seen in recent if seen.at >= move.at and page != self._page_id]
+        return sum(since) >= max(SHARED_BY - 1, ALL_SHARE * len(since))
 
     def _is_outside(self, hunk: Hunk) -> bool:
         """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""
-        if self._own_before is None:  # how many blocks of the page's own stand before each of the old version
-            titled = bool(self._known.title)
-            own_blocks = (not self.is_shared(block) and not (titled and at == 0) for at, block in enumerate(self.old))
-            self._own_before = list(accumulate(own_blocks, initial=0))
-        own = self._own_before
+        own = self._count_own()
         return own[-1] == own[hunk.old_to] or own[hunk.old_from] == 0
 
-    def moved(self, block: int, *, gained: bool) -> bool:
+    def _count_own(self) -> list[int]:
+        """How many blocks of the page's own stand before each block of the older version."""
+        if self._own_before is None:
+            titled = bool(self._known.title)
+            own = (
+                not (titled and at == 0) and not self.is_shared(block) and not self.moved(block, gained=False)
+                for at, block in enumerate(self.old)
+            )
+            self._own_before = list(accumulate(own, initial=0))
+        return self._own_before
+
+    def moved(self, block: int, *, gained: bool, share: float = MOVED_SHARE) -> bool:
         """Whether other pages gained, or lost, the block as well, and most of those seen since did."""
         move = (self._host._gained if gained else self._host._lost).get(block)
         if move is None:
@@ -561,8 +629,16 @@ class PageFrame:
         by = sum(1 for page in move.pages if page != self._page_id and self.is_peer(page))
         if by < self._least:
             return False
-        against = sum(1 for seen, blocks in self._recent() if seen.at > move.at and (block in blocks) != gained)
-        return by >= MOVED_SHARE * (by + against)
+        against = sum(
+            seen.at > move.at and (block in blocks) != gained and not self._went_back(page, block, gained=gained)
+            for page, seen, blocks in self._recent()
+        )
+        return by >= share * (by + against)
+
+    def _went_back(self, page: int, block: int, *, gained: bool) -> bool:
+        """Whether a page that does not show a move has shown it: it lost what it had gained, or has it again."""
+        back = (self._host._lost if gained else self._host._gained).get(block)
+        return back is not None and page in back.pages
 
     def is_contradicted(self, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether this page showed the difference before, and other pages seen since do not."""
@@ -573,8 +649,13 @@ class PageFrame:
         if not times:
             return False
         wanted, unwanted = set(inserted), set(removed)
-        since = (blocks for seen, blocks in self._recent() if seen.at > max(times))
-        return sum(1 for blocks in since if not wanted <= blocks or unwanted & blocks) >= CONTRADICTED_BY
+        since = ((page, blocks) for page, seen, blocks in self._recent() if seen.at > max(times))
+        against = (
+            any(not self._went_back(page, block, gained=True) for block in wanted - blocks)
+            or any(not self._went_back(page, block, gained=False) for block in unwanted & blocks)
+            for page, blocks in since
+        )
+        return sum(against) >= CONTRADICTED_BY
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""
@@ -587,8 +668,8 @@ class PageFrame:
         runs, having = 0, 0
         if self._indices is None:
             recent = islice(self._recent(), NEIGHBOURS)
-            self._indices = [{block: at for at, block in enumerate(seen.blocks)} for seen, _ in recent]
-        for (seen, blocks), where in zip(self._recent(), self._indices):
+            self._indices = [{block: at for at, block in enumerate(seen.blocks)} for _, seen, _ in recent]
+        for (_, seen, blocks), where in zip(self._recent(), self._indices):
             if (left != _EDGE and left not in blocks) or (right != _EDGE and right not in blocks):
                 continue
             having += 1
@@ -596,11 +677,11 @@ class PageFrame:
             runs += any(_follows(seen.blocks, at, run, right) for run in (removed, inserted))
         return runs >= SHARED_BY and 2 * runs >= having
 
-    def _recent(self) -> list[tuple[_Seen, frozenset[int]]]:
+    def _recent(self) -> list[tuple[int, _Seen, frozenset[int]]]:
         if self._sets is None:
             pages = reversed(self._host._pages.items())
-            others = (seen for page, seen in pages if page != self._page_id and self._part in {None, seen.part})
-            self._sets = [(seen, seen.words.union(seen.blocks)) for seen in islice(others, LOOKED_AT)]
+            others = ((page, seen) for page, seen in pages if page != self._page_id and self._part in {None, seen.part})
+            self._sets = [(page, seen, seen.words.union(seen.blocks)) for page, seen in islice(others, LOOKED_AT)]
         return self._sets
 
 

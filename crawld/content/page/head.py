@@ -114,6 +114,11 @@ def read_refresh(body: bytes, url: str) -> Refresh | None:
     return None
 
 
+def without_programs(body: bytes) -> bytes:
+    """The beginning of a page without comments, scripts and styles."""
+    return _UNREAD.sub(b"", body[:LOOKED_AT])
+
+
 def _text(body: bytes) -> str:
     """The beginning of a page without comments, scripts and styles."""
     return _UNREAD.sub(b"", body)[:HEAD_BYTES].decode("utf-8", "replace")

@@ -95,6 +95,14 @@ def mark_styles(root: Any) -> None:
                 _mark_below_body(value.getparent(), kind)
 
 
+def hides(element: Any) -> bool:
+    """Whether attributes or an inline style of an element hide it from readers."""
+    if element.get("hidden", "until-found").strip().lower() != "until-found":
+        return True
+    style = element.get("style")
+    return style is not None and _kind_of_style(style) == "hidden"
+
+
 def _kind_of_style(style: str) -> str | None:
     if not _MATTERS.search(style, 0, LONGEST_STYLE):
         return None

@@ -140,17 +140,10 @@ def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageTe
     than can be read in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth
     the parser drops text silently, and the page would seem unchanged for ever.
     """
-    data = _as_utf8(body, content_type)
-    del body  # what is not needed any more is let go all the way down: a page may be large, a worker may not
-    if not is_readable(data, selected=bool(rule.selectors)):
+    root = parsed_page(body, content_type, rule)
+    del body
+    if root is None:
         return None
-    root = _parse(data, deep=not rule.selectors)
-    del data
-    if root is None or (any(one.counts_siblings for one in rule.selectors) and WIDE(root)):
-        return None
-    for selector in rule._selectors:
-        for element in selector.find(root):
-            element.clear(keep_tail=True)
     chosen = rule._only.find(root) if rule._only is not None else []
     main = rule.mode == "main" and not chosen  # what the operator chose is compared as it is
     mark_styles(root)
@@ -170,6 +163,21 @@ def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageTe
         blocks.insert(0, title)
     shape = selection.whole, found, title is not None, selection.in_main
     return PageText(blocks, *shape, selection.left_out) if blocks else None
+
+
+def parsed_page(body: bytes, content_type: str | None, rule: DigestRule) -> Any | None:
+    """The elements of a page without what the rule ignores; None where the page cannot be read."""
+    data = _as_utf8(body, content_type)
+    del body  # what is not needed any more is let go all the way down: a page may be large, a worker may not
+    if not is_readable(data, selected=bool(rule.selectors)):
+        return None
+    root = _parse(data, deep=not rule.selectors)
+    if root is None or (any(one.counts_siblings for one in rule.selectors) and WIDE(root)):
+        return None
+    for selector in rule._selectors:
+        for element in selector.find(root):
+            element.clear(keep_tail=True)
+    return root
 
 
 def page_tree(body: bytes, content_type: str | None) -> Any | None:

@@ -13,7 +13,7 @@ from crawld.interfaces import Store
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Use
 from crawld.model.page import Alias, Page
-from crawld.model.url import host_of, identity
+from crawld.model.url import host_of, identity, origin_of
 
 REDIRECT = "it redirects there permanently"
 CANONICAL = "it names that address as its canonical one, which answers with the same text"
@@ -117,7 +117,8 @@ class Duplicates:
             seen, copy = memory.digest, known.digest
             if seen.scheme == copy.scheme and (seen.raw == copy.raw or (seen.text or b"") == copy.text):
                 return True
-        answer = await self.sender.send_alone(Request(url, host_of(url), use=Use.SECOND_LOOK), chain)
+        bare = origin_of(url) != origin_of(page.url)
+        answer = await self.sender.send_alone(Request(url, host_of(url), use=Use.SECOND_LOOK, bare=bare), chain)
         if isinstance(answer, FetchFailed):
             return None
         return isinstance(answer, Fetched) and answer.status < 300 and await same(answer)

@@ -274,7 +274,8 @@ class PageCrawls:
             self.audit_share.spend()
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         url = page.url if judgement.memory is None else judgement.memory.answered or page.url
-        again = await self.sender.send_again(Request(url, host_of(url), use=Use.SECOND_LOOK), chain)
+        second_look = Request(url, host_of(url), use=Use.SECOND_LOOK, bare=chain.bare)
+        again = await self.sender.send_again(second_look, chain)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
         second_at = self.clock.now() - again.duration
@@ -304,7 +305,8 @@ class PageCrawls:
         if self._distrusted(url, self.clock.now()):
             return
         name = host_of(url)
-        conditional = Request(url, name, etag=memory.etag, last_modified=memory.last_modified, use=Use.CHECK)
+        tag, date = memory.etag, memory.last_modified
+        conditional = Request(url, name, etag=tag, last_modified=date, use=Use.CHECK, bare=chain.bare)
         answer = await self.sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
             gate, now = self.gate, self.clock.now()
@@ -416,7 +418,8 @@ class PageCrawls:
             turn = self.outages.turn(name, page.id, at, wait, pages)
             return now + (turn if name == page.host else min(turn, LONGEST_TURN))
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
-        return self.pages.after(page.id, state, max(now, gate.export(host).asked_until), audit=audit)
+        begins = max(now, gate.export(host).asked_until)
+        return self.pages.after(page.id, state, begins, audit=audit, trouble=outcome.trouble)
 
     def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.

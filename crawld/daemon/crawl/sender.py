@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.content.cookies import ChainCookies
 from crawld.content.page.head import read_refresh
 from crawld.content.robots.parser import read_robots
+from crawld.content.walls import is_login
 from crawld.daemon.polls import Polls
 from crawld.daemon.slots.door import Door
 from crawld.daemon.slots.further_requests import LONGEST_WAIT, MOST_WAITING, MOST_WAITING_PER_HOST, Permits
@@ -25,7 +26,9 @@ from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, Fetcher, NeedsFetch, Robots, Store, Workers
 from crawld.model.fetched import (
     ABORTED,
+    GONE_STATUSES,
     PERMANENT_REDIRECTS,
+    TURNED_AWAY,
     Fetched,
     FetchFailed,
     Outcome,
@@ -38,11 +41,19 @@ from crawld.model.fetched import (
     outcome_name,
 )
 from crawld.model.robots import RobotsReading
-from crawld.model.url import host_of
+from crawld.model.url import host_of, origin_of
 
 log = logging.getLogger("crawld.crawl")
 
 MOST_REDIRECTS = 5
+TURNED_AWAY_ENOUGH, TURNED_AWAY_WAIT = 10, 900.0
+"""Pages of a host that must turn us away with no success between them before the host backs off, and for how long."""
+LOGIN_SEEN = frozenset({Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED})
+"""Purposes of requests that fail where they are led to a login; a robots.txt behind one is none."""
+LOGIN_ENDS = frozenset(
+    {Trouble.TOO_MANY_REDIRECTS, Trouble.ROBOTS, Trouble.STATUS, Trouble.LOGIN_REQUIRED, Trouble.FORBIDDEN}
+)
+"""Troubles behind a redirect to a login that mean that one has to log in."""
 SMALL_ROBOTS = 4096
 """Bytes of a robots.txt that is read in place: whatever is in it, that takes some two milliseconds at most."""
 
@@ -108,6 +119,15 @@ class Sender:
         """What the outcome says about the host."""
         if not isinstance(outcome, FetchFailed):
             return Evidence(request.url, began, well=True, seconds=outcome.duration)
+        if outcome.trouble in TURNED_AWAY and request.purpose is Purpose.PAGE:
+            return Evidence(
+                request.url,
+                began,
+                well=False,
+                retry_after=outcome.retry_after,
+                enough=TURNED_AWAY_ENOUGH,
+                least_wait=TURNED_AWAY_WAIT,
+            )
         if outcome.scope is Scope.HOST:
             return Evidence(
                 request.url, began, well=False, retry_after=outcome.retry_after, enough=self._enough(request)
@@ -167,8 +187,14 @@ class Sender:
     async def follow(self, request: Request, chain: RequestChain | None = None) -> Outcome:
         """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt.
 
-        A page that refreshes to another address after a short delay redirects there, permanently where at once.
+        A page that refreshes to another address after a short delay redirects there, permanently where at once. One
+        that ends at a page for logging in is trouble.
         """
+        hops: list[Redirected] = []
+        outcome = await self._follow(request, chain, hops)
+        return _login_required(request, hops, outcome) or outcome
+
+    async def _follow(self, request: Request, chain: RequestChain | None, hops: list[Redirected]) -> Outcome:
         chain = chain or RequestChain(request.host)
         chain.requests += 1
         if not chain.further:
@@ -179,11 +205,16 @@ class Sender:
         if not isinstance(outcome, Redirected):
             return outcome
         chain.reserved = None if turn is None else turn.target
-        cookies, permanent = ChainCookies(), True
+        cookies, permanent, home = ChainCookies(), True, origin_of(request.url)
+        chain.bare = chain.bare or request.bare
         for _ in range(MOST_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome
+            hops.append(outcome)
             url = outcome.location
+            chain.bare = (
+                chain.bare or origin_of(url) != home
+            )  # also once it comes back: another site has chosen the address
             permanent = permanent and outcome.status in PERMANENT_REDIRECTS
             chain.moved_to = url if permanent else chain.moved_to
             if permanent and url == chain.known:
@@ -209,7 +240,8 @@ class Sender:
         """The request that a redirect leads to, with the conditions that its very address gave."""
         kept = chain.validators
         tag, date = (kept.etag, kept.last_modified) if kept is not None and kept.url == url else (None, None)
-        return Request(url, host_of(url), request.purpose, tag, date, request.max_bytes, (), cookie, Use.REDIRECT)
+        hop = Request(url, host_of(url), request.purpose, tag, date, request.max_bytes, (), cookie, Use.REDIRECT)
+        return replace(hop, bare=chain.bare) if chain.bare else hop
 
     async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
         """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
@@ -322,6 +354,21 @@ def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Out
     if refresh is None or refresh.url in asked:
         return outcome
     return Redirected(outcome.url, 302 if refresh.seconds else 301, refresh.url, outcome.duration)
+
+
+def _login_required(request: Request, hops: Sequence[Redirected], outcome: Outcome) -> FetchFailed | None:
+    """The trouble of a chain that ends at a page for logging in; None where it only passes one, or none at all."""
+    led = next((hop for hop in hops if is_login(hop.location)), None)
+    if led is None or request.purpose not in LOGIN_SEEN or is_login(request.url):
+        return None
+    if isinstance(outcome, FetchFailed):
+        ended = outcome.trouble in LOGIN_ENDS
+    else:
+        ended = isinstance(outcome, Redirected) or (outcome.status not in GONE_STATUSES and is_login(outcome.url))
+    if not ended:
+        return None
+    detail = f"redirect to {led.location.partition('?')[0]}"
+    return FetchFailed(request.url, Trouble.LOGIN_REQUIRED, Scope.PAGE, detail, led.status, duration=outcome.duration)
 
 
 def _end(place: SentRequest | None) -> bool:

@@ -2,24 +2,63 @@
 
 Requests are counted in memory and kept once a round, so that a kill loses those of the last round at most. What is
 kept of a page is written again when it was asked for, when its importance moved, and once a day otherwise: a restart
-takes the time since then for time in which nobody watched.
+takes the time since then for unwatched time. Importance is learnt as Gamma-Poisson, with the list's
+weight as prior (docs/method.md, "Importance").
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crawld.daemon.pages.pages import Pages
 from crawld.interfaces import Clock, Copies, Copy, Floats, Gone, Ints, Store, StoredDemand
-from crawld.learning.importance import DAY, Evidence, fade, moved, posterior_mean, watch
 from crawld.model.page import Page
 from crawld.model.url import identity
 from crawld.row_index import PageRows, grown
 from crawld.scheduler import Scheduler
 
+Bools = NDArray[np.bool_]
+
 AT_ONCE = 2_000  # pages between two chances for a slot to be served
+DAY = 86400.0
+PRIOR_DAYS = 1.0  # days of requests that the list's weight is worth
+HALF_LIFE_DAYS = 7.0  # after which a request, and the day it came in, count half
+MOVED = 0.1  # how far, relatively, importance has to move before pages are weighed anew
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEvidence:
+    """Requests seen of each page and the days they were watched for, both faded with age, as columns."""
+
+    requests: Floats
+    days: Floats
+
+
+def fade(evidence: RequestEvidence, seconds: Floats) -> RequestEvidence:
+    """The same evidence so much older, unwatched meanwhile."""
+    left = np.exp2(-seconds / DAY / HALF_LIFE_DAYS)
+    return RequestEvidence(evidence.requests * left, evidence.days * left)
+
+
+def watch(evidence: RequestEvidence, seconds: Floats, requests: Floats) -> RequestEvidence:
+    """The evidence after further seconds in which so many requests came; the days themselves fade as they pass."""
+    old = fade(evidence, seconds)
+    spread = HALF_LIFE_DAYS / np.log(2)
+    return RequestEvidence(old.requests + requests, old.days - spread * np.expm1(-seconds / DAY / spread))
+
+
+def posterior_mean(weight: Floats, evidence: RequestEvidence) -> Floats:
+    """Requests a day to be expected of each page; its list's weight before anything was seen."""
+    return np.asarray((weight * PRIOR_DAYS + evidence.requests) / (PRIOR_DAYS + evidence.days), dtype=np.float64)
+
+
+def moved(old: Floats, new: Floats) -> Bools:
+    """Where importance has moved far enough to weigh the page anew."""
+    return np.asarray(np.abs(new - old) > MOVED * old, dtype=np.bool_)
 
 
 class Demand:
@@ -49,7 +88,7 @@ class Demand:
         stored, now = await self._store.demand(), self._clock.now()
         if len(stored.page_ids):
             rows = self._take(stored.page_ids)
-            old = fade(Evidence(stored.requests, stored.days), np.maximum(now - stored.at, 0.0))
+            old = fade(RequestEvidence(stored.requests, stored.days), np.maximum(now - stored.at, 0.0))
             self._requests[rows], self._days[rows], self._at[rows] = old.requests, old.days, now
             self._kept_at[rows] = np.minimum(stored.at, now)
         await self.follow()
@@ -89,7 +128,7 @@ class Demand:
         weight = np.array([page.importance for page in pages])
         requests = np.array([counts.pop(identity(page.url), 0) if counts else 0 for page in pages], dtype=np.float64)
         before = np.where(np.isnan(self._at[rows]), now, self._at[rows])
-        seen = watch(Evidence(self._requests[rows], self._days[rows]), np.maximum(now - before, 0.0), requests)
+        seen = watch(RequestEvidence(self._requests[rows], self._days[rows]), np.maximum(now - before, 0.0), requests)
         self._requests[rows], self._days[rows], self._at[rows] = seen.requests, seen.days, now
         importance = posterior_mean(weight, seen)
         news = moved(self._scheduler.importance_of(ids.tolist()), importance)

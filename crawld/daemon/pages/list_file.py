@@ -34,7 +34,7 @@ ALWAYS_REMOVED = 10
 
 def read_list(source: str) -> UrlList:
     """The URL list from a file, or from standard input for `-`."""
-    return read_url_list(_body(source))
+    return read_url_list(list_body(source))
 
 
 def no_usable_line(source: str, listed: UrlList) -> InputError:
@@ -57,13 +57,13 @@ def read_once(source: str) -> bool:
 async def _body_beside(source: str) -> bytes:
     """Read beside the loop; what may never end is read in a thread that nobody waits for when the daemon stops."""
     if not read_once(source):
-        return await asyncio.to_thread(_body, source)
+        return await asyncio.to_thread(list_body, source)
     result: Future[bytes] = Future()
     result.set_running_or_notify_cancel()
 
     def read() -> None:
         try:
-            result.set_result(_standard_input() if source == STANDARD_INPUT else _body(source))
+            result.set_result(_standard_input() if source == STANDARD_INPUT else list_body(source))
         except InputError as error:
             result.set_exception(error)
 
@@ -80,13 +80,19 @@ def _standard_input() -> bytes:
         raise InputError(f"URL list from standard input: cannot be read: {error.strerror}") from None
 
 
-def _body(source: str) -> bytes:
+def list_body(source: str) -> bytes:
+    """The bytes of a URL list; InputError where it cannot be read."""
     if source == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
     except OSError as error:
         raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
+
+
+def list_mark(body: bytes) -> str:
+    """What tells one list, as this version reads it, from another."""
+    return hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
 
 
 class ListFile:
@@ -163,7 +169,9 @@ class ListFile:
             self._reading()
             body = await _body_beside(source)
             self._used_up = source if read_once(source) else None
-            mark = hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
+            if not await self._accepts(source, body):
+                return
+            mark = list_mark(body)
             before, pages, bad_before = (await self._store.setting(TAKEN_OVER) or "- 0 0").split()
             if unless_same and before == mark:
                 told = {"list": source, "pages": int(pages), "bad": int(bad_before), "unchanged": True}
@@ -181,6 +189,10 @@ class ListFile:
             if not taken.held_back:  # otherwise a restart has to come upon it again
                 await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
             self._note(source, listed, taken)
+
+    async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - a fleet looks at both
+        """Whether this list may be taken over; one daemon's own always may."""
+        return True
 
     def _note(self, source: str, listed: UrlList, taken: Adoption) -> None:
         """Log what a list did, and say in the status what it was not allowed to do."""

@@ -119,6 +119,7 @@ class PageSet:
             columns = zip(stored.ids[some].tolist(), stored.urls[some], stored.hosts[some], weights, strict=True)
             pages = [Page(*fields) for fields in columns]
             self._pages.put_all(pages, stored.states[some], stored.failures[some].tolist())
+        self._pages.restore_turned_away(stored.turned_away)
         indices = np.array([hosts[name] for name in stored.hosts], dtype=np.int64)
         self._gate.remember_answers(np.unique(indices[~np.isnan(stored.last_success)]))
         with np.errstate(invalid="ignore"):

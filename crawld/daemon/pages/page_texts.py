@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from crawld.content.page import blocks, difference
+from crawld.content.page.document import read_document
 from crawld.content.page.rules import DigestRule
+from crawld.daemon.documents import documents_of
 from crawld.interfaces import Copy, Workers
 from crawld.interfaces.read_model import VersionBody
 from crawld.model.difference import BlockEdit
-from crawld.model.page import PagePart
+from crawld.model.page import Document, PagePart
 
 
 class StoredTexts:
@@ -17,9 +19,15 @@ class StoredTexts:
         self._workers = workers
         self._rule_for = rule_for
 
-    async def visible_text(self, copy: Copy) -> str | None:
-        """The visible text of a copy, a block a line."""
-        return await self._workers.run(copy.host, difference.visible_text, copy.body, copy.content_type)
+    async def document(self, copy: Copy) -> Document | None:
+        """A copy as a reader has it."""
+        rule = self._rule_for(copy.url)
+        return await self._workers.run(copy.host, read_document, copy.body, copy.content_type, copy.url, rule, ())
+
+    async def documents(self, versions: Sequence[VersionBody]) -> Sequence[Document | None]:
+        """Several versions as a reader has them; None where one has no text, or takes too much to read."""
+        given = [(one.host, one.body, one.version.content_type, one.url) for one in versions]
+        return await documents_of(self._workers, self._rule_for, given)
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
         """What the second version did to the first."""

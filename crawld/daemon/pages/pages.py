@@ -2,18 +2,28 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from crawld.daemon.pages.packed_pages import PackedPages
+from crawld.model.fetched import Trouble
 from crawld.model.page import Page, PageState
-from crawld.model.url import identity
+from crawld.model.url import identity, origin_of
 
+DAY = 86400.0
 FIRST_WAIT = 60.0
-LONGEST_WAIT = 7 * 86400.0
+LONGEST_WAIT = 7 * DAY
 GONE_WAIT = 3600.0
 """Seconds before a page that is gone, or that is another address of a page, is asked for the first time."""
 RELISTED_WAIT = 10.0
 """Seconds from the time at which a page was first found gone until it may be asked because it is listed anew."""
+TURNED_AWAY_WAITS = {
+    Trouble.BOT_WALL: (3600.0, 2 * DAY),
+    Trouble.PAYMENT_REQUIRED: (DAY, 30 * DAY),
+    Trouble.LOGIN_REQUIRED: (3600.0, DAY),
+    Trouble.FORBIDDEN: (600.0, 7 * DAY),
+    Trouble.GEO_BLOCKED: (DAY, 30 * DAY),
+}
+"""Seconds that a page waits whose site turned us away: at first, and at most."""
 SELDOM = {PageState.GONE, PageState.ALIAS}
 """States in which a page is asked now and then whether it still is so."""
 NOT_ASKED = {PageState.DISALLOWED, *SELDOM}
@@ -36,6 +46,8 @@ class Pages:
         self._not_asked: Counter[str] = Counter()  # of those on a host
         self._answered: Counter[str] = Counter()  # of those on a host
         self._failures: dict[int, int] = {}
+        self._turned_away: dict[int, Trouble] = {}
+        self._away: Counter[tuple[str, Trouble]] = Counter()  # of those, by origin
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -112,6 +124,7 @@ class Pages:
             self._count_state(page.host, self._pages.state(page.id), None)
             self._count_site(page.url, -1)
             self._failures.pop(page.id, None)
+            self._note_turned_away(page, None)
         self._pages.remove([page.id for page in here])
 
     def change_state(self, page_id: int, state: PageState) -> bool:
@@ -148,16 +161,46 @@ class Pages:
         """Forget how often a page failed, or was asked whether it still is what it was."""
         self._failures.pop(page_id, None)
 
-    def after(self, page_id: int, state: PageState, at: float, *, audit: bool = False) -> float:
+    def restore_turned_away(self, troubles: Mapping[int, Trouble]) -> None:
+        """Take over which pages turned us away when they were last asked."""
+        for page_id, trouble in troubles.items():
+            if (page := self._pages.get(page_id)) is not None:
+                self._note_turned_away(page, trouble)
+
+    def turned_away(self) -> Mapping[tuple[str, Trouble], int]:
+        """How many pages turned us away when they were last asked, by origin and trouble."""
+        return self._away
+
+    def turned_away_by(self, trouble: Trouble) -> list[int]:
+        """The pages whose last crawl ended in that trouble."""
+        return [page_id for page_id, found in self._turned_away.items() if found is trouble]
+
+    def _note_turned_away(self, page: Page, trouble: Trouble | None) -> None:
+        before = self._turned_away.get(page.id)
+        if before is trouble:
+            return
+        if before is not None:
+            del self._turned_away[page.id]
+            self._away -= Counter({(origin_of(page.url), before): 1})
+        if trouble is not None:
+            self._turned_away[page.id] = trouble
+            self._away[origin_of(page.url), trouble] += 1
+
+    def after(
+        self, page_id: int, state: PageState, at: float, *, audit: bool = False, trouble: Trouble | None = None
+    ) -> float:
         """Note how a crawl ended; the time before which the page is not asked again.
 
-        A page that fails on its own account waits twice as long each time. A page that is gone, or that is another
+        A page that fails on its own account waits twice as long each time, by its `trouble` where its site turned us
+        away. A page that is gone, or that is another
         address of a page, is asked again now and then. An audit comes out of turn: where it finds a page as bad as it
         was, the wait does not grow.
         """
-        if page_id not in self._pages:
+        page = self._pages.get(page_id)
+        if page is None:
             return -math.inf
         self.change_state(page_id, state)
+        self._note_turned_away(page, trouble if trouble in TURNED_AWAY_WAITS else None)
         if state is PageState.LIVE:
             self._failures.pop(page_id, None)
         elif not audit or page_id not in self._failures:
@@ -176,5 +219,7 @@ class Pages:
         count = self._failures.get(page_id, 0)
         if count == 0 or state not in {PageState.FAILING, *SELDOM}:
             return -math.inf
-        first = GONE_WAIT if state in SELDOM else FIRST_WAIT
-        return at + min(first * 2.0 ** min(count - 1, 30), LONGEST_WAIT)
+        first, longest = GONE_WAIT if state in SELDOM else FIRST_WAIT, LONGEST_WAIT
+        if (trouble := self._turned_away.get(page_id)) is not None:
+            first, longest = TURNED_AWAY_WAITS[trouble]
+        return at + min(first * 2.0 ** min(count - 1, 30), longest)

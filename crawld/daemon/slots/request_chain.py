@@ -39,6 +39,7 @@ class RequestChain:
     has a turn at, because it was refused there before. `in_slot` says whether it began with a slot of the crawler's,
     `further` whether it is part of another chain. `validators` go to the address that they are of, wherever redirects
     lead through it; redirects to `known` are not followed. `moved_to` is where permanent redirects alone have led.
+    `bare` is whether it has left its origin: no credentials go along from there on.
     """
 
     payer: str
@@ -50,6 +51,7 @@ class RequestChain:
     validators: Validators | None = None
     known: str | None = None
     moved_to: str | None = None
+    bare: bool = False
 
 
 class Credits:

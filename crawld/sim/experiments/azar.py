@@ -1,4 +1,4 @@
-"""S-Azar Fig. 1: the randomised optimum, made deterministic, beside the true one and simpler policies."""
+"""Azar et al. 2018 Fig. 1: the randomised optimum, made deterministic, beside the true one and simpler policies."""
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def measure(trial: Trial) -> Measures:
 _POLICIES = ("optimum", "azar", "change-rate", "utility-proportional", "uniform")
 AZAR = Experiment(
     name="azar",
-    shows="S-Azar Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
+    shows="Azar et al. 2018 Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
     pages=(500, 1000),
     repeats=3,
     contestants=tuple(f"{policy}, {utility}" for utility in RECIPES for policy in _POLICIES),

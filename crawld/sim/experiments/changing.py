@@ -1,8 +1,8 @@
-"""S-NCIS appendices C and D: signals that come late, and a bandwidth that changes."""
+"""Busa-Fekete et al. 2025 appendices C and D: signals that come late, and a bandwidth that changes."""
 
 import numpy as np
 
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.sim.analytic import promised
 from crawld.sim.crawler import scheduled
 from crawld.sim.engine import Bandwidth, Crawler, simulate
@@ -24,7 +24,7 @@ def _delayed_crawler(contestant: str, world: World) -> Crawler:
     population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
-        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0, 0.5, 1.0 * DAY), round_share=0.1)
+        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0), round_share=0.1)
         return OnlineCrawler("greedy-ncis", world, BANDWIDTH, vague, copies=False)
     discard = DISCARD if "discarding" in contestant else 0.0
     return scheduled(contestant.partition(",")[0], population, BANDWIDTH, discard=discard)
@@ -49,7 +49,7 @@ def measure_delays(trial: Trial) -> Measures:
 
 DELAYED_SIGNALS = Experiment(
     name="delayed-signals",
-    shows="S-NCIS Fig. 8: late signals cost most where bandwidth is loose; very late ones need fitted parameters",
+    shows="Busa-Fekete et al. Fig. 8: late signals cost most at a loose bandwidth; very late ones need a fit",
     pages=(100, 500),
     repeats=3,
     contestants=(
@@ -112,7 +112,7 @@ def measure_steps(trial: Trial) -> Measures:
 
 BANDWIDTH_CHANGE = Experiment(
     name="bandwidth-change",
-    shows="S-NCIS Fig. 9: after a step of the bandwidth GREEDY is at its new optimum within 10 units of time",
+    shows="Busa-Fekete et al. Fig. 9: after a bandwidth step GREEDY is at its new optimum within 10 units of time",
     pages=(1000,),
     repeats=2,
     contestants=("greedy, 100", "greedy, 150", "greedy, 100-150-100", "lds, 100-150-100"),

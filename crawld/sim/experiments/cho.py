@@ -1,4 +1,4 @@
-"""S-Cho: the order in which pages are visited (Table 2), and how often each (Tables 5 and 6)."""
+"""Cho & Garcia-Molina 2000: the order in which pages are visited (Table 2), and how often each (Tables 5 and 6)."""
 
 from itertools import takewhile
 
@@ -64,7 +64,7 @@ def measure_allocation(trial: Trial) -> Measures:
 
 ALLOCATION = Experiment(
     name="allocation",
-    shows="S-Cho Tables 5, 6: rates that are best for freshness and for age, and how far proportional ones fall short",
+    shows="Cho & Garcia-Molina Tables 5, 6: rates best for freshness and for age; proportional ones fall short",
     pages=(300,),
     repeats=3,
     contestants=(
@@ -113,7 +113,7 @@ def measure_orders(trial: Trial) -> Measures:
 
 ORDERS = Experiment(
     name="orders",
-    shows="S-Cho Table 2: freshness and age of fixed, random and purely random order",
+    shows="Cho & Garcia-Molina 2000 Table 2: freshness and age of fixed, random and purely random order",
     pages=(200,),
     repeats=5,
     contestants=tuple(f"{order}, r = {ratio:g}" for ratio in ORDER_RATIOS for order in VisitOrder),

@@ -1,9 +1,10 @@
-"""S-NCIS appendix E: how well precision and recall can be told from what crawls find."""
+"""Busa-Fekete et al. 2025 appendix E: how well precision and recall can be told from what crawls find."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import Prior, fit_pages
+from crawld.learning.observations import Prior
+from crawld.sim.gamma_posterior import fit_pages
 from crawld.sim.population import EVENTS, PARAMETERS, VISITS, Floats, page_stream, run_key
 from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import Ints
@@ -36,7 +37,7 @@ def intervals(page: int, key: int, crawls: int | None) -> tuple[Floats, Ints, Bo
 
 
 def counted(heard: Ints, changed: Bools) -> tuple[float, float]:
-    """Precision and recall as shares of intervals: what S-NCIS calls the statistical approach."""
+    """Precision and recall as shares of intervals: what Busa-Fekete et al. 2025 calls the statistical approach."""
     both = float(np.sum((heard > 0) & changed))
     return both / max(float(np.sum(heard > 0)), 1.0), both / max(float(np.sum(changed)), 1.0)
 
@@ -76,7 +77,7 @@ def measure(trial: Trial) -> Measures:
 
 ESTIMATION = Experiment(
     name="estimation",
-    shows="S-NCIS Figs. 10, 11: counting intervals overstates precision and recall, the model does not",
+    shows="Busa-Fekete et al. Figs. 10, 11: counting intervals overstates precision and recall, the model does not",
     pages=(200,),
     repeats=3,
     contestants=(

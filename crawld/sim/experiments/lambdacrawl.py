@@ -1,4 +1,4 @@
-"""S-Lambda section 7: which penalty to optimise, and what complete signals are worth."""
+"""Kolobov et al. 2019 section 7: which penalty to optimise, and what complete signals are worth."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import draw_world
 
 VISITED = 0.2
-"""S-Lambda's bandwidth: a fifth of the pages a day."""
+"""Kolobov et al.'s bandwidth: a fifth of the pages a day."""
 COMPLETE = 0.04
 """Share of the pages of which every change is announced; they carry 26 % of the importance."""
 EPSILON = 0.4
@@ -27,7 +27,7 @@ BURN_IN, MEASURED = 40.0, 60.0
 
 
 def observed_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
-    """A page shaped like S-Lambda's data: all or none of its changes are announced."""
+    """A page shaped like Kolobov et al.'s data: all or none of its changes are announced."""
     complete = stream.random() < COMPLETE
     mu = float(stream.lognormal(0.0, 1.5)) * (8.6 if complete else 1.0)
     return mu, float(stream.lognormal(np.log(0.25), 1.2)), float(complete), 0.0
@@ -84,7 +84,7 @@ def measure_costs(trial: Trial) -> Measures:
 
 LAMBDACRAWL = Experiment(
     name="lambdacrawl",
-    shows="S-Lambda Figs. 1, 2: the harmonic and the binary cost of each policy, by formula and in simulation",
+    shows="Kolobov et al. Figs. 1, 2: the harmonic and the binary cost of each policy, by formula and in simulation",
     pages=(1000,),
     repeats=3,
     contestants=(

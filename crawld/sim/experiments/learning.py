@@ -1,4 +1,4 @@
-"""S-Lambda section 7 and its Fig. 3: how soon a policy that knows nothing has learnt what it needs.
+"""Kolobov et al. 2019 section 7 and its Fig. 3: how soon a policy that knows nothing has learnt what it needs.
 
 As in the paper there is a copy of every page at the start, rates are guessed to be one change a day, and what has been
 learnt by some moment is judged by the policy it makes, run unchanged under the true rates. So catching up with old
@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from crawld.learning.estimator import Prior
+from crawld.learning.observations import Prior
 from crawld.sim.crawler import Learning, convinced, scheduled
 from crawld.sim.engine import Run, simulate
 from crawld.sim.experiments.lambdacrawl import VISITED, paper_costs, paper_rates
@@ -22,13 +22,13 @@ from crawld.sim.trial import Experiment, Measures, Trial
 from crawld.sim.world import World, draw_world
 
 EPOCH = 1.0
-"""S-Lambda's learner re-solves once a day; crawld's learns all the time."""
+"""Kolobov et al.'s learner re-solves once a day; crawld's learns all the time."""
 MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 """The days at which knowledge is judged."""
 STEADY = 5.0
 SETTLED, JUDGED = 10.0, 30.0
 FIRST_GUESS = 1.0
-PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0, 0.5, DAY)
+PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0)
 """Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
 OURS = "greedy-ncis"
 PAPERS = {
@@ -111,7 +111,7 @@ def measure_learning(trial: Trial) -> Measures:
     world = draw_world(population, MARKS[-1] + 0.5, key)
     learner, run = learn_by(policy, world, bandwidth)
     ledger = run.ledger()
-    # The oracle knows the truth about what its policy learns: S-Lambda's learns no signals.
+    # The oracle knows the truth about what its policy learns: Kolobov et al.'s learns no signals.
     truth = population if policy == OURS else population.without_signals()
     apart = draw_world(population, SETTLED + JUDGED, run_key(trial.seed, trial.repeat + 1_000_000))
     certain: Floats = np.full(pages, np.inf)
@@ -144,7 +144,7 @@ def days_to_95(means: Measures) -> Measures:
 
 LEARNING = Experiment(
     name="learning",
-    shows="S-Lambda Fig. 3: days until a policy that starts knowing nothing has learnt 95 % of its oracle's worth",
+    shows="Kolobov et al. Fig. 3: days until a policy that knows nothing has learnt 95 % of its oracle's worth",
     pages=(100,),
     repeats=5,
     contestants=(OURS, *PAPERS),

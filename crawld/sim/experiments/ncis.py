@@ -1,4 +1,4 @@
-"""S-NCIS section 6 and its appendices: what noisy signals are worth, with oracle parameters."""
+"""Busa-Fekete et al. 2025 section 6 and its appendices: what noisy signals are worth, with oracle parameters."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +65,7 @@ def measure(recipe: Recipe, trial: Trial) -> Measures:
 
 DISCRETE = Experiment(
     name="discrete",
-    shows="S-NCIS Fig. 2: without signals GREEDY and LDS reach the continuous optimum",
+    shows="Busa-Fekete et al. 2025 Fig. 2: without signals GREEDY and LDS reach the continuous optimum",
     pages=(100, 500, 1000),
     repeats=3,
     contestants=("baseline", "greedy", "lds"),
@@ -76,7 +76,7 @@ DISCRETE = Experiment(
 
 PARTIAL_SIGNALS = Experiment(
     name="partial-signals",
-    shows="S-NCIS Fig. 3: signals of some changes, none false, help at every size",
+    shows="Busa-Fekete et al. 2025 Fig. 3: signals of some changes, none false, help at every size",
     pages=(100, 500, 1000),
     repeats=3,
     contestants=("baseline", "optimum", "greedy", "greedy-cis"),
@@ -87,7 +87,7 @@ PARTIAL_SIGNALS = Experiment(
 
 FALSE_SIGNALS = Experiment(
     name="false-signals",
-    shows="S-NCIS Fig. 4: with false signals only the exact crawl value is best at every size",
+    shows="Busa-Fekete et al. 2025 Fig. 4: with false signals only the exact crawl value is best at every size",
     pages=(100, 500, 1000),
     repeats=3,
     contestants=(

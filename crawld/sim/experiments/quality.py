@@ -1,4 +1,4 @@
-"""S-NCIS section 6.7: what happens when the quality of signals is not known exactly."""
+"""Busa-Fekete et al. 2025 section 6.7: what happens when the quality of signals is not known exactly."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def bounded_quantile(u: float, a: float, b: float) -> float:
 
 
 def shaped_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
-    """A page of a web shaped like S-Lambda's data, with signals as S-NCIS measured them.
+    """A page of a web shaped like Kolobov et al.'s data, with signals as Busa-Fekete et al. 2025 measured them.
 
     Importance is skewed, most pages change once in a few days, and one in twenty has signals of the upper tail of
     precision and recall, the others of the rest.
@@ -71,7 +71,7 @@ def _noisy(policy: str) -> tuple[str, ...]:
 
 CORRUPTED_SIGNALS = Experiment(
     name="corrupted-signals",
-    shows="S-NCIS Fig. 5: the exact value bears wrong precision and recall better than trusting the best pages",
+    shows="Busa-Fekete et al. Fig. 5: exact values bear wrong precision and recall better than trusting the best pages",
     pages=(2000,),
     repeats=4,
     contestants=("baseline", "optimum", "greedy", *_noisy("greedy-cis-plus"), *_noisy("greedy-ncis")),

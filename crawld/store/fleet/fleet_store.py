@@ -14,11 +14,12 @@ from crawld.errors import StoreError
 from crawld.interfaces import Adoption, Listed, StoredPages
 from crawld.interfaces.actions import Action
 from crawld.interfaces.fleet import HOST, Mail, StoredPart
+from crawld.interfaces.store import MayRetire
 from crawld.model.age_curve import AgeCurve
 from crawld.model.fleet import shard_of_host, shard_of_id
 from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
-from crawld.model.page import Page, Wanted
+from crawld.model.page import FROM_LIST, Page, Wanted
 from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.damage import Damage
@@ -110,6 +111,11 @@ class SqlFleetStore:
         """The pages of these URLs, in any spelling, that are not retired."""
         return await self._pages.listed(urls)
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the database is open: a fleet's store writes at once or fails, and queues nothing."""
+        return self._opened is not None
+
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
         with self._in_sentences():
@@ -145,6 +151,11 @@ class SqlFleetStore:
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
         """Take further pages in."""
         adopting = self._pages.adopt(wanted, origin=origin, now=now, complete=False)
+        return Adoption.of([part async for part in adopting])
+
+    async def adopt_list(self, wanted: Sequence[Wanted], *, now: float, may_retire: MayRetire) -> Adoption:
+        """Take a whole list over: pages that it no longer names are retired, if so many may be."""
+        adopting = self._pages.adopt(wanted, origin=FROM_LIST, now=now, complete=True, may_retire=may_retire)
         return Adoption.of([part async for part in adopting])
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:

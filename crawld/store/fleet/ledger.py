@@ -70,6 +70,13 @@ class SqlLedger:
         await self._beats.close()
         await self._verbs.close()
 
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
+        await self.open()
+        found = await self._verbs.row(statements.TIME)
+        assert found is not None  # noqa: S101 - it is one row
+        return float(found["now"])
+
     async def join(self, name: str) -> str:
         """Become a worker; its id. StoreError where the database is no fleet."""
         await self.open()
@@ -98,10 +105,12 @@ class SqlLedger:
             bandwidth=found["bandwidth"],
             workers=found["workers"],
             draining=found["draining"],
+            revision=found["revision"],
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
+            taken=frozenset(found["taken"]),
             duties=dict(zip(found["duties"], found["duty_epochs"], strict=True)),
         )
 

@@ -90,6 +90,11 @@ async def _make(connection: AsyncConnection, shown: str, shards: int, bandwidth:
     for table in (of_pages.pages, of_pages.hosts):
         if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
             raise StoreError(f"the database {shown} holds {table.name} of a single crawld: give the fleet an empty one")
+    await fleet_rows(connection, shards, bandwidth)
+
+
+async def fleet_rows(connection: AsyncConnection, shards: int, bandwidth: float) -> None:
+    """Write what makes a database a fleet's; changes are numbered on from the last one that is there."""
     await connection.execute(insert(tables.fleet).values(id=1, shards=shards, bandwidth=bandwidth, made_at=_NOW))
     numbers = range(shards)
     await connection.execute(insert(tables.shards), [{"id": number} for number in numbers])

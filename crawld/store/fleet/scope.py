@@ -1,6 +1,7 @@
 """The shards that a worker's store writes to, by their epochs, and the fence before every write."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ from crawld.store.writing.batch import Item
 log = logging.getLogger("crawld.fleet")
 
 T = TypeVar("T")
+CALIBRATION_SECONDS = 5.0
+"""Between two commits of a worker that add to the counts of the day."""
 
 
 class ShardsLostError(Exception):
@@ -29,6 +32,37 @@ class ShardsLostError(Exception):
         self.shards = shards
 
 
+Sums = dict[tuple[int, int], list[float]]
+
+
+class HeldCalibration:
+    """Counts of the day that all workers add to the same few rows: written now and then, so that none waits for others.
+
+    A worker that is killed loses those of the last seconds, which are a sample anyway.
+    """
+
+    def __init__(self) -> None:
+        self._held: Sums = {}
+        self._next: Sums = {}
+        self._written_at = -math.inf
+
+    def due(self, news: Sums, now: float) -> Sums:
+        """What to write with a batch that brings these; it counts once the batch is `settled`."""
+        sums = {key: list(numbers) for key, numbers in self._held.items()}
+        for key, numbers in news.items():
+            before = sums.get(key, [0.0] * len(numbers))
+            sums[key] = [old + new for old, new in zip(before, numbers, strict=True)]
+        if now - self._written_at < CALIBRATION_SECONDS:
+            self._next = sums
+            return {}
+        self._next, self._written_at = {}, now
+        return sums
+
+    def settled(self) -> None:
+        """The batch was committed."""
+        self._held = self._next
+
+
 class Scope:
     """What is ours. A store that holds no shard may still take over lists and steer: those writes need no lease."""
 
@@ -36,6 +70,7 @@ class Scope:
         self._shards = 0
         self.held: Mapping[int, int] = {}  # epochs by shard
         self.last: dict[int, int] = {}  # the same, also of shards that we do not hold any more
+        self.calibration = HeldCalibration()
         self.stale = 0  # rows dropped because their shard had another owner
 
     @property

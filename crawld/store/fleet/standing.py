@@ -59,6 +59,7 @@ class Standing:
             round_at=None if last is None else last["cleared_at"],
             level=None if last is None else last["level"],
             mail=found["mail"],
+            revision=found["revision"],
         )
 
     async def holder(self, shard: int) -> str | None:

@@ -7,8 +7,20 @@ BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'pau
     ELSE coalesce((SELECT least(value::float8, {MAX_RATE}) FROM settings WHERE name = 'bandwidth'), fleet.bandwidth) END
     FROM fleet)"""
 
-PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present"
+PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present, to_regclass('fleet_settings') IS NOT NULL AS settings"
 FLEET = "SELECT shards FROM fleet"
+TIME = f"SELECT {NOW} AS now"
+
+SETTINGS = 'SELECT revision, at, "by", document FROM fleet_settings ORDER BY revision DESC LIMIT 1'
+
+APPLY_SETTINGS = f"""
+WITH old AS (
+    DELETE FROM fleet_settings WHERE revision < $1::bigint - 100
+)
+INSERT INTO fleet_settings (revision, at, "by", document) SELECT $1 + 1, {NOW}, $2::text, $3::text
+WHERE $1 = coalesce((SELECT max(revision) FROM fleet_settings), 0)
+ON CONFLICT (revision) DO NOTHING RETURNING revision, at
+"""
 
 JOIN = f"""
 WITH t AS MATERIALIZED (SELECT {NOW} AS now), forgotten AS (
@@ -47,6 +59,7 @@ WITH t AS MATERIALIZED (
     SELECT g.round, g.rate FROM fleet_grants g, t WHERE g.worker = $1 AND g.round >= t.round
 )
 SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
+    coalesce((SELECT max(revision) FROM fleet_settings), 0) AS revision,
     (SELECT count(*) FROM live WHERE NOT draining) AS workers,
     (SELECT count(*) FROM fleet_shards s WHERE NOT EXISTS (SELECT FROM live WHERE live.id = s.worker)) AS free,
     ARRAY(SELECT id FROM held ORDER BY id) AS held_ids,
@@ -59,6 +72,7 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     ARRAY(SELECT body FROM mail ORDER BY id) AS mail_bodies,
     ARRAY(SELECT name FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duties,
     ARRAY(SELECT epoch FROM fleet_duties WHERE worker = $1 ORDER BY name) AS duty_epochs,
+    ARRAY(SELECT name FROM fleet_duties d JOIN live ON live.id = d.worker WHERE d.worker <> $1) AS taken,
     ARRAY(SELECT n FROM generate_series(t.round, CASE WHEN t.part >= 0.5 THEN t.round + 1 ELSE t.round END) AS n
         WHERE NOT EXISTS (SELECT FROM fleet_rounds r WHERE r.number = n) ORDER BY n) AS due
 FROM t, renewed
@@ -162,7 +176,8 @@ VIEW = f"""
 SELECT fleet.shards, fleet.bandwidth AS made_with, {NOW} AS now, {BANDWIDTH} AS bandwidth,
     (SELECT value::float8 FROM settings WHERE name = 'bandwidth') AS steered,
     EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') AS paused,
-    (SELECT count(*) FROM fleet_mail) AS mail
+    (SELECT count(*) FROM fleet_mail) AS mail,
+    coalesce((SELECT max(revision) FROM fleet_settings), 0) AS revision
 FROM fleet
 """
 

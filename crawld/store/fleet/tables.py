@@ -55,6 +55,15 @@ shards = Table(
     Column("epoch", BigInteger, nullable=False, server_default="0"),
 )
 
+settings = Table(  # what all workers go by: the latest revision
+    "fleet_settings",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("by", Text, nullable=False),  # the worker or machine that applied it
+    Column("document", Text, nullable=False),  # JSON
+)
+
 rounds = Table(
     "fleet_rounds",
     metadata,

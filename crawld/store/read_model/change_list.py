@@ -11,6 +11,7 @@ from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.usage import PageUse
 from crawld.store import tables
+from crawld.store.in_values import among
 from crawld.store.records.bodies import decompress_to
 from crawld.store.records.versions import usage_document
 
@@ -132,6 +133,23 @@ async def version_body(
     *about, packed, url, host = row
     version = Version(*about)
     return VersionBody(version, url, host, decompress_to(packed, version.size))
+
+
+async def version_bodies(connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, VersionBody]:
+    """Kept versions with their bytes, by number."""
+    owner = tables.changes.c  # by the change's page: versions alone have no index
+    query = (
+        _VERSIONS.add_columns(_body.zstd, _page.url, _host.name)
+        .join_from(tables.changes, tables.bodies, (_body.page_id == owner.page_id) & (_body.version == owner.id))
+        .join(tables.pages, _page.id == _body.page_id)
+        .join(tables.hosts, _host.id == _page.host_id)
+    )  # fmt: skip
+    chosen, parameters = among(connection.dialect.name, owner.id, numbers)
+    found = {}
+    for *about, packed, url, host in await connection.execute(query.where(chosen), parameters):
+        version = Version(*about)
+        found[version.id] = VersionBody(version, url, host, decompress_to(packed, version.size))
+    return found
 
 
 def change_of(row: Any) -> Change:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -24,6 +25,7 @@ from crawld.interfaces.read_model import (
     PageLines,
     PageQuery,
     PageView,
+    SearchHit,
     SlotLine,
     SourceFileLine,
     SourceLine,
@@ -31,7 +33,7 @@ from crawld.interfaces.read_model import (
     VersionBody,
 )
 from crawld.model.crawl import ChangeVerdict, Verdict
-from crawld.model.page import NOT_LISTED, PageState
+from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.signal import Source
 from crawld.model.usage import PageUse
 from crawld.store import tables
@@ -44,6 +46,7 @@ from crawld.store.read_model.page_list import list_pages
 from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
+from crawld.store.records import documents
 from crawld.store.records.links import read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import (
@@ -55,7 +58,7 @@ from crawld.store.reports.reader import (
     signal_stats,
     with_heard,
 )
-from crawld.store.reports.troubles import overdue_since
+from crawld.store.reports.troubles import TURNED_AWAY_BY_HOST, overdue_since, turned_away_by_host
 from crawld.store.schema import check_readable
 
 P = ParamSpec("P")
@@ -190,6 +193,42 @@ class SqlReadModel:
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
+    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, given and returned by page."""
+        async with self._connected() as connection:
+            return await documents.read_documents(connection, wanted)
+
+    @apart
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+        async with self._connected() as connection:
+            return await change_list.version_bodies(connection, wanted)
+
+    @apart
+    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first; InputError where searching is off."""
+        terms, now = documents.parse_terms(words), self._clock.now()
+        async with self._connected() as connection:
+            found = await documents.search_documents(connection, terms, limit, host)
+            held = {} if self._live is None else self._live.standings([row.page_id for row, _, _ in found], now)
+            fresh = {page: standing[0] for page, standing in held.items()}
+            stored = [row.url for row, _, _ in found if row.page_id not in fresh]
+            by_url = await documents.stored_freshness(connection, stored)
+        return [
+            SearchHit(
+                row.url,
+                document.title,
+                *documents.snippet_of(document, terms),
+                score,
+                row.version,
+                fresh.get(row.page_id, by_url.get(row.url)),
+                document.language,
+                row.host,
+            )
+            for row, document, score in found
+        ]
+
+    @apart
     async def changes(
         self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
     ) -> Changes:
@@ -224,13 +263,15 @@ class SqlReadModel:
         )  # fmt: skip
         wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
         query = (
-            select(host.name, counts.c.pages, host.blocked, *wanted)
+            select(host.name, counts.c.pages, host.blocked, *wanted, host.id)
             .join_from(counts, tables.hosts, counts.c.host_id == host.id)
             .order_by(counts.c.pages.desc(), host.name)
         )
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
-        return [HostLine(name, pages, bool(blocked), *rest) for name, pages, blocked, *rest in rows]
+            away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+        lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
+        return [replace(line, turned_away=there) if there else line for line, there in lines]
 
     @apart
     async def sources(

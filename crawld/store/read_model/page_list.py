@@ -49,11 +49,17 @@ _said = (
     .correlate(tables.pages)
     .scalar_subquery()
 )
+_body = tables.bodies.c
+_version = (
+    select(_body.version).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1)
+    .correlate(tables.pages).scalar_subquery()
+)  # fmt: skip
 _LINES: Select[Any] = select(
     _page.id, _page.url, _host.name.label("host"), _page.state, _page.importance, _page.weight, _page.crawls,
     _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
     _page.title, case((_page.state.in_(_IN_TROUBLE), _trouble), else_=None).label("trouble"),
     _said.label("said"),
+    _version.label("version"),
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
 
@@ -107,6 +113,7 @@ def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> Pag
         title=row.title,
         trouble=row.trouble,
         usage=usage_document(row.said),
+        version=row.version,
     )
 
 

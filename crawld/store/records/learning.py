@@ -40,7 +40,7 @@ from crawld.store.tables import by_source
 from crawld.store.writing.batch import CHANGES, known
 from crawld.store.writing.bulk import fetch, run
 from crawld.store.writing.for_rows import ForRows, Given, replacing_rows
-from crawld.store.writing.upserts import put_of_host
+from crawld.store.writing.upserts import rows_of_host
 
 ROWS_AT_ONCE = (
     4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
@@ -213,6 +213,7 @@ async def write_estimates(
     return {page: since for page, since in told if since is not None}
 
 
+_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust)
 _host, _curve = tables.hosts.c, tables.age_curves.c
 _FORGET_AGE_CURVE = delete(tables.age_curves).where(
     tables.age_curves.c.host_id
@@ -242,12 +243,8 @@ async def write_age_curves(
     """Write age curves over the old ones; a host without one goes by plain time."""
     if scope is not None:
         curves = dict(await scope.ours(connection, list(curves.items()), lambda one: scope.of_host(one[0])))
-    rows = [
-        {"b_host": host, "b_first": curve.first, "b_step": curve.step, "b_extra": curve.packed}
-        for host, curve in curves.items()
-        if curve is not None
-    ]
-    await run(connection, put_of_host(connection.dialect.name, tables.age_curves), rows)
+    rows = [(host, curve.first, curve.step, curve.packed) for host, curve in curves.items() if curve is not None]
+    await _PUT_AGE_CURVES.run(connection, rows)
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
 
 
@@ -255,5 +252,5 @@ async def write_signal_trust(connection: AsyncConnection, scope: Scope | None, t
     """Write which sources are heard over what was known of the same hosts and sources."""
     if scope is not None:
         trust = await scope.ours(connection, trust, lambda one: scope.of_host(one.host))
-    rows = [{f"b_{name}": value for name, value in asdict(one).items()} for one in trust]
-    await run(connection, put_of_host(connection.dialect.name, tables.signal_trust), rows)
+    fields = [asdict(one) for one in trust]
+    await _PUT_TRUST.run(connection, [tuple(row[name] for name in _PUT_TRUST.columns) for row in fields])

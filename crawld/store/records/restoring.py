@@ -9,6 +9,7 @@ from sqlalchemy import Column, bindparam, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.interfaces import Floats, Ints, StoredPages
+from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
@@ -18,6 +19,7 @@ from crawld.store.tables import by_source
 from crawld.store.writing.bulk import fetch
 
 ROWS_AT_ONCE = 10_000  # the event loop breathes in between
+_TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}
 _STATES = {state.value: state for state in PageState}
 _page, _estimate = tables.pages.c, tables.estimates.c
 FIELDS = 10
@@ -70,6 +72,7 @@ async def restore_pages(
         order = np.array(ids, dtype=np.int64)
         signals = await _read_pending(connection, order, only)
         beliefs = await _read_beliefs(connection, order, only)
+        turned_away = await _read_turned_away(connection, only)
     importance, last_success, last_attempt, failures, gone_since = (
         np.concatenate(numbers, axis=1) if numbers else np.empty((5, 0))
     )  # fmt: skip
@@ -90,6 +93,7 @@ async def restore_pages(
         mixed=beliefs[:, -3:].copy(),
         gone=~np.isnan(gone_since),
         alias_of=alias_of,
+        turned_away=turned_away,
     )
     return stored, dirty
 
@@ -140,6 +144,14 @@ async def _read_pending(connection: AsyncConnection, order: Ints, only: Asked) -
         places, known = _places(order, read[:, 0])
         signals[places] = read[known, 1:]
     return signals
+
+
+async def _read_turned_away(connection: AsyncConnection, only: Asked) -> dict[int, Trouble]:
+    """The pages whose site turned us away, with how; a word of another release is passed over."""
+    found: dict[int, Trouble] = {}
+    async for rows in _slices(connection, (_page.id, _page.turned_away), _page.turned_away.is_not(None), only):
+        found |= {page: _TURNED_AWAY[word] for page, word in rows if word in _TURNED_AWAY}
+    return found
 
 
 async def _read_beliefs(connection: AsyncConnection, order: Ints, only: Asked) -> Floats:

@@ -153,9 +153,10 @@ class Reader:
         return answer
 
     async def troubles(self, now: float, longest: float) -> Row:
-        """Hosts that may not be asked, pages not crawled for longer than so many seconds, and the latest audits."""
+        """Hosts that may not be asked or turn us away, pages not crawled for so many seconds, and the latest audits."""
         return {
             "hosts_in_trouble": await troubles.hosts_in_trouble(self._rows, now),
+            "turned_away": await troubles.turned_away(self._rows),
             "overdue": await troubles.pages_overdue(self._rows, now, longest),
             "audits": await troubles.latest_audits(self._rows, AUDITS_KEPT),
         }
@@ -215,12 +216,14 @@ class Reader:
             select(
                 host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
                 host.failures.label("successive_failures"),
-                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"),
+                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"), host.id,
             )
             .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
             .order_by(pages.desc(), host.name)
         )  # fmt: skip
-        return [row | {"blocked": bool(row["blocked"])} for row in rows]
+        counted = [row.values() for row in await self._rows(troubles.TURNED_AWAY_BY_HOST)]
+        away = troubles.turned_away_by_host(counted)
+        return [row | {"blocked": bool(row["blocked"]), "turned_away": away.get(row.pop("id"), {})} for row in rows]
 
     async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
         """Rows of the view, by host and source."""

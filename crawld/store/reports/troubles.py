@@ -1,12 +1,13 @@
 """What the database knows of trouble: hosts that may not be asked, pages overdue or failing, and the latest audits."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select, text
+from sqlalchemy import Select, case, func, or_, select, text
 
 from crawld.model.crawl import Verdict
-from crawld.model.host import HostTrouble, sum_up
+from crawld.model.fetched import TURNED_AWAY, Trouble
+from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.store import tables
 
@@ -31,6 +32,37 @@ async def hosts_in_trouble(ask: Ask, now: float) -> Row:
         kind = "blocked" if row["blocked"] else "asked_to_wait" if row["asked_until"] > now else "backoff"
         split[kind].append(found)
     return {kind: sum_up(hosts) for kind, hosts in split.items()}
+
+
+TURNED_AWAY_BY_HOST = (
+    select(_page.host_id, _page.turned_away, func.count().label("pages"))
+    .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+    .group_by(_page.host_id, _page.turned_away)
+)
+
+
+def turned_away_by_host(rows: Iterable[Any]) -> dict[int, dict[str, int]]:
+    """By host, how many of its pages turned us away, by trouble: from the rows of that query."""
+    found: dict[int, dict[str, int]] = {}
+    for row in rows:
+        host, trouble, pages = row
+        found.setdefault(host, {})[trouble] = pages
+    return found
+
+
+async def turned_away(ask: Ask) -> Row:
+    """Pages whose site turned us away when they were last asked, by trouble and origin."""
+    scheme = case((_page.url.like("https:%"), "https"), else_="http").label("scheme")
+    query = (
+        select(_host.name, _page.turned_away, scheme, func.count().label("pages"))
+        .join_from(tables.pages, tables.hosts, _host.id == _page.host_id)
+        .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+        .group_by(_host.name, _page.turned_away, scheme)
+    )
+    rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
+    return sum_up_turned_away(
+        {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
+    )
 
 
 async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:

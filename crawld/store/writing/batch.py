@@ -7,6 +7,7 @@ from typing import Any
 
 from crawld.interfaces import FreshnessPoint, Poll, Record
 from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
+from crawld.model.fetched import TURNED_AWAY
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Alias, PageState
 from crawld.model.robots import RobotsState
@@ -89,12 +90,14 @@ class PageChange:
     changes: int = 0
     failed: int = 0
     title: str | None = None
+    turned_away: str | None = None  # by the latest crawl
     signals: "SignalChange | None" = None  # None: none came, no crawl answered one, and none was the first success
 
     def crawled(self, record: Record) -> None:
         """Take in a finished attempt."""
         crawl = record.crawl
         self.state, self.attempt, self.failures = record.state, crawl.at, record.failures
+        self.turned_away = crawl.trouble if crawl.trouble in TURNED_AWAY else None
         self.crawls += 1
         if not crawl.verdict.succeeded:
             self.failed += 1

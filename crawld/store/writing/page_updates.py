@@ -31,6 +31,7 @@ _CRAWLED: dict[str, TypeEngine[Any]] = {
     "still": Boolean(),
     "gone": Double(),
     "title": Text(),
+    "turned_away": Text(),
     **_counts("failures", "crawls", "changes", "failed"),
 }
 
@@ -47,6 +48,7 @@ def _crawled(given: Given, more: dict[str, Any]) -> Update:
         "gone_since": case((given["still"], page.gone_since), else_=given["gone"]),
         "title": func.coalesce(given["title"], page.title),
         "dirty_since": func.coalesce(page.dirty_since, given["success"]),
+        "turned_away": given["turned_away"],
         "failures": given["failures"],
         "crawls": page.crawls + given["crawls"],
         "changes": page.changes + given["changes"],
@@ -108,6 +110,7 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
         change.still,
         change.gone_since,
         storable(change.title),
+        change.turned_away,
         change.failures,
         change.crawls,
         change.changes,

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Insert, Select, Table, Text, bindparam, cast,
 from sqlalchemy.dialects import postgresql, sqlite
 
 from crawld.store import tables
-from crawld.store.writing.for_rows import Given
+from crawld.store.writing.for_rows import ForRows, Given
 
 
 def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
@@ -106,3 +106,19 @@ def put_of_host(dialect: str, table: Table) -> Insert:
     changes = {name: statement.excluded[name] for name in fields}
     finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
     return finished
+
+
+def rows_of_host(table: Table) -> ForRows:
+    """The same for many rows at once; `host` is the host's name, and no two rows have the same key."""
+    keys, fields = _split(table)
+    names = [*(key for key in keys if key != "host_id"), *fields]
+
+    def build(given: Given) -> Insert:
+        origin = select(tables.hosts.c.id, *(given[name] for name in names))
+        origin = origin.where(tables.hosts.c.name == given["host"]).order_by(tables.hosts.c.id)
+        statement: Any = _insert(given.dialect, table).from_select(["host_id", *names], origin)
+        changes = {name: statement.excluded[name] for name in fields}
+        finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
+        return finished
+
+    return ForRows({"host": Text(), **{name: table.c[name].type for name in names}}, build)

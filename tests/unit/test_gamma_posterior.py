@@ -9,17 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crawld.learning.estimator import (
-    YEAR,
-    Posterior,
-    Prior,
-    age_weights,
-    fit,
-    fit_pages,
-    map_pages,
-    signal_rates,
-    smoothed_rates,
-)
+from crawld.learning.observations import YEAR, Prior, age_weights
+from crawld.sim.gamma_posterior import Posterior, fit, fit_pages, map_pages, smoothed_rates
 from tests.unit.hard_histories import hard_history
 
 Floats = NDArray[np.float64]
@@ -187,13 +178,6 @@ def test_trust_is_what_one_signal_is_expected_to_leave_fresh() -> None:
     assert narrow.trust[0] == pytest.approx(0.8, rel=1e-3)
 
 
-def test_signal_rates_are_counts_over_time_with_a_prior() -> None:
-    """γ = (shape + count)/(rate + time), by source, and the prior's mean before any time has passed."""
-    prior = Prior(gamma_shape=np.array([1.0, 2.0]), gamma_rate=10.0)
-    rates = signal_rates([[0, 0], [9, 18]], [0.0, 90.0], prior)
-    assert rates == pytest.approx(np.array([[0.1, 0.2], [0.1, 0.2]]))
-
-
 def test_age_halves_the_weight() -> None:
     """An observation of a half-life ago counts half; one from the future counts whole."""
     assert age_weights([0.0, YEAR, 2 * YEAR, 3 * YEAR], 2 * YEAR) == pytest.approx([0.25, 0.5, 1.0, 1.0])
@@ -216,6 +200,6 @@ def test_the_smoothed_estimator_solves_the_papers_equation() -> None:
 
 def test_priors_by_page_are_taken_by_page() -> None:
     """Each page may have a prior of its own."""
-    prior = Prior(np.ones(2), np.array([1.0, 100.0]), np.ones((2, 1)), np.full((2, 1), 50.0), np.ones((2, 1)), 1.0)
+    prior = Prior(np.ones(2), np.array([1.0, 100.0]), np.ones((2, 1)), np.full((2, 1), 50.0))
     found: Posterior = fit_pages([0, 0, 0], [], np.zeros((0, 1)), [], prior)
     assert found.alpha == pytest.approx([1.0, 0.01])

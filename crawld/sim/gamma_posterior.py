@@ -1,4 +1,4 @@
-"""The maximum and the curvature of the likelihood of censored intervals, for many pages at once.
+"""The posterior of α and κ under Gamma priors, as the papers' experiments use it; crawld learns on a grid instead.
 
 With p = (α, κ_1, …) and f = (τ, n_1, …) an interval's log-staleness is x = p·f. Given Gamma priors of shapes A and
 rates B, the density of ln p has the gradient g_j = A_j − B_j p_j + Σ_changed w x_j/(e^x − 1) − Σ_unchanged w x_j with
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crawld.learning.observations import Observations, Prior
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -22,37 +24,123 @@ LARGEST_EXPONENT = 350.0  # e^−x counts for nothing beyond, and e^2x does not 
 
 
 @dataclass(frozen=True, slots=True)
-class Observations:
-    """Ragged histories made ready: unchanged intervals summed, changed ones sorted by page."""
+class Posterior:
+    """What is believed after the evidence: α ~ Gamma(shape, rate), and likewise κ by source.
 
-    pages: int
-    sources: int
-    total: Floats  # (1 + sources, pages): Σ w f over all intervals
-    exposure: Floats  # the same over unchanged ones
-    changed: Floats  # (1 + sources, changed intervals): f
-    weights: Floats
-    page: Ints  # of each changed interval
+    A column by page (`fit` drops that axis). `heard` counts, by source, the signals of the intervals as weighted.
+    `trust` is the κ to go by, −ln E[e^−κ]: after one signal the expected freshness is right, however wide κ is.
+    `alpha_map` and `kappa_map` are where the joint density is highest.
+    """
 
-    @classmethod
-    def gather(
-        cls, offsets: ArrayLike, tau: ArrayLike, signals: ArrayLike, changed: ArrayLike, weights: ArrayLike | None
-    ) -> "Observations":
-        """Sort the evidence; intervals without length and signals, or without weight, say nothing."""
-        offsets = np.asarray(offsets, np.int64)
-        pages = len(offsets) - 1
-        tau = np.asarray(tau, float)
-        counts = np.asarray(signals, float)
-        features = np.maximum(np.vstack([tau, counts[None] if counts.ndim == 1 else counts.T]), 0.0)
-        weight = np.ones(len(tau)) if weights is None else np.asarray(weights, float)
-        page = np.repeat(np.arange(pages), np.diff(offsets))
-        telling = (features.max(axis=0) > 0) & (weight > 0)
-        seen = telling & np.asarray(changed, bool)
-        every = np.where(telling, weight, 0.0)
-        total, exposure = (
-            np.array([np.bincount(page, counting * feature, minlength=pages) for feature in features], float)
-            for counting in (every, np.where(seen, 0.0, every))
-        )
-        return cls(pages, len(features) - 1, total, exposure, features[:, seen], weight[seen], page[seen])
+    shape: Floats
+    rate: Floats
+    kappa_shape: Floats
+    kappa_rate: Floats
+    heard: Floats
+    trust: Floats
+    alpha_map: Floats | None = None
+    kappa_map: Floats | None = None
+
+    @property
+    def alpha(self) -> Floats:
+        """Posterior mean of α."""
+        return self.shape / self.rate
+
+    @property
+    def alpha_se(self) -> Floats:
+        """Posterior standard deviation of α."""
+        return np.sqrt(self.shape) / self.rate
+
+    @property
+    def kappa(self) -> Floats:
+        """Posterior mean of κ by source."""
+        return self.kappa_shape / self.kappa_rate
+
+    @property
+    def kappa_se(self) -> Floats:
+        """Posterior standard deviation of κ by source."""
+        return np.sqrt(self.kappa_shape) / self.kappa_rate
+
+
+def fit(
+    tau: ArrayLike, signals: ArrayLike, changed: ArrayLike, prior: Prior, weights: ArrayLike | None = None
+) -> Posterior:
+    """The posterior of one page from its intervals; `signals` is (rows,) for one source or (rows, sources)."""
+    tau = np.atleast_1d(np.asarray(tau, float))
+    offsets = np.array([0, len(tau)])
+    posterior = fit_pages(offsets, tau, signals, changed, prior, weights)
+    alpha, kappa = map_pages(offsets, tau, signals, changed, prior, weights)
+    return Posterior(
+        posterior.shape[0],
+        posterior.rate[0],
+        posterior.kappa_shape[0],
+        posterior.kappa_rate[0],
+        posterior.heard[0],
+        posterior.trust[0],
+        alpha[0],
+        kappa[0],
+    )
+
+
+def fit_pages(
+    offsets: ArrayLike,
+    tau: ArrayLike,
+    signals: ArrayLike,
+    changed: ArrayLike,
+    prior: Prior,
+    weights: ArrayLike | None = None,
+) -> Posterior:
+    """The posteriors of many pages: page i owns the rows offsets[i]:offsets[i+1].
+
+    The density of (ln α, ln κ) has one maximum whatever the priors' shapes; there its curvature is matched by that
+    of Gamma densities, which is exact where no interval changed or where changed ones were short.
+    """
+    intervals = Observations.gather(offsets, tau, signals, changed, weights)
+    shapes, rates = _rows(prior, intervals.pages, intervals.sources)
+    mean, shape = most_likely(intervals, shapes, rates)
+    rate = shape / mean
+    kappa_shape, kappa_rate = shape[1:].T, rate[1:].T
+    trust = kappa_shape * np.log1p(1.0 / kappa_rate)
+    return Posterior(shape[0], rate[0], kappa_shape, kappa_rate, intervals.total[1:].T, trust)
+
+
+def map_pages(
+    offsets: ArrayLike,
+    tau: ArrayLike,
+    signals: ArrayLike,
+    changed: ArrayLike,
+    prior: Prior,
+    weights: ArrayLike | None = None,
+) -> tuple[Floats, Floats]:
+    """Where the joint density of (α, κ) itself is highest, by page; priors of shape below 1 count as 1."""
+    intervals = Observations.gather(offsets, tau, signals, changed, weights)
+    shapes, rates = _rows(prior, intervals.pages, intervals.sources)
+    mode, _ = most_likely(intervals, np.maximum(shapes - 1.0, 0.0), rates)
+    return mode[0], mode[1:].T
+
+
+def smoothed_rates(offsets: ArrayLike, tau: ArrayLike, changed: ArrayLike, smoothing: float = 0.5) -> Floats:
+    """Kolobov et al.'s estimator by page: its equation 10 with two imaginary intervals, one changed and one not.
+
+    It is the highest density under an exponential prior of rate `smoothing` with one more changed interval.
+    """
+    offsets = np.asarray(offsets, np.int64)
+    ends = offsets[1:]
+    pages = len(ends)
+    tau = np.insert(np.asarray(tau, float), ends, smoothing)
+    changed = np.insert(np.asarray(changed, bool), ends, True)
+    longer = offsets + np.arange(pages + 1)
+    nothing = np.zeros((len(tau), 0))
+    rate, _ = map_pages(longer, tau, nothing, changed, Prior(1.0, smoothing))
+    return rate
+
+
+def _rows(prior: Prior, pages: int, sources: int) -> tuple[Floats, Floats]:
+    """Shapes and rates of (α, κ…) as (1 + sources, pages)."""
+    shapes, rates = np.empty((2, 1 + sources, pages))
+    shapes[0], rates[0] = prior.alpha_shape, prior.alpha_rate
+    shapes[1:].T[...], rates[1:].T[...] = prior.kappa_shape, prior.kappa_rate
+    return shapes, rates
 
 
 def most_likely(intervals: Observations, shapes: Floats, rates: Floats) -> tuple[Floats, Floats]:

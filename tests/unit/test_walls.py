@@ -1,0 +1,88 @@
+"""Which answers turn a crawler away, and which only speak of it."""
+
+import pytest
+
+from crawld.content.walls import LONGEST_WALL, is_login, turned_away
+from crawld.model.fetched import Trouble
+from tests.walls import BY_HEADER, CLOUDFLARE, NO_WALLS, WALLS, plain
+
+
+@pytest.mark.parametrize("status", [403, 503, 200, 429])
+@pytest.mark.parametrize("network", WALLS)
+def test_challenge_pages_are_named(network: str, status: int) -> None:
+    """The challenge page of each network is a bot wall that names the network, with whatever status it comes."""
+    body, headers = WALLS[network]
+    found = turned_away(status, plain(headers), body.encode())
+    assert found == (Trouble.BOT_WALL, f"challenge of {network} (status {status})")
+
+
+@pytest.mark.parametrize("network", BY_HEADER)
+def test_headers_alone_name_a_wall(network: str) -> None:
+    """A header that only a challenge has is enough, also with a body that nobody knows."""
+    assert turned_away(202, plain(BY_HEADER[network]), b"") == (
+        Trouble.BOT_WALL,
+        f"challenge of {network} (status 202)",
+    )
+
+
+@pytest.mark.parametrize("name", NO_WALLS)
+def test_pages_about_walls_are_pages(name: str) -> None:
+    """An article on walls, a short entry that quotes their marks and a page with a demonstration are no walls."""
+    headers = {"Server": "cloudflare", "CF-RAY": "8f0-FRA", "X-CDN": "Imperva", "X-DataDome": "protected"}
+    assert turned_away(200, plain(headers), NO_WALLS[name].encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "trouble", "detail"),
+    [
+        (401, {"WWW-Authenticate": 'Basic realm="x"'}, "", Trouble.LOGIN_REQUIRED, "status 401, asks for Basic"),
+        (402, {"crawler-price": "USD 0.01"}, "", Trouble.PAYMENT_REQUIRED, "status 402, asks for USD 0.01"),
+        (403, {"Server": "nginx"}, "<h1>403 Forbidden</h1>", Trouble.FORBIDDEN, "status 403"),
+        (451, {}, "", Trouble.GEO_BLOCKED, "status 451"),
+        (
+            403,
+            {},
+            '<span class="cf-error-code">1009</span>',
+            Trouble.GEO_BLOCKED,
+            "refused in this country (status 403)",
+        ),
+        (403, {}, '<span class="cf-error-code">1020</span>', Trouble.BOT_WALL, "challenge of Cloudflare (status 403)"),
+    ],
+)
+def test_refusals_have_their_names(
+    status: int, headers: dict[str, str], body: str, trouble: Trouble, detail: str
+) -> None:
+    """Statuses that turn us away are told apart, and a network's own refusal from the site's."""
+    assert turned_away(status, plain(headers), body.encode()) == (trouble, detail)
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+def test_other_statuses_are_no_refusal(status: int) -> None:
+    """An error of the server and a rate limit are not called a wall."""
+    assert turned_away(status, {"server": "cloudflare"}, b"<h1>error</h1>") is None
+
+
+def test_a_long_page_is_no_wall() -> None:
+    """A page longer than any challenge is a page, and hostile markup does not make looking at it slow."""
+    assert turned_away(200, {}, CLOUDFLARE.encode() + b" " * LONGEST_WALL) is None
+    for piece in (b"<script ", b"<", b"<!--", b"<title>"):
+        hostile = b"_cf_chl_opt" + piece * (110_000 // len(piece))
+        turned_away(200, {}, hostile)
+
+
+@pytest.mark.parametrize(
+    ("url", "login"),
+    [
+        ("https://example.org/login?next=%2Fpage", True),
+        ("https://example.org/users/sign_in", True),
+        ("https://blog.example.org/wp-login.php?redirect_to=x", True),
+        ("https://login.example.org/oauth2/authorize?client_id=1", True),
+        ("https://example.org/realms/x/protocol/openid/auth", True),
+        ("https://example.org/articles/login-pages-considered", False),
+        ("https://auth.example.org/", False),
+        ("https://example.org/blog/sso-explained", False),
+    ],
+)
+def test_login_pages_are_known_by_their_address(url: str, login: bool) -> None:
+    """An address for logging in is known by a whole part of its path, or by its host; an article on logins is not."""
+    assert is_login(url) is login

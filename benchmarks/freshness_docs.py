@@ -1,7 +1,8 @@
-"""docs/results.md, its picture and the table of README.md, written from what `benchmarks.freshness --json` printed.
+"""docs/results.md, its picture and the table of README.md, written from what the benchmarks printed as JSON.
 
-`python -m benchmarks.freshness_docs FILE...` takes one run, or one for each part; with --small it prints README's small
-table alone and writes nothing.
+`python -m benchmarks.freshness_docs FILE...` takes runs of `benchmarks.freshness`, one or one for each part, and of
+`benchmarks.signals`; of signals alone it renews their section. With --small it prints README's small table alone and
+writes nothing.
 """
 
 import argparse
@@ -48,6 +49,8 @@ SMALL_ROWS = {
     "stormcrawler-adaptive": "Apache StormCrawler, adaptive",
 }
 SMALL_BEGIN, SMALL_END = "<!-- the small table of docs/results.md -->", "<!-- end of the small table -->"
+
+SIGNALS_BEGIN, SIGNALS_END = "<!-- what benchmarks.signals measured -->", "<!-- end of what it measured -->"
 
 Row = Mapping[str, Any]
 
@@ -129,7 +132,24 @@ def _verdict(row: Row) -> str:
     return f"{words}; loses {len(losses)} cell{'s' if len(losses) > 1 else ''}, worst {told}"
 
 
-def document(runs: Sequence[Mapping[str, Any]]) -> str:
+def signals_section(run: Mapping[str, Any]) -> str:
+    """What signals are worth: every cell, and what the cells come to beside the targets."""
+    cells = [row for row in run["rows"] if row["crawls_per_page"] is None]
+    lines = ["| world | signals | weights | crawls per change | round robin | deaf | crawld | known | gain | draws |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    for row in cells:
+        fresh = [f"{row[name]:.3f}" for name in ("round_robin", "deaf", "crawld", "known")]
+        gain = f"{row['crawld'] - row['deaf']:+.4f}" + ("" if row["draws"] < 2 else f" ± {row['error']:.4f}")
+        about = [row["world"], row["signals"], row["weights"], f"{row['budget']:g}"]
+        lines.append("| " + " | ".join([*about, *fresh, gain.replace("-", "−"), str(row["draws"])]) + " |")
+    lines += ["", "| figure | measured | target | |", "|---|---|---|---|"]
+    for one in run["figures"]:
+        told = f"{one['value']:+.4f} | ≥ {one['target']:g}".replace("-", "−")
+        lines.append(f"| {one['figure'].strip()} | {told} | {'reached' if one['reached'] else '**missed**'} |")
+    return "\n".join([SIGNALS_BEGIN, *lines, SIGNALS_END])
+
+
+def document(runs: Sequence[Mapping[str, Any]], signals: Sequence[Mapping[str, Any]] = ()) -> str:
     """docs/results.md."""
     rows = [row for run in runs for row in run["rows"]]
     against = [row for row in rows if row["part"] == "peers"]
@@ -139,6 +159,7 @@ def document(runs: Sequence[Mapping[str, Any]]) -> str:
         _INTRODUCTION,
         *(_made_by(run["settings"]) for run in runs),
         SMALL_BEGIN + "\n" + small_table(against) + "\n" + SMALL_END,
+        *(part for run in signals for part in ("## What signals buy", _HEARD, signals_section(run))),
         "## crawld beside its peers",
         _EXPLAINED,
         BEGIN + "\n" + head_table(against) + "\n" + END,
@@ -161,6 +182,11 @@ _INTRODUCTION = (
     "How fresh crawld keeps its copies beside other crawlers' rules and beside the papers' policies, everybody in the "
     "same worlds, with the same requests, learning from their own crawls alone. This page is written by `python -m "
     "benchmarks.freshness_docs` from what the commands below printed."
+)
+_HEARD = (
+    "`python -m benchmarks.signals`: *deaf* is crawld without signals, *known* has every rate, recall and precision "
+    "(rates of recorded histories in hindsight), the gain is crawld's over deaf. Recorded histories count from the "
+    "first crawl on, drawn worlds from a third of their time on."
 )
 _EXPLAINED = (
     "Freshness is the share of time, weighted by importance, in which the copy was what the page was. A lead is "
@@ -209,15 +235,21 @@ def _place(row: Row) -> str:
 def main() -> None:
     """Write everything, or print the small table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what benchmarks.freshness --json printed")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what a benchmark printed with --json")
     parser.add_argument("--small", action="store_true", help="print README's small table alone")
     options = parser.parse_args()
-    runs = [json.loads(file.read_text()) for file in options.files]
+    read = [json.loads(file.read_text()) for file in options.files]
+    signals = [run for run in read if run.get("benchmark") == "signals"]
+    runs = [run for run in read if run.get("benchmark") != "signals"]
+    if not runs:
+        before, rest = RESULTS.read_text().split(SIGNALS_BEGIN)
+        RESULTS.write_text(before + signals_section(signals[-1]) + rest.split(SIGNALS_END)[1])
+        return
     against = [row for run in runs for row in run["rows"] if row["part"] == "peers"]
     if options.small:
         print(small_table(against))
         return
-    RESULTS.write_text(document(runs))
+    RESULTS.write_text(document(runs, signals))
     recorded = [row for row in against if row["kind"] == HISTORY]
     PICTURE.write_text(picture(recorded or against))
     readme = README.read_text()

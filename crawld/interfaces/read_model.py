@@ -75,6 +75,8 @@ class PageLine:
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
     version: int | None = None  # the change that brought the latest copy, while that is kept
+    language: str | None = None  # of the latest copy
+    content_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ class Change:
     magnitude: float | None  # 0-1: how much of the text changed
     version: int | None  # the version it brought, while that is kept
     previous: int | None  # the version before, while that is kept
-    title: str | None = None  # of the latest copy
+    title: str | None = None  # of the latest copy, as are the next two
+    language: str | None = None
+    content_type: str | None = None
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
     usage: Mapping[str, Any] | None = None  # what the page may be used for; None where its site says nothing
@@ -358,8 +362,8 @@ class ReadModel(Protocol):
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
         """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
 
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
 
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
         """Kept versions with their bytes, by number."""
@@ -368,9 +372,15 @@ class ReadModel(Protocol):
         """Pages whose text holds the words, best first; InputError where searching is off."""
 
     async def changes(
-        self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
     ) -> Changes:
-        """The changes after a cursor, oldest first, of one page where its URL is given.
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
 
         With a use, those of pages that deny it are left out, but not the change of that itself.
 

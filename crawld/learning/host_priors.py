@@ -57,6 +57,18 @@ class HostPriors:
         self.make_room(hosts)
         return self._masses(self._told[hosts])
 
+    def start(self, hosts: Ints, alpha: Floats) -> Ints:
+        """Let hosts that are new to this predictor begin with what another believes of their rates; which are new.
+
+        `hosts` and the masses are by page. From the first guess it would be judged unfairly beside those that have
+        learnt.
+        """
+        self.make_room(hosts)
+        new = self.sizes[hosts] == 0
+        for prior in (self._prior, self._told):
+            prior[hosts[new], :POINTS] = alpha[new]
+        return np.unique(hosts[new])
+
     def fit(
         self,
         page_ids: Ints,

@@ -38,6 +38,7 @@ class Mixture:
     max_event_gain = 2.0  # of all crawls that witness one event of their host
     prior_hosts = 2.0  # hosts that the prior counts as
     whole_vote = 50  # pages from which on a host counts as one; smaller ones have shown less
+    fewest = 15  # pages that hosts of fewer are graded by: lists of many hosts with a page or two have no even odds
     silent = 0.02  # weights below are left out
     news = 0.05  # pages are told of weights that have moved by so much
 
@@ -105,7 +106,7 @@ class Mixture:
                 first += count
 
     def _weigh(self, score: Floats, size: Floats, votes: Floats) -> Floats:
-        share = np.minimum(size / self.whole_vote, 1.0) if self._graded else np.ones(len(size))
+        share = np.clip(size, self.fewest, self.whole_vote) / self.whole_vote if self._graded else np.ones(len(size))
         prior = np.exp(share[:, None] * self._log_prior)
         prior = self.prior_hosts * prior / prior.sum(axis=1, keepdims=True) + np.maximum(votes, 0.0)
         weight = prior * np.exp(score - score.max(axis=1, keepdims=True))

@@ -123,12 +123,15 @@ class OnlineLearner:
         )
         everyone = np.arange(len(ids))
         old, news = rows.split(everyone, [], age, OWN_SHARES)
+        before = self.deaf.prior(number).alpha
         fit, again = self.deaf.fit(ids, number, old, news)
         heard: list[_Heard | None] = []
         for ear in self.ears:
             some = np.flatnonzero(self.rates.spoken(number)[:, ear.needed].any(axis=1))
             if len(some):
+                begun = ear.priors.start(number[some], before[some])
                 found, more = self._listen(ear, histories, number, some, rows, age, page)
+                more = np.union1d(more, self._page_ids(self.deaf.rows_at(begun)))  # hear all pages of a host at once
                 heard.append(found)
                 again = np.union1d(again, more)
             else:
@@ -450,7 +453,7 @@ def _by_share(common: Floats, prior: Floats, evidence: Floats, own: Floats) -> F
     masses = own[:, :1] * common
     for column, share in enumerate(OWN_SHARES[1:], start=1):
         some = np.flatnonzero(own[:, column] > 0)
-        part = prior[some] * said[some] ** share
+        part = prior[some] * (said[some] ** share if share < 1.0 else said[some])
         masses[some] += own[some, column, None] * part / part.sum(axis=1, keepdims=True)
     return masses
 

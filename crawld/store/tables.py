@@ -90,6 +90,8 @@ pages = Table(
     Column("alias_of", Id),  # the page that it is another address of; no foreign key: pages are forgotten in any order
     Column("alias_why", Text),  # how that was proved
     Column("title", Text),  # of the latest copy; NULL where it has none
+    Column("language", Text),  # that the latest copy says it is in
+    Column("content_type", Text),  # of the latest copy
     Column("turned_away", Text),  # the trouble, where the site turned us away at the last crawl
     Index(None, "host_id", "state"),
     Index(None, "origin"),
@@ -238,6 +240,7 @@ documents = Table(  # the latest version of each page as a reader has it
     _count("size"),  # characters of the text
     Column("indexed", Boolean, nullable=False),  # whether it is in `search_words`
     Column("zstd", LargeBinary, nullable=False),  # title, text and Markdown, with NUL between them
+    Index(None, "version"),
 )
 
 freshness_history = Table(

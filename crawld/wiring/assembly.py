@@ -5,8 +5,8 @@ import codecs
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from aiohttp.typedefs import Middleware
 from crawld.api.access import Access
 from crawld.api.app import ControlServer
 from crawld.api.listener import Listener
-from crawld.api.public import PublicServer, public_app
+from crawld.api.public import PublicServer, public_app, serve_directory
 from crawld.api.token import make_token
 from crawld.api.v1.endpoints import Parts as ApiParts
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.documents import DocumentKeeper
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.freshness_now import FreshnessNow
@@ -47,6 +48,7 @@ from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
+from crawld.errors import ConfigError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -55,6 +57,7 @@ from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
 from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fetched import Trouble
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots
 from crawld.policies import policies
@@ -64,11 +67,13 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
+from crawld.signing import DIRECTORY_PATH
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.wiring.checks import user_agent
 from crawld.wiring.hooks import make_hooks
+from crawld.wiring.identity import make_credentials, make_signer
 from crawld.wiring.reload import Reloader, UrlList
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
@@ -87,6 +92,7 @@ READERS = (
     "crawld.content.page.blocks",
     "crawld.content.page.difference",
     "crawld.content.page.links",
+    "crawld.content.page.document",
     "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
@@ -226,6 +232,7 @@ class Assembly:
             max_bytes=fetching.max_bytes,
             workers=self.workers,
         )
+        self.fetcher.credentials, self.fetcher.signer = make_credentials(settings), make_signer(settings)
         pacer, door = self._make_pacer()
         return Parts(
             scheduler=self.scheduler,
@@ -306,10 +313,18 @@ class Assembly:
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
-        services = [self._learn, self._index, self.read_model.run, socket.run]
+        services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
         if self.links:
             services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
+
+    def _documents(self) -> list[Service]:
+        """What keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
+        settings = self.settings
+        if not self.holds_all or not settings.keep_text or settings.keep_bodies == "none":
+            return []
+        frames, events, rules = self.crawler.frames, self.store.changes, self.reloader.rules
+        return [DocumentKeeper(self.store, self.workers, events, rules, frames.shared, search=settings.search).run]
 
     async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
         before, url_list = self.reloader.settings, self._reloaded_list()
@@ -317,7 +332,28 @@ class Assembly:
         new = self.reloader.settings
         if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
             self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
-        return result
+        return result if result.refused is not None else self._change_identity(new, result)
+
+    def _change_identity(self, new: Settings, result: Reload) -> Reload:
+        """Send and sign with what the files hold now; new credentials have pages that asked for a login asked again."""
+        try:
+            credentials, self.fetcher.signer = make_credentials(new), make_signer(new)
+        except ConfigError as error:  # changed since they were checked
+            return Reload(refused=str(error))
+        if credentials == self.fetcher.credentials:
+            return result
+        credentials.retire(self.fetcher.credentials)
+        self.fetcher.credentials = credentials
+        waiting = self.pages.turned_away_by(Trouble.LOGIN_REQUIRED)
+        for host in {self.gate.host(self.pages[page_id].host) for page_id in waiting}:
+            if self.gate.backs_off(host):
+                self.gate.end_backoff(host)
+                self.store.record_host(self.gate.export(host))
+        for page_id in waiting:
+            self.pages.forgive(page_id)
+            self.scheduler.lift(page_id, self.clock.now() - self.settings.min_interval)
+        applied = result.applied if "credentials" in result.applied else [*result.applied, "credentials"]
+        return replace(result, applied=applied)
 
     def _reloaded_list(self) -> UrlList:
         """The list that a reload takes over."""
@@ -354,9 +390,15 @@ class Assembly:
         access = Access(token, self.settings.listener_hosts(), api.open_reading, api.public_url)
         parts = self._api_parts()
         app = public_app(pushes, parts, access, self.listener, *outer)
+        app.router.add_get(DIRECTORY_PATH, partial(serve_directory, self._key_directory))
         sources = Sources(self.control, self.read_model, parts.texts, self.clock.now, access.feed_key)
         app.add_routes(Dashboard(sources).routes())
         return app
+
+    def _key_directory(self, authority: str) -> tuple[str, Mapping[str, str]] | None:
+        """The keys that requests are signed with, for sites that verify them; None where none are."""
+        signer = self.fetcher.signer
+        return None if signer is None else signer.serve_directory(authority, self.clock.now())
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, self.reloader.rules)

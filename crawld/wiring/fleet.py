@@ -67,6 +67,8 @@ class FleetAssembly(Assembly):
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
         if any(site.links for site in settings.discover):
             raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
+        if settings.search:
+            raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)

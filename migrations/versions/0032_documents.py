@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0032"
-down_revision = "0027"
+down_revision = "0030"
 branch_labels = None
 depends_on = None
 
@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("zstd", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("page_id", name=op.f("pk_documents")),
     )
+    op.create_index(op.f("ix_documents_version"), "documents", ["version"])
 
 
 def downgrade() -> None:

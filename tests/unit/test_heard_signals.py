@@ -62,6 +62,20 @@ def test_an_honest_sitemap_is_heard_within_two_visits_of_each_page() -> None:
     assert heard(learnt, ALONE) > 0.9
 
 
+def test_a_sitemap_that_comes_late_is_judged_by_what_the_host_has_taught() -> None:
+    """After fifty quiet days the first signals do not set the listening predictor back by the first guess."""
+    site, learnt = Visited(5), learner()
+    for _ in range(50):
+        site.crawl(learnt)
+    site.changed[0] = True
+    site.announce(np.arange(1), ALONE)
+    everyone, later = np.arange(PAGES), (site.day + 10) * DAY
+    site.histories.crawled(everyone, later, site.signals, site.changed)
+    EstimateUpdate.of(learnt, site.histories.of(everyone), later)
+    told = {one.source: one.score for one in learnt.trust(["site"])}
+    assert told[Source.SITEMAP] > 0.5
+
+
 def test_a_restart_hears_the_same_sitemap() -> None:
     """What is heard follows from the stored histories, read page after page."""
     site, learnt = Visited(1), learner()

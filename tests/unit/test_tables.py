@@ -176,7 +176,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
     assert [one["reason"] for one in found["reasons"]] == ["not_running", reason]
     row = trouble | {
         "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
-        "crawl_delay_seconds": None,
+        "crawl_delay_seconds": None, "turned_away": {},
     }  # fmt: skip
     assert host._line(row) == f"h        1 page   {said} for 104 d, failed once"
 

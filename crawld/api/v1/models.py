@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from crawld.api.v1.endpoints import Asked
 from crawld.interfaces import Refreshed
-from crawld.interfaces.read_model import PageLine, PageSort, PageView, Version
+from crawld.interfaces.read_model import PageLine, PageSort, PageView, SearchHit, Version
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
@@ -92,6 +93,23 @@ Cursor = Annotated[
 ]
 
 
+Include = Annotated[
+    Literal["markdown", "text"], Field(description="Bring the text of each version with its change, in this form")
+]
+
+
+def _kinds(given: object) -> object:
+    """Names with commas between, in any order; an empty name is none."""
+    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+
+
+Kinds = Annotated[
+    tuple[ChangeVerdict, ...],
+    BeforeValidator(_kinds, json_schema_input_type=str),
+    Field(description="Kinds of changes to tell, with commas between; without any, all"),
+]
+
+
 class AskChanges(Asked):
     """Changes after a cursor."""
 
@@ -100,6 +118,8 @@ class AskChanges(Asked):
     limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
     url: GivenUrl | None = None
     use: WantedUse | None = None
+    include: Include | None = None
+    kinds: Kinds = ()
 
 
 class AskEvents(Asked):
@@ -107,6 +127,23 @@ class AskEvents(Asked):
 
     after: Cursor = 0
     use: WantedUse | None = None
+    include: Include | None = None
+    kinds: Kinds = ()
+
+
+class AskSearch(Asked):
+    """Words to search for."""
+
+    q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    host: Annotated[str, Field(max_length=300)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
+    """What a search found, best first."""
+
+    hits: Sequence[SearchHit]
 
 
 class AskHosts(Asked):

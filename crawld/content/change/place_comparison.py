@@ -185,6 +185,8 @@ def walk_places(versions: Versions) -> Walk:
     for place in (*versions.lent, *versions.places):
         before = located(place, versions.old, where)
         now = None if before is None else followed(place, before, versions.lengths, versions.kept)
+        if now is None and before is not None and place.fewest < place.most:
+            now = _between_kept(before, versions)
         if now is not None and before is not None:
             found.append((now, before, place))
     found.sort(key=lambda one: (one[0].start, id(one[2]) not in lent, one[0].stop))
@@ -207,7 +209,7 @@ def walk_places(versions: Versions) -> Walk:
         place, lead, trail = trimmed(place, stood, stands)  # noqa: PLW2901
         before, now = (range(span.start + lead, span.stop - trail) for span in (before, now))  # noqa: PLW2901
         stood = versions.old[before.start : before.stop]
-        now = _known_variant(place, versions, now)  # noqa: PLW2901
+        now = _known_variant(place, versions, before, now)  # noqa: PLW2901
         stands = versions.new[now.start : now.stop]
         same = [one == other for one, other in zip(stood, stands)]
         words = [versions.words(at) for at in now]
@@ -223,18 +225,35 @@ def walk_places(versions: Versions) -> Walk:
     return walk
 
 
-def _known_variant(place: Place, versions: Versions, span: range) -> range:
-    """The part of a stretch that is a variant known before, where blocks were put in beside it; else all of it."""
+def _known_variant(place: Place, versions: Versions, before: range, span: range) -> range:
+    """Where a variant known before stands, which blocks were put in beside or taken from; else the span as it is.
+
+    Where a block beside the place did not stay, the variant may begin or end anywhere up to the next one that did.
+    """
     if place.fewest == place.most or not has_few_variants(place):
         return span
-    words = [versions.words(at) for at in span]
-    if variant_of(place, words) in place.variants:
-        return span
-    for cut in range(1, min(REACH, len(span) + 1)):
-        for lead in range(cut + 1):
-            if variant_of(place, words[lead : len(words) - cut + lead]) in place.variants:
-                return range(span.start + lead, span.stop - cut + lead)
+    stretch = _between_kept(before, versions)
+    lost_left, lost_right = (not _stays(at, versions) for at in (before.start - 1, before.stop))
+    fewest = 0 if lost_left or lost_right else 1  # what comes where nothing stood is news
+    for within in (span,) if stretch is None else (stretch, span):
+        words = [versions.words(at) for at in within]
+        if variant_of(place, words) in place.variants:
+            return within
+        for cut in range(1, min(REACH, len(within) + 1 - fewest)):
+            for lead in range(cut, -1, -1) if lost_left else range(cut + 1):
+                if variant_of(place, words[lead : len(words) - cut + lead]) in place.variants:
+                    return range(within.start + lead, within.stop - cut + lead)
     return span
+
+
+def _between_kept(before: range, versions: Versions) -> range | None:
+    """The stretch of the newer version between the blocks beside a place that stayed, where these are near."""
+    kept, (old_length, new_length) = versions.kept, versions.lengths
+    left = next((kept[at] + 1 for at in range(before.start - 1, before.start - 1 - REACH, -1) if at in kept), None)
+    right = next((kept[at] for at in range(before.stop, before.stop + REACH) if at in kept), None)
+    left = 0 if left is None and before.start <= REACH else left
+    right = new_length if right is None and old_length - before.stop <= REACH else right
+    return range(left, right) if left is not None and right is not None and left <= right else None
 
 
 def _stays(at: int, versions: Versions) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from zlib import crc32
 
 from crawld.content.change.varying_block import (
-    fits,
+    fits_in_length,
     in_range,
     is_settled,
     paired_block,
@@ -88,7 +88,7 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
         stays or is_settled(before, after, words)
         for before, after, words, stays in zip(place.blocks, patterns, found, same)
     ]
-    explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found)
+    explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found, same)
     spaced = any(  # the very words, and yet another block: spacing that counts
         not stays and len(block) == len(words) and all(map(same_word, block, words))
         for block, words, stays in zip(place.blocks, found, same)
@@ -112,6 +112,11 @@ def variant_of(place: Place, found: Sequence[Words]) -> int:
 def has_few_variants(place: Place) -> bool:
     """Whether what stands in the place is one of a few, so that another one is an edit."""
     return len(place.variants) > 1 and place.fresh <= NEWS
+
+
+def comes_back(place: Place) -> bool:
+    """Whether what stood in the place before came back: then two fetches may agree by chance."""
+    return 1 < len(place.variants) < times_varied(place)
 
 
 def weighed(
@@ -265,6 +270,11 @@ def awaits_pair(place: Place) -> bool:
     return any(varied_of(word) and not is_volatile(word) and kind_of(word) != Kind.MONEY for word in words)
 
 
+def varied_in_words(place: Place) -> bool:
+    """Whether something varied in the place that is no time and no counter."""
+    return any(map(_is_varied, (word for block in place.blocks for word in block)))
+
+
 def times_varied(place: Place) -> int:
     """At how many visits the words that vary most did so."""
     return max((varied_of(word) for block in place.blocks for word in block), default=0)
@@ -299,16 +309,16 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words]) -> bool:
-    """Whether blocks that vary as a whole are as long as any of them ever was."""
+def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words], same: Sequence[bool]) -> bool:
+    """Whether blocks that vary as a whole, and differ, are as long as any of them ever was."""
     whole = [block[0] for block in blocks if len(block) == 1 and is_gap(block[0])]
     if len(whole) < 2:
         return True
     fewest, most = min(gap_range(word)[0] for word in whole), max(gap_range(word)[1] for word in whole)
     return all(
         in_range(len(words), fewest, most)
-        for block, words in zip(blocks, found)
-        if len(block) == 1 and is_gap(block[0])
+        for block, words, stays in zip(blocks, found, same)
+        if len(block) == 1 and is_gap(block[0]) and not stays
     )
 
 
@@ -361,15 +371,15 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     blocks = place.blocks
     shorter = min(len(blocks), len(found))
     start = 0
-    while start < shorter and fits(blocks[start], found[start]):
+    while start < shorter and fits_in_length(blocks[start], found[start]):
         start += 1
     stop = 0
-    while stop < shorter - start and fits(blocks[-1 - stop], found[-1 - stop]):
+    while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
         stop += 1
-    if start + stop == shorter < len(found) and start and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
-        middle: list[tuple[int, ...]] = [blocks[start - 1]] * (len(found) - shorter)  # one more of a varying list
-    else:
-        middle = [tuple(words) for words in found[start : len(found) - stop]]
+    middle = [tuple(words) for words in found[start : len(found) - stop]]
+    if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
+        item = blocks[start - 1]  # one more of a varying list
+        middle = [item if fits_in_length(item, words) else words for words in middle]
     kept = tuple(  # should the number differ again at once, it varies
         tuple(edited(word) if is_gap(word) else word for word in block)
         for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])

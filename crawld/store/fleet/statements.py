@@ -22,6 +22,11 @@ WHERE $1 = coalesce((SELECT max(revision) FROM fleet_settings), 0)
 ON CONFLICT (revision) DO NOTHING RETURNING revision, at
 """
 
+NAMESAKE = f"""
+SELECT max(seen_at) AS seen_at FROM fleet_workers WHERE name = $1 AND ended_at IS NULL AND expires > {NOW}
+HAVING count(*) > 0
+"""
+
 JOIN = f"""
 WITH t AS MATERIALIZED (SELECT {NOW} AS now), forgotten AS (
     DELETE FROM fleet_workers w USING t WHERE w.ended_at < t.now - 86400

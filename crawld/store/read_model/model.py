@@ -193,10 +193,10 @@ class SqlReadModel:
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
         async with self._connected() as connection:
-            return await documents.read_documents(connection, wanted)
+            return await documents.read_documents(connection, versions)
 
     @apart
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
@@ -230,12 +230,18 @@ class SqlReadModel:
 
     @apart
     async def changes(
-        self, after: int, limit: int = 100, *, url: str | None = None, use: PageUse | None = None
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
     ) -> Changes:
         """The changes after a cursor, oldest first."""
         page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, page, use)
+            return await change_list.changes_after(connection, after, limit, page, kinds, use)
 
     @apart
     async def latest_changes(

@@ -59,7 +59,7 @@ _LINES: Select[Any] = select(
     _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
     _page.title, case((_page.state.in_(_IN_TROUBLE), _trouble), else_=None).label("trouble"),
     _said.label("said"),
-    _version.label("version"),
+    _version.label("version"), _page.language, _page.content_type,
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
 
@@ -114,6 +114,8 @@ def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> Pag
         trouble=row.trouble,
         usage=usage_document(row.said),
         version=row.version,
+        language=row.language,
+        content_type=row.content_type,
     )
 
 

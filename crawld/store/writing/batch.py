@@ -90,6 +90,8 @@ class PageChange:
     changes: int = 0
     failed: int = 0
     title: str | None = None
+    language: str | None = None
+    content_type: str | None = None
     turned_away: str | None = None  # by the latest crawl
     signals: "SignalChange | None" = None  # None: none came, no crawl answered one, and none was the first success
 
@@ -103,7 +105,9 @@ class PageChange:
             self.failed += 1
             return
         self.success = crawl.at
-        self.title = record.title or self.title
+        self.title, self.language = record.title or self.title, record.language or self.language
+        if record.memory is not None:
+            self.content_type = record.memory.content_type or self.content_type
         if self.first_success is None:
             self.first_success = crawl.at
         if crawl.tau is None or not crawl.signals or any(crawl.signals):

@@ -65,6 +65,8 @@ class FleetAssembly(Assembly):
         settings, self._revision = given.settings, given.revision
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if any(site.links for site in settings.discover):
+            raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)

@@ -248,14 +248,17 @@ class Scheduler:
             self.chooser.hold(row, at)
             self.chooser.release(row, not_before)
 
-    def release(self, page_id: int, not_before: float = -np.inf) -> None:
-        """Give back a page of which nothing new is known, not to be picked before that time."""
+    def release(self, page_id: int, not_before: float = -np.inf, *, attempted: bool = True) -> None:
+        """Give back a page of which nothing new is known, not to be picked before that time.
+
+        Where an attempt was made, the minimum interval passes too.
+        """
         row = self._row_of.get(page_id)
         if row is None:
-            self.chooser.release(self._leaving.pop(page_id), not_before)
+            self.chooser.release(self._leaving.pop(page_id), not_before, attempted=attempted)
             return
         known = self._held.pop(row)
-        self.chooser.release(row, not_before)
+        self.chooser.release(row, not_before, attempted=attempted)
         if known != tuple(self._pages.count[row].tolist()):
             self.chooser.notice(row, self._boost_of(row))
 

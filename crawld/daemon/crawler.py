@@ -524,7 +524,7 @@ class Crawler:
                 continue
             if isinstance(verdict, NeedsFetch):
                 under_way = verdict.url in self._sender.robots_under_way
-                self._p.scheduler.release(page_id, now + ROBOTS_WAIT if under_way else -math.inf)
+                self._p.scheduler.release(page_id, now + ROBOTS_WAIT if under_way else -math.inf, attempted=False)
                 if under_way:
                     continue
             if self._outbid(page_id, now):

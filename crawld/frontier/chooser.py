@@ -101,9 +101,9 @@ class Chooser(ABC):
         if self.pages.settle(row, now):
             self._file([row])
 
-    def release(self, row: int, not_before: float = -np.inf) -> None:
-        """Give back a held page as it was; with `not_before`, after an attempt that failed."""
-        if self.pages.release(row, not_before):
+    def release(self, row: int, not_before: float = -np.inf, *, attempted: bool = True) -> None:
+        """Give back a held page as it was; with `not_before`, after an attempt that failed, if one was made."""
+        if self.pages.release(row, not_before, attempted=attempted):
             self._file([row])
 
     def lift(self, row: int, asked_at: float) -> None:

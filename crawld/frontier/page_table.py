@@ -155,13 +155,13 @@ class PageTable:
         self.not_before[row] = now + self.intervals.shortest
         return True
 
-    def release(self, row: int, not_before: float) -> bool:
+    def release(self, row: int, not_before: float, *, attempted: bool = True) -> bool:
         """Give back a page whose copy stays as it was; False if it has been retired meanwhile."""
         picked_at = self.give_back(row)
         if picked_at is None:
             return False
-        if not_before > -np.inf:  # an attempt was made
-            earliest = max(not_before, picked_at + self.intervals.shortest)
+        if not_before > -np.inf:
+            earliest = max(not_before, picked_at + self.intervals.shortest) if attempted else not_before
             self.not_before[row] = max(float(self.not_before[row]), earliest)
         return True
 

@@ -159,3 +159,15 @@ def test_audits_go_on_where_a_host_is_blocked() -> None:
             assert len(crawling.crawler.audits) >= 10
 
     in_virtual_time(course())
+
+
+def test_a_page_passed_over_while_robots_txt_comes_waits_a_moment_only() -> None:
+    """It was not asked, so that the minimum interval does not hold it up."""
+
+    async def course() -> None:
+        web = Web(own={ROBOTS: none})
+        async with Crawling(web, 3, per_host=3, shortest=60 * MINUTE):
+            await asyncio.sleep(MINUTE)
+        assert {url for url in web.between(0, MINUTE) if url != ROBOTS} == {page_url(number) for number in range(3)}
+
+    in_virtual_time(course())

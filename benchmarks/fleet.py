@@ -4,7 +4,8 @@
 
 Real `crawld fleet run` processes on a real PostgreSQL of the benchmark's own, each behind a wire that can be cut, crawl
 a real site on loopback that is a process of its own and notes every request. The parts: `drills`, random faults (kill,
-SIGSTOP, a wire cut or held up, PostgreSQL crashed), whose durations are drawn evenly on a log scale up to `--longest`;
+SIGSTOP, a wire cut or held up, PostgreSQL crashed, a wrong clock, a drain, a start with other settings) with webhooks
+and a list, whose durations are drawn evenly on a log scale up to `--longest`;
 `cost`, what a crawl at 200/s costs PostgreSQL; `takeover`, workers with many pages lost one after the other;
 `restart`, PostgreSQL crashed alone; `writer`, how fast one worker's store commits (`benchmarks.writer`).
 
@@ -33,6 +34,10 @@ ASKED = {
     "worst_window_excess": 0.0,
     "old_owner_requests": 0,
     "stale_commits": 0,
+    "webhooks_out_of_order": 0,
+    "webhooks_lost": 0,
+    "pages_retired": 0,
+    "worker_deaths": 0,
     "takeover_seconds_max": 15.0,
     "postgres_silence_seconds": 3.0,
     "server_us_per_crawl": 90,

@@ -10,8 +10,9 @@ from collections import Counter
 from benchmarks.fleet_log import CRASH, Fault
 from benchmarks.fleet_workers import Fleet, Worker
 from tests.postgres import Server
+from tests.process import command
 
-ODDS = {"kill": 30, "stop": 30, "drop": 14, "stall": 14, CRASH: 12}
+ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""
 SHORTEST = 0.5  # seconds
 LONGEST_CRASH = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
@@ -82,6 +83,22 @@ class Drills:
             await worker.kill()
             await asyncio.sleep(seconds)
             await worker.start()
+        elif kind == "clock":
+            worker.set_clock(self._rng.choice((-3600.0, -30.0, 30.0, 3600.0)))
+            await asyncio.sleep(seconds)
+            worker.set_clock(0.0)
+        elif kind == "drain":
+            await self._drain(worker)
+            await asyncio.sleep(seconds)
+            await self._drain(worker, "--undo")
+        elif kind == "settings":  # started again with an older list and without the hook
+            await worker.kill()
+            worker.config = "other.yaml"
+            await worker.start()
+            await asyncio.sleep(seconds)
+            await worker.kill()
+            worker.config = "config.yaml"
+            await worker.start()
         elif kind == "stop":
             worker.signal(signal.SIGSTOP)
             await asyncio.sleep(seconds)
@@ -93,6 +110,11 @@ class Drills:
         name = "" if kind == CRASH else worker.name
         self.faults.append(Fault(kind, name, began, time.monotonic()))
         self._busy.discard(name)
+
+    async def _drain(self, worker: Worker, *words: str) -> None:
+        """Have a worker give everything away; one that is not there, or PostgreSQL away, is left alone."""
+        place = self._fleet.place
+        await command("fleet", "drain", worker.name, *words, "--database", self._fleet.database, cwd=place)
 
     def _say(self, line: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

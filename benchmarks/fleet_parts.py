@@ -3,9 +3,12 @@
 import asyncio
 import json
 import sys
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
 from tests.postgres import Server
+from tests.receiver import Receiver, hook
 
 HOSTS = 150
 IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs
@@ -62,14 +66,16 @@ class Run:
 
 
 @asynccontextmanager
-async def running(options: Options, pages: int, server: Server, database: str, place: Path) -> AsyncIterator[Run]:
+async def running(
+    options: Options, pages: int, server: Server, database: str, place: Path, hook: dict[str, object] | None = None
+) -> AsyncIterator[Run]:
     """A settled fleet while the block runs; then its workers end and its logs are read."""
     async with site_process(HOSTS) as site:
         names = [f"w{number + 1}" for number in range(options.workers)]
         copies = (pages - 1) // IMPORTED
         urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages // (copies + 1))]
         pages = len(urls) * (copies + 1)
-        fleet = await Fleet.build(place, database, urls, options.rate, names)
+        fleet = await Fleet.build(place, database, urls, options.rate, names, hook)
         await prepare(database, copies)
         run = Run(fleet, Drills(fleet, server, options.seed, options.longest), site)
         try:
@@ -98,9 +104,14 @@ async def running(options: Options, pages: int, server: Server, database: str, p
 
 async def drills(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
     """Random faults; every figure that they allow."""
-    async with running(options, options.pages, server, database, place) as run:
+    async with (
+        HookLog() as ear,
+        running(options, options.pages, server, database, place, hook(ear, queue=1_000_000)) as run,
+    ):
+        began = time.monotonic()
         await run.drills.at_random(options.faults, options.gap)
-    found = _safety(run, options)
+        ended = time.monotonic()
+    found = _safety(run, options) | await _webhooks(ear, run, database, began, ended)
     pairs, without = figures.match(run.asked, run.recorded)
     losses = figures.losses_by_kill(without, run.faults)
     taken = figures.takeovers(run.faults, run.owners, run.asked)
@@ -115,6 +126,45 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses if loss.alone), default=0.0), 3),
         "drill_takeover_seconds_max": round(max(taken, default=0.0), 1),
         "drill_takeovers": len(taken),
+    }
+
+
+class HookLog(Receiver):
+    """A receiver of webhooks that notes when each came."""
+
+    def __init__(self) -> None:
+        super().__init__(self._note)
+        self.times: list[float] = []
+
+    def _note(self) -> int:
+        self.times.append(time.monotonic())
+        return 204
+
+
+async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: float) -> dict[str, Any]:
+    """What the hook's receiver saw of the changes, and what the list has become."""
+    numbers, newest = Counter(one["id"] for one in ear.taken), dict[int, int]()
+    out_of_order = 0
+    for one in ear.taken:
+        out_of_order += one["id"] < newest.get(one["page_id"], 0)
+        newest[one["page_id"]] = max(one["id"], newest.get(one["page_id"], 0))
+    connection = await asyncpg.connect(database)
+    try:
+        told = {row[0] for row in await connection.fetch("SELECT id FROM changes")}
+        waiting = {row[0] for row in await connection.fetch("SELECT change FROM deliveries")}
+        retired = await connection.fetchval("SELECT count(*) FROM pages WHERE state = 'retired'")
+    finally:
+        await connection.close()
+    times = [began, *(at for at in ear.times if began <= at <= ended), ended]
+    return {
+        "webhooks": len(ear.taken),
+        "webhooks_twice": sum(numbers.values()) - len(numbers),
+        "webhooks_twice_per_fault": round((sum(numbers.values()) - len(numbers)) / max(1, len(run.faults)), 2),
+        "webhooks_out_of_order": out_of_order,
+        "webhooks_lost": len(told - numbers.keys() - waiting),
+        "webhooks_longest_silence_seconds": round(max(after - before for before, after in pairwise(times)), 1),
+        "pages_retired": retired,
+        "worker_deaths": run.drills.ended_by_themselves,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from benchmarks.fleet_wire import Wire
+from tests.fleet import WRONG_CLOCK
 from tests.process import ENVIRONMENT, command
 
 AGENT = "crawld-drill/1.0 (+https://{}.example)"
@@ -39,14 +40,19 @@ class Worker:
     wire: Wire
     process: asyncio.subprocess.Process | None = None
     starts: int = 0
+    config: str = "config.yaml"  # its settings; `other.yaml` lacks the hook and names an older list
+
+    def set_clock(self, ahead: float) -> None:
+        """Set the clock of its machine so many seconds ahead."""
+        (self.place / "ahead").write_text(str(ahead))
 
     async def start(self) -> None:
         """Start its process; the log goes to a file beside its settings."""
         self.starts += 1
         with (self.place / "log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "crawld", "fleet", "run", "--config", str(self.place / "config.yaml"), "--name", self.name),
+                *(sys.executable, "-c", WRONG_CLOCK, str(self.place / "ahead")),
+                *("fleet", "run", "--config", str(self.place / self.config), "--name", self.name),
                 cwd=self.place,
                 env=ENVIRONMENT,
                 stdout=log,
@@ -93,25 +99,27 @@ class Fleet:
     workers: list[Worker]
 
     @classmethod
-    async def build(cls, place: Path, database: str, urls: Sequence[str], rate: float, names: Sequence[str]) -> "Fleet":
-        """Make the database a fleet with these pages and write each worker's settings."""
+    async def build(
+        cls,
+        place: Path,
+        database: str,
+        urls: Sequence[str],
+        rate: float,
+        names: Sequence[str],
+        hook: dict[str, object] | None = None,
+    ) -> "Fleet":
+        """Make the database a fleet with these pages as its list and write each worker's settings."""
         shards, of_it = 64, ("--database", database)
         (place / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
+        (place / "older.txt").write_text("".join(f"{url}\n" for url in urls[: len(urls) * 2 // 3]))
         port = int(database.rpartition(":")[2].partition("/")[0])
-        for words in (
-            ("fleet", "init", *of_it, "--shards", str(shards), "--bandwidth", f"{rate:g}/s"),
-            ("urls", "import", *of_it, str(place / "urls.txt")),
-        ):
-            done = await command(*words, cwd=place)
-            if done.status:
-                raise SystemExit(f"crawld {' '.join(words)}: {done.err}")
         workers = []
         for name in names:
             wire = Wire(port)
             await wire.open()
             folder = place / name
             folder.mkdir()
-            given = {
+            given: dict[str, Any] = {
                 "database": database.replace(f":{port}/", f":{wire.port}/"),
                 "user_agent": AGENT.format(name),
                 "allow_private": ["127.0.0.0/8"],
@@ -119,8 +127,20 @@ class Fleet:
                 "min_interval": 0.1,
                 "api": {"listen": None},
             }
-            (folder / "config.yaml").write_text(yaml.safe_dump(given | ONLY_CRAWLS))
+            of_all = {"urls": str(place / "urls.txt"), "hooks": [hook] if hook else []}
+            (folder / "config.yaml").write_text(yaml.safe_dump(given | ONLY_CRAWLS | of_all))
+            of_before = {"urls": str(place / "older.txt")}
+            (folder / "other.yaml").write_text(yaml.safe_dump(given | ONLY_CRAWLS | of_before))
             workers.append(Worker(name, folder, wire))
+            workers[-1].set_clock(0.0)
+        first = ("--config", str(place / names[0] / "config.yaml"), *of_it)
+        for words in (
+            ("fleet", "init", *of_it, "--shards", str(shards), "--bandwidth", f"{rate:g}/s"),
+            ("fleet", "apply", *first, "--yes"),
+        ):
+            done = await command(*words, cwd=place)
+            if done.status:
+                raise SystemExit(f"crawld {' '.join(words)}: {done.err}")
         return cls(place, database, shards, rate, workers)
 
     def check(self) -> None:

@@ -41,13 +41,13 @@ async def run(kills: int, seed: int = 1, folder: Path | None = None) -> dict[str
             killed, broken = [], 0
             for _ in range(kills):
                 async with daemon("--config", str(file), cwd=place) as running:
-                    await running.until_logged("ready", 60.0)
+                    await running.until_logged("verdict=")
                     await asyncio.sleep(rng.uniform(0.05, 1.5))
                     killed.append(time.time())
                     await running.end(signal.SIGKILL)
                 broken += not _whole(place / "x.db")
             async with daemon("--config", str(file), cwd=place) as running:
-                await running.until_logged("ready", 60.0)
+                await running.until_logged("verdict=")
                 ended = await running.end()
             return _compare(site, place / "x.db", killed) | {"kills": kills, "broken": broken, "last_status": ended}
 

@@ -1,14 +1,15 @@
 """How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
-    python -m benchmarks.pipeline [--rounds 5] [--seconds 4] [--pages 1000] [--size 10000] [--json]
+    python -m benchmarks.pipeline [--rounds 5] [--seconds 4] [--pages 1000] [--size 10000] [--clients NAME …] [--json]
 
 All of them crawl the same site in the same run, from processes of their own; the site runs in another process. They
 take turns over several rounds, each round beginning with another of them: the figures are the medians of the rounds,
 and a ratio is the median of the ratios within the rounds, so that what else the machine does falls on all alike. CPU is
 that of the crawling process. Each has as many requests under way at once, and goes over all pages once before it is
 measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to what has not changed),
-and asking without conditions, as the others do. Its first pass, in which every page is new and is digested, compressed
-and stored, is reported apart.
+and asking without conditions, as the others do; `crawld-signed` and `crawld-unconditional-signed` also sign every
+request, and `signing_cpu` is what that adds to the processor time of a page, within the rounds. The first pass, in
+which every page is new and is digested, compressed and stored, is reported apart.
 """
 
 import argparse
@@ -29,6 +30,8 @@ from typing import Any
 HOSTS = 1
 AT_ONCE = 100
 CLIENTS = ("bare", "crawld", "crawld-unconditional", "scrapy")
+SIGNED = {"crawld-signed": "crawld", "crawld-unconditional-signed": "crawld-unconditional"}
+"""Clients that sign, and what they are compared with."""
 
 
 @contextmanager
@@ -85,10 +88,11 @@ async def bare(pages: list[str], seconds: float) -> dict[str, Any]:
     return gauge.stop(done)
 
 
-async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict[str, Any]:
+async def crawld(pages: list[str], seconds: float, *, conditional: bool, signed: bool = False) -> dict[str, Any]:
     """The daemon itself, with a bandwidth no machine reaches."""
     from crawld import wiring
     from crawld.config import Settings
+    from crawld.signing import new_key, write_keys
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "urls.txt").write_text("\n".join(pages))
@@ -103,7 +107,10 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool) -> dict
             "signals": {"sitemaps": "off", "feeds": "off"},
             "log": {"level": "warning"},
             "api": {"listen": None},
+            "signing": {"agent": "https://bot.example.org" if signed else None},
         }
+        if signed:
+            write_keys(Path(folder) / "x.db.keys", [new_key(time.time())])
         daemon = wiring.build(Settings.model_validate(given))
         running, status, gauge = asyncio.create_task(daemon.run()), daemon.crawler.status, Gauge()
         while not status.requests:
@@ -167,7 +174,8 @@ def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, Any
         return asyncio.run(bare(listed, seconds))
     if client == "scrapy":
         return scrapy(listed, seconds)
-    return asyncio.run(crawld(listed, seconds, conditional=client == "crawld"))
+    signed, plain = client in SIGNED, SIGNED.get(client, client)
+    return asyncio.run(crawld(listed, seconds, conditional=plain == "crawld", signed=signed))
 
 
 def run(client: str, port: int, pages: int, seconds: float) -> dict[str, Any]:
@@ -189,32 +197,34 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--client", choices=CLIENTS, help=argparse.SUPPRESS)
+    parser.add_argument("--clients", nargs="+", choices=(*CLIENTS, *SIGNED), default=CLIENTS, metavar="NAME")
+    parser.add_argument("--client", choices=(*CLIENTS, *SIGNED), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.client:
         print(json.dumps(measure(given.client, given.port, given.pages, given.seconds)))
         return
     rounds: list[dict[str, Any]] = []
+    clients = tuple(given.clients)
     with site(given.size) as port:
         for number in range(given.rounds):
-            first = number % len(CLIENTS)
-            turns = CLIENTS[first:] + CLIENTS[:first]
+            first = number % len(clients)
+            turns = clients[first:] + clients[:first]
             rounds.append({client: run(client, port, given.pages, given.seconds) for client in turns})
     figures: dict[str, Any] = {"rounds": given.rounds, "seconds": given.seconds, "pages": given.pages}
-    figures |= {"size": given.size} | {client: _typical([one[client] for one in rounds]) for client in CLIENTS}
-    figures |= _ratios(rounds)
+    figures |= {"size": given.size} | {client: _typical([one[client] for one in rounds]) for client in clients}
+    figures |= _ratios(rounds) | _signing(rounds)
     if given.json:
         print(json.dumps(figures, indent=2))
         return
-    for client in CLIENTS:
+    for client in clients:
         row = figures[client]
         print(f"{client:34} {row.get('missing') or _shown(row)}")
         if "first_pass" in row:
             print(f"{client + ', first pass':34} {_shown(row['first_pass'])}")
     for name, ratio in figures.items():
-        if name.startswith("rate_over"):
-            print(f"{name.replace('_', ' '):34} {ratio:8.2f}")
+        if name.startswith(("rate_over", "signing")):
+            print(f"{name.replace('_', ' '):44} {ratio:8.3f}")
 
 
 def _shown(row: dict[str, Any]) -> str:
@@ -235,12 +245,25 @@ def _typical(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return typical | {"every_pages_per_second": [row["pages_per_second"] for row in rows]}
 
 
+def _signing(rounds: list[dict[str, Any]]) -> dict[str, float]:
+    """By client that signs, the median of what that adds to the processor time of a page, as a share."""
+    found = {}
+    for client, plain in SIGNED.items():
+        pairs = [(one[client], one[plain]) for one in rounds if client in one and plain in one]
+        if pairs:
+            shares = [a["cpu_us_per_page"] / b["cpu_us_per_page"] - 1 for a, b in pairs]
+            found[f"signing_cpu_{plain}"] = statistics.median(shares)
+            shares = [a["first_pass"]["cpu_us_per_page"] / b["first_pass"]["cpu_us_per_page"] - 1 for a, b in pairs]
+            found[f"signing_cpu_first_pass_{plain}"] = statistics.median(shares)
+    return found
+
+
 def _ratios(rounds: list[dict[str, Any]]) -> dict[str, float]:
     """The medians of the ratios within each round."""
     ratios = {}
     for client, suffix in (("crawld", ""), ("crawld-unconditional", "_unconditional")):
         for other in ("bare", "scrapy"):
-            if not any("missing" in one[name] for one in rounds for name in (client, other)):
+            if not any("missing" in one.get(name, ["missing"]) for one in rounds for name in (client, other)):
                 each = (one[client]["pages_per_second"] / one[other]["pages_per_second"] for one in rounds)
                 ratios[f"rate_over_{other}{suffix}"] = statistics.median(each)
     return ratios

@@ -190,7 +190,8 @@ class Reconciliation:
     async def _one(self, line: Mapping[str, Any]) -> DocumentChange | None:
         kind = "changed" if line["url"] in self._known else "new"
         at = line["last_change_at"]
-        change = DocumentChange(line["url"], kind, line["version"], at=at, title=line["title"])
+        about = {name: line.get(name) for name in ("title", "language", "content_type")}
+        change = DocumentChange(line["url"], kind, line["version"], at=at, **about)
         if self._include is None or line["version"] is None:
             return change
         try:
@@ -204,7 +205,7 @@ class Reconciliation:
                 return change
             raise
         body = {self._include: copy.text}
-        return replace(change, version=copy.version, content_type=copy.content_type, **body)  # type: ignore[arg-type]
+        return replace(change, version=copy.version, **body)  # type: ignore[arg-type]
 
 
 class Client:
@@ -379,7 +380,17 @@ class Client:
 
     async def status(self) -> Mapping[str, Any]:
         """What the daemon is doing."""
-        return dict(await self._json("GET", "/v1/status"))
+        return await self.get("/v1/status")
+
+    async def get(self, path: str, **query: str) -> Mapping[str, Any]:
+        """The answer of any endpoint that reads and answers with a JSON object."""
+        return dict(await self._json("GET", path, query))
+
+    async def difference(self, url: str, before: int | None = None, after: int | None = None) -> str:
+        """The difference between two versions of a page as a unified diff; of the latest two without numbers."""
+        asked = {"url": url, "format": "unified"}
+        asked |= {name: str(number) for name, number in (("from", before), ("to", after)) if number is not None}
+        return (await self._ask("GET", "/v1/diff", asked))[1].decode()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

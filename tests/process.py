@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import warm
+
 ROOT = Path(__file__).parents[1]
 OURS = {"CRAWLD_CONFIG", "CRAWLD_URLS", "CRAWLD_BANDWIDTH", "CRAWLD_DATABASE", "COLUMNS"}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS} | {
@@ -31,26 +33,22 @@ class Ended:
 
 async def command(*arguments: str, cwd: Path, given: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
     """Run `crawld ARGUMENTS` to its end, with `env` added to the environment."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "crawld",
-        *arguments,
-        cwd=cwd,
-        env=ENVIRONMENT | dict(env or {}),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate(given)
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    words = [sys.executable, "-m", "crawld", *arguments]
+    process = await _started(words, cwd=cwd, env=env or {}, given=given)
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        return Ended(await process.wait(), out.decode(), err.decode())
+    except asyncio.CancelledError:
+        process.send_signal(signal.SIGKILL)
+        raise
 
 
 class Running:
     """A daemon under way; its log lines are collected."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | warm.Started) -> None:
         self.process = process
         self.log: list[str] = []
         self._reader = asyncio.create_task(self._read())
@@ -95,14 +93,36 @@ def daemon_by_shell(script: str, cwd: Path) -> AbstractAsyncContextManager[Runni
 @asynccontextmanager
 async def program(words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
     """A program that logs as the daemon does, while the block runs."""
-    process = await asyncio.create_subprocess_exec(
-        *words, cwd=cwd, env=ENVIRONMENT | dict(env or {}), stderr=asyncio.subprocess.PIPE
-    )
-    running = Running(process)
+    running = Running(await _started(words, cwd=cwd, env=env or {}, shown=True))
     try:
         yield running
     finally:
         await running.end(signal.SIGKILL)
+
+
+async def _started(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: bytes = b"", shown: bool = False
+) -> asyncio.subprocess.Process | warm.Started:
+    """Start a program: `python -m crawld` from the template, anything else afresh.
+
+    With `shown`, what it prints goes where the tests' own output goes.
+    """
+    whole = ENVIRONMENT | dict(env)
+    decided = any(name.startswith(warm.DECIDE_AT_START) for name in env)
+    if list(words[:3]) == [sys.executable, "-m", "crawld"] and not decided:
+        return await warm.TEMPLATE.start(words[3:], cwd, whole, given, shown=shown)
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        cwd=cwd,
+        env=whole,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=None if shown else asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    process.stdin.write(given)
+    process.stdin.close()
+    return process
 
 
 def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:

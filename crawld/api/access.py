@@ -24,6 +24,7 @@ from crawld.api.listener import PROOF
 from crawld.api.refusals import REFUSED_SECONDS, RefusedError, Strangers
 from crawld.api.sentences import Handler
 from crawld.api.token import CODE_SECONDS, code_expiry
+from crawld.signing import DIRECTORY_PATH
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
 PORT = re.compile(r":\d{1,5}$")
@@ -53,7 +54,7 @@ def is_door(path: str) -> bool:
 
 def right_of(method: str, path: str) -> Right:
     """What a request to the path needs; whatever is not named here needs the token, and nothing that reads changes."""
-    if path in {"/healthz", LOGIN, PROOF} or is_door(path):
+    if path in {"/healthz", LOGIN, PROOF, DIRECTORY_PATH} or is_door(path):
         return Right.NONE
     return Right.READ if method in {"GET", "HEAD"} else Right.STEER
 

@@ -261,6 +261,7 @@ class ControlServer:
             sock = _unix_socket(self.path)
             inode = self.path.lstat().st_ino
             await web.SockSite(runner, sock, backlog=BACKLOG).start()
+            self._listener.control_is_open()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()

@@ -1,4 +1,4 @@
-"""Copies of pages over HTTP: as bytes or as visible text, with their age, and conditional requests answered."""
+"""Copies of pages over HTTP: as bytes, as text or as Markdown, with their age, and conditional requests answered."""
 
 import asyncio
 import re
@@ -14,6 +14,8 @@ from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import AskCopy
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Copy, Freshened, Gone
+from crawld.model.page import Document
+from crawld.model.usage import Usage
 
 MOST_COPIES = 4
 """Copies served at once, each up to `fetch.max_bytes` in memory until its reader has it."""
@@ -37,6 +39,8 @@ COPY_HEADERS = {
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
+OWN, MARKDOWN, TEXT = "own", "text/markdown", "text/plain"
+"""The forms of a copy."""
 UNKNOWN_TYPE = "application/octet-stream"
 SERVED = web.AppKey("served", asyncio.Semaphore)
 
@@ -56,7 +60,7 @@ async def place_among(places: asyncio.Semaphore) -> AsyncIterator[None]:
 
 
 async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
-    """The copy of a page: its bytes, or its visible text where that is what is asked for."""
+    """The copy of a page: its bytes, or its text or Markdown where that is what is asked for."""
     parts = request.app[PARTS]
     even_gone = request.headers.get(EVEN_GONE, "").strip().lower() in {"1", "true", "yes"}
     through = Freshened("fresh")
@@ -70,6 +74,8 @@ async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
             return web.json_response({"error": _no_copy(asked, through)}, status=404)
         if isinstance(found, Gone):
             return _gone(found)
+        if asked.use is not None and not found.usage.allows(asked.use):
+            raise RefusedError(403, f"its site denies the use of this page for {asked.use.value} (docs/usage.md)")
         return await _answer(request, found, through)
 
 
@@ -103,23 +109,37 @@ async def _earlier(request: web.Request, url: str, number: int, latest: Copy) ->
 
 async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.StreamResponse:
     own = plausible_type(found.content_type)
-    wants_text = prefers_text(request.headers.get("Accept", "*/*"), own)
-    if wants_text is None:
-        raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]} or as text/plain")
+    form = chosen_form(request.headers.get("Accept", "*/*"), own)
+    if form is None:
+        raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]}, text/markdown or text/plain")
     headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS | _through_headers(through)
-    headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{"-text" if wants_text else ""}"'
+    mark = "" if form == OWN else f"-{form.rpartition('/')[2]}"
+    headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{mark}"'
     if unchanged(request.headers, headers["ETag"], found.fetched_at):
         return web.Response(status=304, headers=headers)
-    if not wants_text:
+    if form == OWN:
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
-    try:
-        document = await request.app[PARTS].texts.document(found)
-    except TooCostlyError as error:
-        raise RefusedError(422, f"the text of this copy cannot be read: {error}") from None
+    document = await document_of(request, found)
     if document is None:
         raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
-    body = document.text.encode("utf-8", "replace")
-    return await _send_whole(request, headers | {"Content-Type": "text/plain; charset=utf-8"}, body)
+    body = (document.markdown if form == MARKDOWN else document.text).encode("utf-8", "replace")
+    headers |= {"Content-Type": f"{form}; charset=utf-8"}
+    if document.language:
+        headers["Content-Language"] = document.language
+    return await _send_whole(request, headers, body)
+
+
+async def document_of(request: web.Request, found: Copy) -> Document | None:
+    """A copy as a reader has it: as it was kept, or else read now."""
+    parts = request.app[PARTS]
+    if found.version is not None:
+        kept = await parts.read.documents([found.version])
+        if found.version in kept:
+            return kept[found.version]
+    try:
+        return await parts.texts.document(found)
+    except TooCostlyError as error:
+        raise RefusedError(422, f"the text of this copy cannot be read: {error}") from None
 
 
 def _headers(found: Copy, now: float) -> dict[str, str]:
@@ -131,12 +151,24 @@ def _headers(found: Copy, now: float) -> dict[str, str]:
     }
     if found.version is not None:
         headers["X-Version"] = str(found.version)
+    headers |= _usage_headers(found.usage)
     if found.gone is not None:
         return headers | {"X-Gone-Since": formatdate(found.gone.since, usegmt=True)}
     if found.checked_at is not None:
         headers["X-Checked-At"] = formatdate(found.checked_at, usegmt=True)
     if found.freshness is not None:
         headers["X-Freshness"] = f"{found.freshness:.4f}"
+    return headers
+
+
+def _usage_headers(usage: Usage) -> dict[str, str]:
+    """What a page may be used for, in the words in which sites say it."""
+    told = [name for name, said in (("noarchive", usage.noarchive), ("nosnippet", usage.nosnippet)) if said]
+    headers = {"Content-Signal": usage.header} if usage.header else {}
+    if told:
+        headers["X-Robots-Tag"] = ", ".join(told)
+    if usage.license is not None:
+        headers["Link"] = f'<{usage.license}>; rel="license"; type="application/rsl+xml"'
     return headers
 
 
@@ -160,8 +192,8 @@ def unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:
         return False
 
 
-def prefers_text(accept: str, own: str) -> bool | None:
-    """Whether the text is wanted rather than a copy of that type; None where neither is taken."""
+def chosen_form(accept: str, own: str) -> str | None:
+    """The form that is wanted of a copy of that type: its own, Markdown or text; None where none of them is taken."""
     kind = own.partition(";")[0].strip().lower()
     weights: dict[str, float] = {}
     for part in accept.split(",")[:50]:
@@ -171,13 +203,14 @@ def prefers_text(accept: str, own: str) -> bool | None:
             weights[name] = min(max(float(quality), 0.0), 1.0)
         except ValueError:
             weights[name] = 0.0
-    whole, text = _weight(weights, kind), _weight(weights, "text/plain")
-    named = "text/plain" in weights and kind != "text/plain"
-    if named and text > 0 and (text > whole or kind not in weights):
-        return True
+    whole = _weight(weights, kind)
+    forms = [form for form in (MARKDOWN, TEXT) if form in weights and form != kind and weights[form] > 0]
+    forms.sort(key=lambda form: -weights[form])
+    if forms and (weights[forms[0]] > whole or kind not in weights):
+        return forms[0]
     if whole > 0:
-        return False
-    return True if text > 0 else None
+        return OWN
+    return TEXT if _weight(weights, TEXT) > 0 else None
 
 
 def _weight(weights: Mapping[str, float], kind: str) -> float:

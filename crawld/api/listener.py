@@ -23,7 +23,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
-        self._known = asyncio.Event()
+        self._known, self._control = asyncio.Event(), asyncio.Event()
         self.address: str | None = None
         self.trouble: str | None = None
 
@@ -37,8 +37,13 @@ class Listener:
         self.address, self.trouble = None, trouble
         self._known.set()
 
+    def control_is_open(self) -> None:
+        """Say that commands reach this process over the control socket."""
+        self._control.set()
+
     async def known(self) -> str | None:
-        """The address, as soon as it is known whether there is one."""
+        """The address, as soon as it is known whether there is one and commands reach this process."""
+        await self._control.wait()
         await self._known.wait()
         return self.address
 

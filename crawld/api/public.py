@@ -6,7 +6,7 @@ import logging
 import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from aiohttp import web
@@ -18,7 +18,7 @@ from crawld.api.connections import RECEIVE_BYTES, Connection, Connections
 from crawld.api.copies import copy, place_among
 from crawld.api.listener import LISTENER, PROOF, Listener, prove
 from crawld.api.metrics import add_metrics
-from crawld.api.refusals import Strangers, read_body
+from crawld.api.refusals import RefusedError, Strangers, read_body
 from crawld.api.sentences import CONTROL, errors_are_sentences, status
 from crawld.api.v1.endpoints import Parts
 from crawld.api.v1.models import AskCopy
@@ -85,6 +85,16 @@ async def _copy(request: web.Request) -> web.StreamResponse:
 async def _health(request: web.Request) -> web.Response:
     well = request.app[CONTROL].healthy()
     return web.Response(text="ok" if well else "not ok", status=200 if well else 503)
+
+
+async def serve_directory(
+    keys: Callable[[str], tuple[str, Mapping[str, str]] | None], request: web.Request
+) -> web.Response:
+    """The directory of the keys that requests are signed with, signed itself for the authority that was asked."""
+    found = keys(request.host)
+    if found is None:
+        raise RefusedError(404, "requests are not signed here: `signing.agent` is not set")
+    return web.Response(body=found[0].encode(), headers=dict(found[1]))
 
 
 def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *outer: Middleware) -> web.Application:

@@ -26,6 +26,8 @@ COMMANDS = {
     "forecast": "How fresh the copy would be at other bandwidths.",
     "explain": "What is believed of a page, and why it is not crawled just now.",
     "get": "Print the copy of a page, with its age and freshness.",
+    "search": "Find pages by the words of their text.",
+    "mcp": "Serve the copies to agents, as tools of MCP.",
     "hooks": "Who is told of changes, and what waits for them; try one.",
     "changes": "Print changes by cursor, and follow them.",
     "diff": "Show what changed between two versions of a page.",
@@ -39,13 +41,16 @@ COMMANDS = {
     "reload": "Have the running daemon read its settings and URL list again.",
     "dashboard": "Print the link to the dashboard, and open it in the browser.",
     "token": "Print the token that programs send to the listener.",
+    "keys": "Make, list and rotate the keys that requests are signed with.",
     "fleet": "Run several workers on one PostgreSQL as one crawler.",
     "install-service": "Print or install the systemd unit of the daemon, or of a fleet's workers.",
     "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
 _PACKAGE_OF = {
-    **dict.fromkeys(("top", "stats", "forecast", "explain", "get", "hooks", "changes", "diff", "export"), "reading"),
+    **dict.fromkeys(
+        ("top", "stats", "forecast", "explain", "get", "search", "hooks", "changes", "diff", "export"), "reading"
+    ),
     **dict.fromkeys(("urls", "refresh", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
     **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
 }

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ValidationError
 
+from crawld.config.identity import CREDENTIAL_KINDS
 from crawld.mistakes import NO_SUCH, Mistake, mistakes
 from crawld.model.url import without_password
 
@@ -16,13 +17,18 @@ EXAMPLES = {
     "Discover": "site: https://example.org/",
     "DigestRule": "pattern: example.org/blog/*",
     "Hook": "name: search-index",
+    "Credential": "origin: https://wiki.example.org",
+    "Signing": "agent: https://bot.example.org",
     "Retention": "days: 400",
     "Audit": "share: 0.01",
     "Api": "listen: 127.0.0.1:8642",
     "Log": "level: info",
 }
 """One line of each section, as it is written below the section's name."""
-SECRET = frozenset({"secret", "notify"})
+SECRET = frozenset(
+    {"secret", "notify", "origin", "credentials"}
+    | {f"{kind}_{place}" for kind in CREDENTIAL_KINDS for place in ("file", "env")}
+)
 """Settings whose value no message shows."""
 
 

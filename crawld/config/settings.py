@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from crawld.config.errors import sentences
 from crawld.config.hooks import Hooks
+from crawld.config.identity import CredentialList, Signing
 from crawld.config.values import (
     MOST_MEGABYTES,
     Count,
@@ -91,10 +92,13 @@ class Signals(_Section):
 
 
 class Discover(_Section):
-    """A site whose sitemaps and feeds may add pages."""
+    """A site whose sitemaps, feeds and, if wanted, links may add pages."""
 
     site: Url
     limit: Count = 1000
+    links: bool = False
+    depth: Count = 10
+    share: Share = 0.1
 
 
 class DigestRule(_Section):
@@ -171,8 +175,13 @@ class Settings(_Section):
     discover: list[Discover] = []
     digest: list[DigestRule] = []
     hooks: Hooks = []
+    credentials: CredentialList = []
+    signing: Signing = Signing()
     duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
+    noarchive: Literal["latest", "ignore"] = "latest"
+    keep_text: bool = True
+    search: bool = False
     retention: Retention = Retention()
     audit: Audit = Audit()
     read_through: ReadThrough = ReadThrough()
@@ -185,7 +194,7 @@ class Settings(_Section):
         """Take a section or list with nothing below its name for its defaults."""
         if not isinstance(given, dict):
             return given
-        grouped = {name for name, field in cls.model_fields.items() if isinstance(field.default, _Section | list)}
+        grouped = {name for name, field in cls.model_fields.items() if isinstance(field.default, BaseModel | list)}
         return {name: value for name, value in given.items() if value is not None or name not in grouped}
 
     @model_validator(mode="after")
@@ -194,6 +203,8 @@ class Settings(_Section):
         bad = []
         if self.importance == "requests" and self.api.listen is None:
             bad.append("importance: requests counts what is asked of api.listen: set that, as 127.0.0.1:8642")
+        if self.search and (self.keep_bodies == "none" or not self.keep_text):
+            bad.append("search: needs the texts of copies: set keep_text to true, and keep_bodies to changes or latest")
         if self.max_interval < self.min_interval:
             given = f"{spell_duration(self.max_interval)} is less than min_interval {spell_duration(self.min_interval)}"
             bad.append(f"max_interval: {given}")
@@ -225,25 +236,35 @@ class Settings(_Section):
         return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{_name_of(place)}.sock"
 
     def token_file(self) -> Path:
-        """Where the listener's token is kept: beside the SQLite file, or in the service's state directory.
+        """Where the listener's token is kept."""
+        return self._beside("token") if self.api.token_file is None else _absolute(self.api.token_file)
 
-        A daemon on PostgreSQL that was started by hand has none: its token is in its user's own state directory, by a
+    def key_file(self) -> Path:
+        """Where the keys are kept that requests are signed with."""
+        return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
+
+    def _beside(self, kind: str) -> Path:
+        """A file of the daemon's own: beside the SQLite file, or in the service's state directory.
+
+        A daemon on PostgreSQL that was started by hand has none: its file is in its user's own state directory, by a
         name that follows from the database.
         """
-        if self.api.token_file is not None:
-            return Path(self.api.token_file).expanduser().absolute()
         if self.database.startswith("sqlite:///"):
-            return Path(self.database.removeprefix("sqlite:///") + ".token").expanduser().absolute()
+            return _absolute(self.database.removeprefix("sqlite:///") + f".{kind}")
         state = Path(os.environ.get("STATE_DIRECTORY", "/var/lib/crawld").partition(":")[0])
         if os.access(state, os.W_OK | os.X_OK):
-            return state / "crawld.token"
+            return state / f"crawld.{kind}"
         own = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-        return own / f"crawld-{_name_of(without_password(self.database))}.token"
+        return own / f"crawld-{_name_of(without_password(self.database))}.{kind}"
 
     def listener_hosts(self) -> frozenset[str]:
         """Names under which `api.listen` answers besides its addresses: those set, and that of `public_url`."""
         public = urlsplit(self.api.public_url).hostname if self.api.public_url else None
         return frozenset(self.api.hosts) | ({host_name(public)} if public else set())
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 def _name_of(place: str) -> str:
@@ -285,7 +306,7 @@ def changes(old: Settings, new: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in Settings.model_fields:
         before, after = getattr(old, name), getattr(new, name)
-        if isinstance(after, _Section):
+        if isinstance(after, BaseModel):
             pairs = {
                 f"{name}.{part}": (getattr(before, part), getattr(after, part)) for part in type(after).model_fields
             }
@@ -298,7 +319,7 @@ def changes(old: Settings, new: Settings) -> dict[str, Any]:
 def _durations() -> frozenset[str]:
     found = set()
     for name, field in Settings.model_fields.items():
-        parts = type(field.default).model_fields if isinstance(field.default, _Section) else {"": field}
+        parts = type(field.default).model_fields if isinstance(field.default, BaseModel) else {"": field}
         for part, inner in parts.items():
             if any(isinstance(one, BeforeValidator) and one.func is read_duration for one in inner.metadata):
                 found.add(f"{name}.{part}".rstrip("."))

@@ -21,9 +21,11 @@ MAX_WALL_TEXT = 900
 """Letters that a reader of a wall sees at most; short articles have more, the longest challenge pages less."""
 LOGIN_WORDS = frozenset(
     {"login", "log-in", "log_in", "logon", "signin", "sign-in", "sign_in", "wp-login.php", "login.php", "login.aspx",
-     "login.jsp", "login.html", "login.action", "signin.html", "saml", "saml2", "sso", "openid", "authenticate"}
+     "login.jsp", "login.html", "login.action", "signin.html"}
 )  # fmt: skip
-"""Parts of a path that a page for logging in has."""
+"""Parts of a path that a page for logging in has,"""
+SSO_WORDS = frozenset({"saml", "saml2", "sso", "openid", "openid-connect", "authenticate", "authorize"})
+"""and those that have others too, where no query follows."""
 LOGIN_HOSTS = ("login.", "signin.", "sso.", "auth.", "accounts.", "idp.")
 
 
@@ -185,4 +187,4 @@ def is_login(url: str) -> bool:
     if not LOGIN_WORDS.isdisjoint(words) or any(word.endswith("-login") for word in words):
         return True
     host = (parts.hostname or "").lower()
-    return host.startswith(LOGIN_HOSTS) and parts.query != ""
+    return parts.query != "" and (host.startswith(LOGIN_HOSTS) or not SSO_WORDS.isdisjoint(words))

@@ -21,23 +21,38 @@ WAIT_SECONDS = 10.0
 """For which a reader who insists waits unless it says how long."""
 MEMORY_SECONDS = 3600.0
 """In which a read counts for less and less: how often pages are read differs by the hour."""
+MIN_COPIED = 0.05
+"""The share of reads that crawl values are taken to serve at least."""
 WEIGH_SECONDS = 10.0
 """For which the importance of all pages together is taken to stay."""
 
 
 class ReadRate:
-    """How often copies are read, of all pages together, lately."""
+    """How often copies are read, of all pages together, lately; and how many of the readers took the copy as it was."""
 
     def __init__(self, now: float) -> None:
-        self._at, self._reads, self._seconds = now, 0.0, 0.0
+        self._at, self._reads, self._fetched, self._seconds = now, 0.0, 0.0, 0.0
 
-    def count(self, now: float) -> float:
-        """One more read; reads per second by now."""
+    def count(self, now: float) -> None:
+        """One more read."""
         gone = max(now - self._at, 0.0)
         kept = math.exp(-gone / MEMORY_SECONDS)
-        self._at, self._reads = now, self._reads * kept + 1.0
+        self._at, self._reads, self._fetched = now, self._reads * kept + 1.0, self._fetched * kept
         self._seconds = self._seconds * kept + MEMORY_SECONDS * (1.0 - kept)
+
+    def fetched(self) -> None:
+        """A read was answered by a fetch."""
+        self._fetched += 1.0
+
+    @property
+    def per_second(self) -> float:
+        """Reads a second."""
         return self._reads / max(self._seconds, 1.0)
+
+    @property
+    def copied(self) -> float:
+        """The share of readers who took the copy as it was."""
+        return max(1.0 - self._fetched / max(self._reads, 1.0), MIN_COPIED)
 
 
 class Reads:
@@ -63,7 +78,8 @@ class Reads:
         5. The reader waits: the page gets a slot if its worth with this reader reaches the level of other pages.
         """
         now = self._parts.clock.now()
-        self._crawler.read_worth = self._read_worth(self._rate.count(now), now)
+        self._rate.count(now)
+        self._crawler.read_worth = self._read_worth(now)
         page = self._find(url)
         if page is None:
             return Freshened("unknown")
@@ -97,13 +113,15 @@ class Reads:
         page = found if found is None else aliases.of(found.id) or found
         return page if page is not None and page.id in self._parts.scheduler else None
 
-    def _read_worth(self, reads_per_second: float, now: float) -> float:
-        """What one fresh read is worth in the unit of crawl values: the inverse of reads a second by importance."""
-        if self._by_requests:
-            return DAY
+    def _read_worth(self, now: float) -> float:
+        """What one fresh read is worth in the unit of crawl values: the inverse of reads a second by importance.
+
+        Crawl values buy fresh reads for those who take the copy as it is: others are fetched for, and do not count.
+        """
         if abs(now - self._weighed_at) > WEIGH_SECONDS:
             self._weight, self._weighed_at = self._parts.scheduler.total_weight(), now
-        return self._weight / reads_per_second
+        scale = DAY if self._by_requests else self._weight / self._rate.per_second
+        return scale / self._rate.copied
 
     def _worth_it(self, page: Page, fresh: float, now: float) -> bool:
         scheduler, worth = self._parts.scheduler, self._crawler.read_worth * (1.0 - fresh)
@@ -141,6 +159,7 @@ class Reads:
         left = wait - (self._parts.clock.now() - now)
         if not await self._commit(max(left, 1.0)):
             return Freshened("stale", "what was fetched is not written yet")
+        self._rate.fetched()
         return Freshened("crawled")
 
     async def _commit(self, seconds: float) -> bool:

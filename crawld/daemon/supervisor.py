@@ -113,10 +113,14 @@ class Daemon:
         tasks = [asyncio.ensure_future(loop()) for loop in (*self._loops(), *self.services)]
         stopping = asyncio.create_task(self._stop.wait())
         await self.freshness.renew()
-        self.notifier.send("READY=1", self._status_line())
-        self._serving.set()
-        log.info("ready", extra=await self._where_to_look())
-        await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        looking = asyncio.create_task(self._where_to_look())  # READY promises that commands are answered
+        await asyncio.wait([looking, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        if looking.done():
+            self.notifier.send("READY=1", self._status_line())
+            self._serving.set()
+            log.info("ready", extra=looking.result())
+            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        looking.cancel()
         log.info("stopping")
         self.crawler.stop()
         given_up = await self.crawler.drain(DRAIN_SECONDS)

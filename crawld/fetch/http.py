@@ -21,6 +21,7 @@ from crawld.errors import InputError, ParseError, TooCostlyError
 from crawld.fetch.body import BodyReader, drain, unpack_start
 from crawld.fetch.body_memory import BodyMemory
 from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
@@ -39,7 +40,8 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import LONGEST_URL, normalise, resolve
+from crawld.model.url import LONGEST_URL, normalise, origin_of, resolve
+from crawld.signing import Signer
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
@@ -89,6 +91,8 @@ class HttpFetcher:
         workers: Workers | None = None,
     ) -> None:
         self._clock = clock
+        self.credentials = Credentials()
+        self.signer: Signer | None = None
         self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
         self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
         self._guard = AddressGuard(allow_private)
@@ -106,6 +110,9 @@ class HttpFetcher:
 
     async def fetch(self, request: Request) -> Outcome:
         """Send the request and read its answer to the end or to its limit; UnsentError where it may not be sent."""
+        return self.credentials.redact(request, await self._fetch(request))
+
+    async def _fetch(self, request: Request) -> Outcome:
         began = self._clock.monotonic()
         try:
             url = _checked(request.url)
@@ -119,7 +126,7 @@ class HttpFetcher:
                 "POST" if request.form else "GET",
                 url,
                 data=list(request.form) or None,
-                headers=_own_headers(request),
+                headers=self._own_headers(request),
                 allow_redirects=False,
             ) as response:
                 self._first.end(first)
@@ -154,6 +161,18 @@ class HttpFetcher:
         """Look every name up anew."""
         if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
             self._session.connector.clear_dns_cache()
+
+    def _own_headers(self, request: Request) -> dict[str, str]:
+        """The conditions of a request as the server sent them, cookies of redirects, credentials, a signature."""
+        headers = {"Cookie": request.cookie} if request.cookie else {}
+        if request.etag:
+            headers["If-None-Match"] = if_none_match(request.etag)
+        if request.last_modified:
+            headers["If-Modified-Since"] = request.last_modified
+        self.credentials.add_to(headers, request)
+        if self.signer is not None:
+            headers |= self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now())
+        return headers
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, made at the first request because it belongs to the running loop."""
@@ -286,16 +305,6 @@ def _checked(url: str) -> URL:
     """
     scheme, _, host, path = normalise(url).split("/", 3)
     return URL.build(scheme=scheme.removesuffix(":"), authority=host, path=f"/{path}", encoded=True)
-
-
-def _own_headers(request: Request) -> dict[str, str]:
-    """The conditions of a request, as the server sent them, and the cookies of its redirects."""
-    headers = {"Cookie": request.cookie} if request.cookie else {}
-    if request.etag:
-        headers["If-None-Match"] = if_none_match(request.etag)
-    if request.last_modified:
-        headers["If-Modified-Since"] = request.last_modified
-    return headers
 
 
 def _absolute(base: str, location: str) -> str:

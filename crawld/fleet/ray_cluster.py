@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawld.errors import CrawldError
-from crawld.fleet.ray_actor import STOP_SECONDS, UNUSABLE, Ended, WorkerActor
+from crawld.fleet.ray_actor import STOP_SECONDS, UNUSABLE, ActorStanding, WorkerActor
 
 log = logging.getLogger(__name__)
 NO_RAY = """Ray is not installed here. Install it with crawld on every node of the cluster:
@@ -22,8 +22,6 @@ Start one with `ray start --head` on one machine and `ray start --address HOST:6
 --address HOST:6379."""
 ANSWER_SECONDS = 0.5
 KNOCK_SECONDS = 5.0
-REST_SECONDS = 2.0
-"""Between two tries to start a worker: one that cannot run is not started in a busy loop."""
 
 
 def import_ray() -> Any:
@@ -37,22 +35,26 @@ def import_ray() -> Any:
 
 @dataclass(slots=True)
 class _Placed:
-    """A worker with the actor that runs it."""
+    """A worker with the actor that runs it, and what was told of it last."""
 
     name: str
     actor: Any
-    running: Any  # Ray's promise of how it ends
-    starts: int = 1
+    told: ActorStanding | None = None
 
 
 class RayCluster:
-    """Workers on a Ray cluster, from the first placement to the clean end."""
+    """Workers on a Ray cluster, from the first placement to the clean end.
+
+    The actors are detached: they go on when this process is killed, and the next command with the same names finds
+    them.
+    """
 
     def __init__(self, address: str, *, cpus: float) -> None:
         self._ray = import_ray()
         try:
             _knock(address)
             self._ray.init(address=address, namespace="crawld", log_to_driver=False, logging_level=logging.WARNING)
+            self._check_address(address)
         except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise CrawldError(NO_CLUSTER.format(address=address, reason=reason)) from None
@@ -60,31 +62,40 @@ class RayCluster:
         placing = {"max_restarts": -1, "num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_concurrency": 4}
         self._placing = self._ray.remote(**placing)(WorkerActor)
         self._workers: list[_Placed] = []
-        self._given: tuple[str | None, Mapping[str, str]] = (None, {})
+
+    def _check_address(self, address: str) -> None:
+        """ValueError where Ray took another cluster than the one that was named."""
+        host, _, port = address.rpartition(":")
+        found = str(self._ray.get_runtime_context().gcs_address)
+        if host and port.isdecimal() and "/" not in host:
+            given, taken = (
+                {info[4][0] for info in socket.getaddrinfo(one, None)} for one in (host, found.rpartition(":")[0])
+            )
+            if found.rpartition(":")[2] != port or not given & taken:
+                self._ray.shutdown()
+                raise ValueError(f"Ray took the cluster at {found}")
 
     def start(self, names: Sequence[str], config: str | None, environment: Mapping[str, str]) -> None:
-        """Place a worker of each name; each reads the settings at this path of its own node."""
-        self._given = (config, environment)
+        """Place a worker of each name, or find the one that is there; each reads the settings of its own node."""
         for name in names:
-            actor = self._placing.remote()
-            self._workers.append(_Placed(name, actor, self._run(name, actor)))
+            options = {"name": f"worker {name}", "lifetime": "detached", "get_if_exists": True}
+            actor = self._placing.options(**options).remote(name, config, dict(environment))
+            self._workers.append(_Placed(name, actor))
         log.info("placed", extra={"workers": len(names), "nodes": len(self._nodes())})
 
     def keep(self, stopping: Callable[[float], bool]) -> None:
-        """Start workers again that ended, wherever there is room, until told to stop.
+        """Tell how the workers fare until told to stop; Ray and the actors keep them running.
 
         `stopping` waits at most so many seconds and says whether to stop.
         """
-        while not stopping(0.0):
-            over, _ = self._ray.wait([worker.running for worker in self._workers], timeout=ANSWER_SECONDS)
+        while not stopping(ANSWER_SECONDS):
             for worker in self._workers:
-                if worker.running in over and not stopping(REST_SECONDS):
-                    self._start_again(worker)
+                self._look_at(worker)
 
     def stop(self) -> None:
         """End every worker cleanly: what is under way is finished, shards are given back."""
         ending = [worker.actor.stop.remote() for worker in self._workers]
-        _, late = self._ray.wait(ending, num_returns=len(ending), timeout=STOP_SECONDS + 5.0)
+        _, late = self._ray.wait(ending, num_returns=len(ending), timeout=STOP_SECONDS + 5.0) if ending else ([], [])
         for worker, end in zip(self._workers, ending, strict=True):
             if end in late:
                 log.warning("a worker did not end in time; its lease ends by itself", extra={"worker": worker.name})
@@ -92,22 +103,20 @@ class RayCluster:
         log.info("stopped", extra={"workers": len(self._workers) - len(late)})
         self._ray.shutdown()
 
-    def _run(self, name: str, actor: Any) -> Any:
-        config, environment = self._given
-        return actor.run.remote(name, config, environment)
-
-    def _start_again(self, worker: _Placed) -> None:
+    def _look_at(self, worker: _Placed) -> None:
+        """Log a worker that was started again; CrawldError where it cannot start."""
         try:
-            ended: Ended = self._ray.get(worker.running)
-        except self._ray.exceptions.RayActorError as error:
-            reason = str(error).partition("\n")[0]
-        else:
-            if ended.status == UNUSABLE:
-                raise CrawldError(f"worker {worker.name} cannot start: " + "\n".join(ended.lines))
-            reason = f"status {ended.status}: {ended.lines[-1] if ended.lines else ''}"
-        worker.starts += 1
-        log.warning("start again", extra={"worker": worker.name, "start": worker.starts, "reason": reason})
-        worker.running = self._run(worker.name, worker.actor)
+            found: ActorStanding = self._ray.get(worker.actor.standing.remote(), timeout=ANSWER_SECONDS)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
+            return  # it is being placed, or placed anew
+        before, worker.told = worker.told, found
+        if found.ended is None or found == before:
+            return
+        if found.ended.status == UNUSABLE and found.process is None:
+            raise CrawldError(f"worker {worker.name} cannot start: " + "\n".join(found.ended.lines))
+        if before is None or found.starts != before.starts:
+            reason = f"status {found.ended.status}: {found.ended.lines[-1] if found.ended.lines else ''}"
+            log.warning("started again", extra={"worker": worker.name, "start": found.starts, "reason": reason})
 
     def _nodes(self) -> list[Any]:
         return [node for node in self._ray.nodes() if node["Alive"]]

@@ -345,6 +345,13 @@ class HostGate:
         self._suspicions.forget(host)
         self._change(host, replace(self._states[host], blocked=False, blocked_until=0.0, failures=0, asked_until=0.0))
 
+    def end_backoff(self, host: int) -> None:
+        """Lift a back-off whose cause is gone; what a Retry-After asked for stays."""
+        self._suspicions.forget(host)
+        self._backed_off_at.pop(host, None)
+        state = self._states[host]
+        self._change(host, replace(state, failures=0, blocked_until=state.asked_until))
+
     def distrust_304(self, host: int, until: float) -> None:
         """Remember that the host was caught answering 304 for a changed page."""
         self._states[host] = replace(self._states[host], distrust_304_until=until)

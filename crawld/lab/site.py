@@ -31,6 +31,14 @@ WORDS = (
     "amber", "bridge", "copper", "garden", "harbour", "lantern", "meadow", "orchard", "quarry", "river", "silver",
     "tower", "valley", "winter",
 )  # fmt: skip
+REFUSALS: tuple[tuple[int, dict[str, str], str], ...] = (
+    (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>"),
+    (401, {"WWW-Authenticate": "Bearer"}, "log in first"),
+    (402, {"crawler-price": "USD 0.01"}, "payment required"),
+    (403, {}, "forbidden"),
+    (451, {}, "not in this country"),
+)
+"""How pages that turn crawlers away do it, in turn: status, headers and text."""
 SCORES = "/lab/score"
 """Where everyone's scores are, as JSON."""
 
@@ -38,15 +46,19 @@ SCORES = "/lab/score"
 class LabSite:
     """Serves a scenario from the moment it starts; `async with` starts and stops it.
 
-    `errors` is the share of page requests that are answered 503. Crawlers are told apart by the product token of
-    their user agent.
+    `errors` is the share of page requests that are answered 503, `turn_away` the share of pages that let no crawler
+    in. Crawlers are told apart by the product token of their user agent.
     """
 
-    def __init__(self, scenario: Scenario, *, errors: float = 0.0, port: int = 0, seed: int = 1) -> None:
+    def __init__(
+        self, scenario: Scenario, *, errors: float = 0.0, turn_away: float = 0.0, port: int = 0, seed: int = 1
+    ) -> None:
         self.scenario = scenario
         self.board = Scoreboard(scenario.world)
         self._errors, self._port = errors, port
         self._rng = random.Random(seed)  # noqa: S311 - which requests fail is no secret
+        closed = random.Random(seed).sample(range(scenario.pages), round(turn_away * scenario.pages))  # noqa: S311 - as above
+        self._refusals = {page: REFUSALS[number % len(REFUSALS)] for number, page in enumerate(closed)}
         self._clock = SystemClock()
         self._began = 0.0
         self._lastmods: Lastmods | None = None
@@ -97,6 +109,11 @@ class LabSite:
         importance = self.scenario.world.population.mu.tolist()
         return "".join(f"{self.url(page)} {importance[page]:.6g}\n" for page in range(self.scenario.pages))
 
+    def is_current(self, page: int, content: bytes) -> bool:
+        """Whether this is what the page says now."""
+        version = int(self._changes[page].searchsorted(self.elapsed, side="right"))
+        return content == self._text(page, version).encode()
+
     # -- answers ----------------------------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -139,6 +156,10 @@ class LabSite:
         return web.Response(content_type="application/xml", text=text)
 
     def _page(self, page: int, request: web.Request, visits: Visits) -> web.Response:
+        if (refusal := self._refusals.get(page)) is not None:
+            visits.count("turned_away")
+            status, headers, text = refusal
+            return web.Response(status=status, headers=headers, content_type="text/html", text=text)
         if self._rng.random() < self._errors:
             visits.count("error")
             return web.Response(status=503, text="out of order\n")

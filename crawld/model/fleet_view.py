@@ -74,6 +74,11 @@ class FleetView:
         return [worker for worker in self.workers if worker.live]
 
     @property
+    def latest(self) -> Mapping[str, str]:
+        """By name, the id of the worker that joined last, a live one before all others."""
+        return {worker.name: worker.id for worker in sorted(self.workers, key=lambda one: (one.live, one.joined_at))}
+
+    @property
     def freshness(self) -> float | None:
         """Predicted, of all pages that a live worker holds, weighted by importance."""
         weight = sum(worker.weight for worker in self.live)
@@ -107,7 +112,7 @@ def _of_all(view: FleetView) -> Iterator[Trouble]:
 
 
 def _of_workers(view: FleetView) -> Iterator[Trouble]:
-    latest = {worker.name: worker.id for worker in sorted(view.workers, key=lambda one: (one.live, one.joined_at))}
+    latest = view.latest
     for worker in view.workers:
         if worker.state == "lost" and worker.id == latest[worker.name] and view.now - worker.seen_at < LOST_SECONDS:
             seen = format_age(worker.seen_at, view.now)

@@ -5,8 +5,8 @@ import codecs
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from aiohttp.typedefs import Middleware
 from crawld.api.access import Access
 from crawld.api.app import ControlServer
 from crawld.api.listener import Listener
-from crawld.api.public import PublicServer, public_app
+from crawld.api.public import PublicServer, public_app, serve_directory
 from crawld.api.token import make_token
 from crawld.api.v1.endpoints import Parts as ApiParts
 from crawld.clock import SystemClock
@@ -33,12 +33,14 @@ from crawld.daemon.metrics import DaemonMetrics
 from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
+from crawld.daemon.pages.documents import DocumentKeeper
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
 from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
 from crawld.daemon.reads import Reads
@@ -46,6 +48,7 @@ from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
+from crawld.errors import ConfigError
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -54,6 +57,7 @@ from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
 from crawld.learning.observations import first_guess
 from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.fetched import Trouble
 from crawld.model.url import identity
 from crawld.pacer import Pacer, Slots
 from crawld.policies import policies
@@ -63,11 +67,13 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
+from crawld.signing import DIRECTORY_PATH
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.wiring.checks import user_agent
 from crawld.wiring.hooks import make_hooks
+from crawld.wiring.identity import make_credentials, make_signer
 from crawld.wiring.reload import Reloader, UrlList
 from crawld.workers.pool import WorkerPool
 from crawld.workers.worker import Limits
@@ -79,10 +85,14 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
+ALONE_SHARE = 0.5
+"""The share of first visits where no list is given and the settings name no share: no listed page waits for them."""
 READERS = (
     "crawld.content.encodings",
     "crawld.content.page.blocks",
     "crawld.content.page.difference",
+    "crawld.content.page.links",
+    "crawld.content.page.document",
     "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
     "crawld.daemon.crawl.judge",
@@ -146,6 +156,7 @@ class Assembly:
         aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
         self.polls.ready = lambda: self.page_set.indexed
+        self.links = self._make_links()
         self.crawler = Crawler(self._parts())
         live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
@@ -201,6 +212,7 @@ class Assembly:
         return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
+            obey_noarchive=self.settings.noarchive == "latest",
             commit_interval=self.commit_seconds,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
@@ -220,6 +232,7 @@ class Assembly:
             max_bytes=fetching.max_bytes,
             workers=self.workers,
         )
+        self.fetcher.credentials, self.fetcher.signer = make_credentials(settings), make_signer(settings)
         pacer, door = self._make_pacer()
         return Parts(
             scheduler=self.scheduler,
@@ -235,12 +248,29 @@ class Assembly:
             rule_for=self.reloader.rules,
             rng=self._rng,
             polls=self.polls,
+            links=self.links or None,
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
             read_share=settings.read_through.share,
             door=door,
         )
+
+    def _make_links(self) -> SiteLinks:
+        """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
+        alone = self.settings.urls is None
+        sites = [
+            FollowedSite(
+                identity(site.site),
+                site.limit,
+                site.depth,
+                max(site.share, ALONE_SHARE) if alone and "share" not in site.model_fields_set else site.share,
+            )
+            for site in self.settings.discover
+            if site.links
+        ]
+        parts = self.store, self.store.links, self.page_set, self.scheduler, self.robots, self.workers
+        return SiteLinks(sites, *parts)
 
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
@@ -283,8 +313,18 @@ class Assembly:
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
-        services = [self._learn, self._index, self.read_model.run, socket.run]
+        services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
+        if self.links:
+            services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
+
+    def _documents(self) -> list[Service]:
+        """What keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
+        settings = self.settings
+        if not self.holds_all or not settings.keep_text or settings.keep_bodies == "none":
+            return []
+        frames, events, rules = self.crawler.frames, self.store.changes, self.reloader.rules
+        return [DocumentKeeper(self.store, self.workers, events, rules, frames.shared, search=settings.search).run]
 
     async def _reload(self, read_settings: Callable[[], Settings] | None, retire: bool) -> Reload:
         before, url_list = self.reloader.settings, self._reloaded_list()
@@ -292,7 +332,28 @@ class Assembly:
         new = self.reloader.settings
         if result.refused is None and (new.hooks != before.hooks or any(hook.secret_file for hook in new.hooks)):
             self.dispatcher.change_hooks(make_hooks(new, self.clock, user_agent(new)))
-        return result
+        return result if result.refused is not None else self._change_identity(new, result)
+
+    def _change_identity(self, new: Settings, result: Reload) -> Reload:
+        """Send and sign with what the files hold now; new credentials have pages that asked for a login asked again."""
+        try:
+            credentials, self.fetcher.signer = make_credentials(new), make_signer(new)
+        except ConfigError as error:  # changed since they were checked
+            return Reload(refused=str(error))
+        if credentials == self.fetcher.credentials:
+            return result
+        credentials.retire(self.fetcher.credentials)
+        self.fetcher.credentials = credentials
+        waiting = self.pages.turned_away_by(Trouble.LOGIN_REQUIRED)
+        for host in {self.gate.host(self.pages[page_id].host) for page_id in waiting}:
+            if self.gate.backs_off(host):
+                self.gate.end_backoff(host)
+                self.store.record_host(self.gate.export(host))
+        for page_id in waiting:
+            self.pages.forgive(page_id)
+            self.scheduler.lift(page_id, self.clock.now() - self.settings.min_interval)
+        applied = result.applied if "credentials" in result.applied else [*result.applied, "credentials"]
+        return replace(result, applied=applied)
 
     def _reloaded_list(self) -> UrlList:
         """The list that a reload takes over."""
@@ -329,9 +390,15 @@ class Assembly:
         access = Access(token, self.settings.listener_hosts(), api.open_reading, api.public_url)
         parts = self._api_parts()
         app = public_app(pushes, parts, access, self.listener, *outer)
+        app.router.add_get(DIRECTORY_PATH, partial(serve_directory, self._key_directory))
         sources = Sources(self.control, self.read_model, parts.texts, self.clock.now, access.feed_key)
         app.add_routes(Dashboard(sources).routes())
         return app
+
+    def _key_directory(self, authority: str) -> tuple[str, Mapping[str, str]] | None:
+        """The keys that requests are signed with, for sites that verify them; None where none are."""
+        signer = self.fetcher.signer
+        return None if signer is None else signer.serve_directory(authority, self.clock.now())
 
     def _api_parts(self) -> ApiParts:
         texts = StoredTexts(self.workers, self.reloader.rules)
@@ -390,6 +457,7 @@ class Assembly:
             await self.demand.restore()
         if self.settings.api.listen is not None:
             make_token(self.settings.token_file())  # before anyone is told that we are ready
+        await self.links.restore(self.clock.now())
         await self.list.begin()
 
     def _list_name(self) -> str | None:

@@ -14,6 +14,7 @@ from crawld.fetch.identity import check_user_agent
 from crawld.model.units import many
 from crawld.store.address import parse_address
 from crawld.wiring.hooks import check_hooks
+from crawld.wiring.identity import make_credentials, make_signer
 
 
 def user_agent(settings: Settings) -> str:
@@ -47,6 +48,8 @@ def check(settings: Settings) -> Sequence[CrawldError]:
         lambda: check_user_agent(user_agent(settings)),
         lambda: parse_address(settings.database),
         partial(check_hooks, settings),
+        partial(make_credentials, settings),
+        partial(make_signer, settings),
     ]
     found: list[CrawldError] = []
     for question in questions:

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0032"
-down_revision = "0027"
+down_revision = "0030"
 branch_labels = None
 depends_on = None
 
@@ -18,11 +18,12 @@ def upgrade() -> None:
         sa.Column("version", ID, nullable=False),
         sa.Column("language", sa.Text()),
         sa.Column("canonical", sa.Text()),
-        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("indexed", sa.Boolean(), nullable=False),
         sa.Column("zstd", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("page_id", name=op.f("pk_documents")),
     )
+    op.create_index(op.f("ix_documents_version"), "documents", ["version"])
 
 
 def downgrade() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import sqlite3
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from crawld.api.token import make_token
-from tests.acceptance import changes_consumer
+from crawld.client import Client
+from tests.acceptance import changes_consumer, index_consumer
+from tests.behaviours import answer
 from tests.integration.test_daemon import until
 from tests.integration.test_dashboard import listening
 from tests.integration.test_public_api import free_port
@@ -18,6 +21,8 @@ from tests.process import daemon, settings
 from tests.site import Site
 
 KILLS = 50
+INDEX_KILLS = int(os.environ.get("CRAWLD_INDEX_KILLS", "9"))
+"""How often the consumer with an index is killed; the full figure is 200."""
 PAGES = 12
 
 
@@ -77,3 +82,76 @@ async def test_a_consumer_killed_fifty_times_sees_every_change_once(tmp_path: Pa
     told = [(one["id"], one["url"], one["verdict"]) for one in written(seen)]
     assert told == committed(tmp_path / "x.db")[: len(told)]
     assert [number for number, _, _ in told] == list(range(1, len(told) + 1))
+
+
+def indexed(file: Path) -> dict[str, tuple[int, str]]:
+    """The version and the text of each document of an index."""
+    with sqlite3.connect(file) as index:
+        return {url: (version, text) for url, version, text in index.execute("SELECT * FROM documents")}
+
+
+async def copied(client: Client) -> dict[str, tuple[int | None, str]]:
+    """The version and the Markdown of each copy there is."""
+    urls = [page["url"] async for page in client.pages() if page["gone_since"] is None and page["version"] is not None]
+    copies = [await client.markdown(url) for url in urls]
+    return {copy.url: (copy.version, copy.text) for copy in copies}
+
+
+async def keep_living(site: Site, client: Client, rng: random.Random) -> None:
+    """Let pages change, go, come back, be removed and be kept again until cancelled."""
+    while True:
+        page = f"/cue/{rng.randrange(PAGES)}"
+        what = rng.random()
+        if what < 0.85:
+            site.change(page)
+        elif what < 0.9:
+            site.pages[page] = answer("not here", 404)
+        elif what < 0.95:
+            site.pages.pop(page, None)
+        elif what < 0.98:
+            await client.remove(site.url(page))
+        else:
+            await client.add(*(site.url(f"/cue/{number}") for number in range(PAGES)))
+        await asyncio.sleep(0.03)
+
+
+async def test_an_index_is_equal_to_the_copies_whatever_happened_to_it(tmp_path: Path) -> None:
+    """Killed again and again, robbed of a third of its documents and of its cursor; it embeds nothing that it holds."""
+    rng, file, port = random.Random(3), tmp_path / "index.db", free_port()
+    token = make_token(tmp_path / "x.db.token")
+    index_consumer.open_index(str(file)).close()
+    async with Site() as site, Client(f"http://127.0.0.1:{port}", token) as client:
+        urls = [site.url(f"/cue/{number}") for number in range(PAGES)]
+        api = {"listen": f"127.0.0.1:{port}"}
+        given = settings(tmp_path, urls, bandwidth="40/s", min_interval=0.05, api=api, signals={"sitemaps": "off"})
+        async with daemon("--config", str(given), cwd=tmp_path) as running:
+            await running.until_logged("ready")
+            await until(lambda: listening(port), 60.0)
+            living = asyncio.create_task(keep_living(site, client, rng))
+            words = (sys.executable, index_consumer.__file__, f"http://127.0.0.1:{port}", token, str(file))
+            robbed: set[tuple[str, int]] = set()
+            for kill in range(INDEX_KILLS):
+                consumer = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.DEVNULL)
+                await asyncio.sleep(rng.uniform(0.5, 1.5))
+                consumer.kill()
+                await consumer.wait()
+                with sqlite3.connect(file) as index:
+                    if kill == INDEX_KILLS // 3:
+                        third = "SELECT url, version FROM documents ORDER BY random() LIMIT ?"
+                        robbed |= set(index.execute(third, [PAGES // 3]).fetchall())
+                        index.executemany("DELETE FROM documents WHERE url = ? AND version = ?", sorted(robbed))
+                    if kill == 2 * INDEX_KILLS // 3:
+                        index.execute("DELETE FROM cursor")
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
+            await client.add(*urls, wait=20)
+            consumer = await asyncio.create_subprocess_exec(*words)
+            async with asyncio.timeout(60.0):
+                while not indexed(file) or indexed(file) != await copied(client):
+                    await asyncio.sleep(0.2)
+            consumer.kill()
+            await consumer.wait()
+            await running.end()
+    with sqlite3.connect(file) as index:
+        again = index.execute("SELECT url, version FROM embedded GROUP BY 1, 2 HAVING count(*) > 1").fetchall()
+    assert set(again) <= robbed

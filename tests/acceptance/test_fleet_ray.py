@@ -146,7 +146,7 @@ async def until_held(url: str, names: set[str], shards: int) -> None:
 async def test_workers_on_ray_come_back_and_end_cleanly(
     cluster: Any, folder: Path, postgres_url: str, tmp_path: Path
 ) -> None:
-    """A worker that is killed is back, one whose node dies is back on another, and SIGTERM gives all shards back."""
+    """Workers outlive a killed command, are back after a kill, elsewhere if their node dies, and end cleanly."""
     async with Site(hosts=8) as site:
         urls = [site.url(f"/ok/{i}", host=1 + i % 8) for i in range(40)]
         file = settings(tmp_path, urls, database=postgres_url)
@@ -156,8 +156,14 @@ async def test_workers_on_ray_come_back_and_end_cleanly(
         assert made.status == 0, made.err
         words = ("fleet", "ray", "--workers", "2", "--address", cluster.address, "--config", str(file))
         ours = {"RAY_TMPDIR": str(folder)}
+        names = {"ray-1", "ray-2"}
         async with program([sys.executable, "-m", "crawld", *words], cwd=tmp_path, env=ours) as running:
-            names = {"ray-1", "ray-2"}
+            await until_held(postgres_url, names, 8)
+            before = {name: worker_process(name) for name in names}
+            await running.end(signal.SIGKILL)
+        async with program([sys.executable, "-m", "crawld", *words], cwd=tmp_path, env=ours) as running:
+            await running.until_logged("placed")
+            assert {name: worker_process(name) for name in names} == before
             await until_held(postgres_url, names, 8)
             first = await another_process("ray-1")
             os.kill(first, signal.SIGKILL)

@@ -12,6 +12,7 @@ import pytest
 from crawld.clock import SystemClock
 from crawld.interfaces import Store, StoredDemand
 from crawld.model.crawl import Digest, Memory, Place, Verdict
+from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.robots import RobotsState
@@ -200,6 +201,30 @@ class TestRecord:
         store.record(record(1, Verdict.NEW, at=NOW + 1))
         await store.flush()
         assert (await store.restore()).failures.tolist() == [0]
+
+    async def test_pages_that_turn_us_away_are_known_until_they_answer(self, store: SqlStore, store_url: str) -> None:
+        """The trouble of the last crawl is restored, and told by origin and host; anything else ends it."""
+        await store.adopt([*wanted("a", "b", "c", "d"), Wanted("http://example.org/a", 1.0)], origin="list", now=NOW)
+        for page_id in range(1, 6):
+            store.record(record(page_id, Verdict.FAILED, trouble="bot_wall"))
+        store.record(record(2, Verdict.NEW, at=NOW + 1))
+        store.record(record(3, Verdict.FAILED, trouble="timeout", at=NOW + 1))
+        store.record(record(4, Verdict.FAILED, trouble="login_required", at=NOW + 1))
+        await store.flush()
+        stored = await store.restore()
+        assert stored.turned_away == {1: Trouble.BOT_WALL, 4: Trouble.LOGIN_REQUIRED, 5: Trouble.BOT_WALL}
+        assert stored.part(slice(0, 3)).turned_away == {1: Trouble.BOT_WALL}
+        async with Reader(store_url) as reader:
+            told = (await reader.troubles(NOW, 1e9))["turned_away"]
+            (host,) = await reader.hosts()
+        assert told["bot_wall"]["worst"] == [
+            {"origin": "http://example.org", "pages": 1},
+            {"origin": "https://example.org", "pages": 1},
+        ]
+        assert (told["login_required"]["count"], host["turned_away"]) == (1, {"bot_wall": 2, "login_required": 1})
+        async with SqlReadModel(store_url, SystemClock()) as model:
+            (line,) = await model.hosts()
+        assert line.turned_away == host["turned_away"]
 
     async def test_a_retired_page_stays_retired(self, store: SqlStore) -> None:
         """A crawl that ends after its page was retired is kept without bringing the page back."""

@@ -226,7 +226,7 @@ def test_stats_top_and_changes_show_the_whole(fleet: Command, postgres_url: str)
     reports = {name: Report(pages=6, status=worker_status(pid)) for name, pid in (("w1", 1), ("w2", 2))}
     workers(postgres_url, **reports)
     behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 3660 WHERE name = 'w2'")
-    workers(postgres_url, **reports)
+    workers(postgres_url, w2=reports["w2"], w3=Report(pages=6, status=worker_status(1) | {"pid": 1, "requests": 0}))
     shown = json.loads(fleet("stats", "--json").output)
     assert shown["daemon_state"]["state"] == "running"
     assert (shown["daemon"]["workers"], shown["daemon"]["requests"], shown["daemon"]["in_flight"]) == (3, 20, 3)

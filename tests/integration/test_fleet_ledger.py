@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import text
 
-from crawld.errors import StoreError
+from crawld.errors import InputError, StoreError
 from crawld.interfaces.fleet import LeaseLostError, Mail, Report
 from crawld.model.fleet import Bid, first_id
 from crawld.store.address import parse_address
@@ -420,3 +420,27 @@ async def until_waiting(url: str) -> None:
     async with asyncio.timeout(HANG_SECONDS):
         while await rows(url, waiting) == [(0,)]:
             await asyncio.sleep(0.01)
+
+
+async def test_two_workers_of_one_name_are_refused(postgres_url: str) -> None:
+    """While the first one beats; one that beats no more, as after a kill, gives its name to the next."""
+    await make_fleet(postgres_url, 4, 10.0)
+    first, second = SqlLedger(postgres_url), SqlLedger(postgres_url)
+    worker = await first.join("w1")
+
+    async def beats() -> None:
+        while True:
+            await first.beat(worker, Report())
+            await asyncio.sleep(0.2)
+
+    beating = asyncio.create_task(beats())
+    try:
+        with pytest.raises(InputError, match="a worker called w1 runs already"):
+            await second.join("w1")
+        assert (await second.join("w2")).startswith("w2.")
+    finally:
+        beating.cancel()
+        await asyncio.wait([beating])
+    assert await second.join("w1") != worker
+    await first.close()
+    await second.close()

@@ -20,6 +20,7 @@ from tests.behaviours import answer
 from tests.integration.test_daemon import running, until
 from tests.process import ENVIRONMENT, ROOT
 from tests.site import Site
+from tests.warm import TEMPLATE
 
 NASTY = (
     "\x1b]0;owned\x07"  # a window's title (OSC)
@@ -35,30 +36,28 @@ SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|.)", re.DOTALL)
 OWN = re.compile(r"\[(?:(?:0|1|2|3|4|7|9|22|23|24|29|3[0-7]|39|9[0-7]);?)*m|\[\?(?:25|1049)[hl]|\[[0-9]*[AK]|\[H")
 
 
-def on_terminal(*words: str, seconds: float = 60.0) -> str:
+async def on_terminal(*words: str) -> str:
     """Run a command on a terminal of its own; all that it wrote there."""
     ours, theirs = pty.openpty()
     environment = ENVIRONMENT | {"TERM": "xterm-256color", "COLUMNS": "200", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawld", *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        cwd=ROOT,
-        close_fds=True,
-    )
+    process = await TEMPLATE.start(words, ROOT, environment, terminal=theirs)
     os.close(theirs)
+    said = await asyncio.to_thread(_read, ours)
+    await process.wait()
+    return said.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    """Everything until the other end is closed."""
     said = b""
     try:
-        while data := os.read(ours, 65536):
+        while data := os.read(terminal, 65536):
             said += data
-    except OSError:  # the other end is closed
+    except OSError:  # how Linux says that the other end is closed
         pass
     finally:
-        os.close(ours)
-        process.wait(seconds)
-    return said.decode("utf-8", "replace").replace("\r\n", "\n")
+        os.close(terminal)
+    return said
 
 
 def check(said: str) -> None:
@@ -80,7 +79,7 @@ async def test_no_command_passes_on_what_a_page_does_to_terminals(tmp_path: Path
             await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
             site.pages["/ok/1"] = answer(body.replace("first", f"second {NASTY} and more of it"))
             await until(lambda: daemon.crawler.status.verdicts["changed"] >= 1)
-            top = await asyncio.to_thread(on_terminal, "top", "--once", "--database", database)
+            top = await on_terminal("top", "--once", "--database", database)
         check(top)
         with sqlite3.connect(tmp_path / "x.db") as db:
             db.execute("UPDATE crawls SET detail = ?, trouble = 'protocol', verdict = 'failed'", (NASTY,))
@@ -105,9 +104,7 @@ async def test_no_command_passes_on_what_a_page_does_to_terminals(tmp_path: Path
             ("hooks", "list"),
             ("get", f"{url}{NASTY}"),
         ]
-        said = await asyncio.gather(
-            *(asyncio.to_thread(on_terminal, *words, "--database", database) for words in commands)
-        )
+        said = await asyncio.gather(*(on_terminal(*words, "--database", database) for words in commands))
         for one in said:
             check(one)
         told = dict(zip(commands, said, strict=True))

@@ -9,9 +9,12 @@ from click.testing import CliRunner
 
 from crawld import wiring
 from crawld.cli import main
+from crawld.cli.trials.lab_world import Wanted
 from crawld.config import Settings
 from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
+from crawld.lab.site import LabSite
 from crawld.model.fetched import TURNED_AWAY, Trouble
+from crawld.model.troubles import TURNED_AWAY_SENTENCES
 from tests.behaviours import answer, html
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_dashboard import listening
@@ -98,6 +101,22 @@ async def test_a_site_that_turns_us_away_is_named_and_keeps_its_copy(tmp_path: P
     assert "/article" not in pages_view
 
 
+async def test_a_page_of_the_lab_that_turns_bots_away_is_seen_in_the_dashboard(tmp_path: Path) -> None:
+    """Each way in which the lab lets no crawler in is told on the overview, with what to do about it."""
+    api, names = f"http://127.0.0.1:{(port := free_port())}", [trouble.value for trouble in TURNED_AWAY]
+    drawn = Wanted("weblike", 5, 1, None, 1.0, 0.0, 1).scenario(600.0)
+    async with LabSite(drawn, turn_away=1.0) as lab, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
+        urls = [lab.url(page) for page in range(5)]
+        async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
+            await until(lambda: len(daemon.crawler.parts.pages.turned_away()) == len(names) and listening(port))
+            async with session.get(f"{api}/") as front:
+                overview = await front.text()
+    for name in names:
+        says, advice = TURNED_AWAY_SENTENCES[name]
+        assert f"{lab.origin(0)} {says} (1 page)" in overview
+        assert advice.partition("`")[0] in overview
+
+
 def _said(folder: Path, *arguments: str) -> str:
     """What a command prints, with room for long lines."""
     given = [*arguments, "--database", f"sqlite:///{folder}/x.db"]
@@ -107,7 +126,7 @@ def _said(folder: Path, *arguments: str) -> str:
 
 
 async def test_a_chain_that_passes_a_login_by_itself_is_followed(tmp_path: Path) -> None:
-    """A silent login that leads back with a cookie is no login wall, and neither is a listed page for logging in."""
+    """A silent login that leads back with a cookie, a listed login page and a moved article are no login walls."""
 
     async def silent(visit: Visit) -> None:
         if visit.seen.path == "/login":
@@ -119,8 +138,10 @@ async def test_a_chain_that_passes_a_login_by_itself_is_followed(tmp_path: Path)
 
     async with Site() as site:
         site.pages |= {"/journal": silent, "/login": silent, "/users/sign_in": html("<p>Log in here.</p>")}
-        async with running(tmp_path, [site.url("/journal"), site.url("/users/sign_in")]) as daemon:
-            await until(lambda: daemon.crawler.status.verdicts["new"] == 2)
+        site.pages |= {"/manual": answer("", 301, Location="/docs/login"), "/docs/login": html("<p>On logins.</p>")}
+        urls = [site.url(path) for path in ("/journal", "/users/sign_in", "/manual")]
+        async with running(tmp_path, urls) as daemon:
+            await until(lambda: daemon.crawler.status.verdicts["new"] >= 3)
     assert rows(tmp_path, "SELECT count(*) FROM crawls WHERE verdict = 'failed'") == [(0,)]
 
 

@@ -109,4 +109,4 @@ def test_a_pdf_is_compared_by_its_text() -> None:
 def test_paths_of_json_that_vary_keep_their_words() -> None:
     """A value is one block with its path, so that what varies at a path is learnt there."""
     document = json.dumps({"meta": {"views": 17}, "items": [{"name": "a"}, {"name": "b"}]})
-    assert list(read_body(document.encode(), JSON).texts) == ["items[].name: a", "items[].name: b", "meta.views: 17"]
+    assert list(read_body(document.encode(), JSON).texts) == ["items[] name: a", "items[] name: b", "meta views: 17"]

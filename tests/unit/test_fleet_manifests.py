@@ -108,3 +108,14 @@ def test_the_image_is_built_from_this_tree() -> None:
     known = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert all(f"\n{extra} = [" in known for extra in extras)
     assert 'ENTRYPOINT ["crawld"]' in lines
+
+
+def test_every_object_fits_the_schema_of_kubernetes(manifests: dict[str, Any]) -> None:
+    """No field is misspelt, missing or of another type; the schemas take 108 MB and are installed by hand."""
+    schemas = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    for version in ("1.30", schemas.latest_version()):
+        for one in manifests.values():
+            schemas.validate(one, version, strict=True)
+    misspelt = manifests["StatefulSet"] | {"spec": manifests["StatefulSet"]["spec"] | {"replica": 4}}
+    with pytest.raises(schemas.ValidationError):
+        schemas.validate(misspelt, "1.30", strict=True)

@@ -157,6 +157,9 @@ class _Memory:
         if record.memory is not None:
             self.memories[record.crawl.page_id] = record.memory
 
+    async def flush(self) -> None:
+        """Everything is kept at once."""
+
     def record_robots(self, robots: RobotsState) -> None:
         """Queue what is known of a robots.txt: nobody asks for it here."""
 
@@ -182,6 +185,8 @@ class Crawling:
         shortest: float = 1.0,
         spacing: float | None = None,
         rule_for: Callable[[str], DigestRule] = lambda _: DigestRule(),
+        policy: str = "greedy-ncis",
+        read_share: float = 0.5,
     ) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
@@ -190,10 +195,11 @@ class Crawling:
         manners = HostLimits(spacing=1 / rate if spacing is None else spacing, per_host=per_host, max_delay=60.0)
         self.gate = HostGate(manners, random.Random(1))
         intervals = Intervals(shortest=shortest)
-        chooser = policies.choose("greedy-ncis").chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
+        chooser = policies.choose(policy).chooser(bandwidth=rate, gate=self.gate, intervals=intervals)
         self.scheduler = Scheduler(chooser)
         self.add(urls)
         index = PageIndex()
+        index.put(list(self.pages))
         aliases = Aliases(self.pages, self.scheduler, index, merges=False)
         parts = Parts(
             scheduler=self.scheduler,
@@ -209,6 +215,7 @@ class Crawling:
             rng=random.Random(2),
             workers=InPlace(),
             audit_share=0.0,
+            read_share=read_share,
         )
         self.crawler = Crawler(parts)
 

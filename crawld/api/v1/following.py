@@ -6,8 +6,9 @@ that is kept and sees nothing twice.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from crawld.api.v1.endpoints import PARTS, adapter
 from crawld.api.v1.models import LARGEST, AskChanges, AskEvents
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes
+from crawld.model.page import Document
 
 GATHER_SECONDS = 0.2
 """Between a commit and the look at it: many followers then read one part each instead of one for every commit."""
@@ -24,24 +26,35 @@ BEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """Between two looks whether the asker is still there: one that left gives its place to another."""
 EVENTS_AT_ONCE = 100
+TEXTS_AT_ONCE, READ_AT_ONCE = 20, 20
+"""Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
+ANSWER_BYTES = 1 << 20
+"""Bytes of texts after which an answer ends."""
+FAR = 10_000
+"""Changes passed over after which those that follow are looked at before an answer waits."""
 MOST_FOLLOWERS = 32
 """Requests that wait for changes at once."""
 log = logging.getLogger(__name__)
 FOLLOWERS = web.AppKey("followers", asyncio.Semaphore)
 
 
-async def changes(request: web.Request, asked: AskChanges) -> Changes:
-    """The changes after a cursor; where there is none yet, it waits for one."""
+async def changes(request: web.Request, asked: AskChanges) -> Changes | web.Response:
+    """The changes after a cursor, with the texts that are asked for; where there is none yet, it waits for one."""
+    found = await _changes(request, asked)
+    return found if asked.include is None else await _with_texts(request, found, asked.include)
+
+
+async def _changes(request: web.Request, asked: AskChanges) -> Changes:
     parts = request.app[PARTS]
     after = await _cursor(request, asked.after)
     until = parts.clock.monotonic() + asked.wait
-    found = await parts.read.changes(after, asked.limit, url=asked.url)
+    found = await _read(request, after, asked.limit, asked, asked.url)
     if found.changes or found.missed or not asked.wait:
         return found
     async with _following(request):
         while True:
             committed = parts.events.next()  # before looking: what is committed meanwhile sets it
-            found = await parts.read.changes(found.cursor, asked.limit, url=asked.url)
+            found = await _read(request, found.cursor, asked.limit, asked, asked.url)
             left = until - parts.clock.monotonic()
             if found.changes or left <= 0:
                 return found
@@ -60,23 +73,76 @@ async def events(request: web.Request, asked: AskEvents) -> web.StreamResponse:
         try:
             await response.prepare(request)
             await response.write(_missed(found) if found.missed else b": changes follow\n\n")
-            await _stream(request, response, cursor)
+            await _stream(request, response, cursor, asked)
         except ConnectionResetError:
             log.debug("a follower of the changes left")
     return response
 
 
-async def _stream(request: web.Request, response: web.StreamResponse, cursor: int) -> None:
-    """Write changes until the follower leaves."""
+async def _read(
+    request: web.Request, after: int, limit: int, asked: AskChanges | AskEvents, url: str | None = None
+) -> Changes:
+    """Changes after a cursor, of some kinds: those that are not told are passed over part by part."""
+    read, missed = request.app[PARTS].read, False
+    while True:
+        found = await read.changes(after, limit, url=url, kinds=asked.kinds, use=asked.use)
+        missed = missed or found.missed
+        if found.changes or not asked.kinds or found.cursor - after < FAR:
+            return replace(found, missed=missed)
+        after = found.cursor
+
+
+async def _stream(request: web.Request, response: web.StreamResponse, cursor: int, asked: AskEvents) -> None:
+    """Write changes, with their texts where these are included, until the follower leaves."""
     parts = request.app[PARTS]
     while True:
         committed = parts.events.next()
-        found = await parts.read.changes(cursor, EVENTS_AT_ONCE)
-        if found.changes:
-            await response.write(b"".join(map(_event, found.changes)))
+        found = await _read(request, cursor, EVENTS_AT_ONCE, asked)
+        for start in range(0, len(found.changes), TEXTS_AT_ONCE):
+            some = found.changes[start : start + TEXTS_AT_ONCE]
+            if asked.include is not None:
+                some = await _texts(request, some, asked.include)
+            await response.write(b"".join(map(_event, some)))
         cursor = found.cursor
         if len(found.changes) < EVENTS_AT_ONCE and not await _wait(request, committed, BEAT_SECONDS):
             await response.write(b": still here\n\n")
+
+
+async def _with_texts(request: web.Request, found: Changes, include: str) -> web.Response:
+    """An answer with texts, written change by change: all at once would stop the loop for as long.
+
+    It ends early where texts are large; its cursor goes on from there.
+    """
+    told: list[bytes] = []
+    size, cursor = 0, found.cursor
+    for start in range(0, len(found.changes), TEXTS_AT_ONCE):
+        for change in await _texts(request, found.changes[start : start + TEXTS_AT_ONCE], include):
+            told.append(adapter(Change).dump_json(change))
+            size += len(told[-1])
+        if size > ANSWER_BYTES and start + TEXTS_AT_ONCE < len(found.changes):
+            cursor = found.changes[start + TEXTS_AT_ONCE - 1].id
+            break
+        await asyncio.sleep(0)
+    rest = adapter(Changes).dump_json(replace(found, changes=(), cursor=cursor))
+    body = rest.replace(b'"changes":[]', b'"changes":[%b]' % b",".join(told), 1)
+    return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def _texts(request: web.Request, changes: Sequence[Change], include: str) -> Sequence[Change]:
+    """Changes with the texts of their versions: those that are kept, and the others read now."""
+    parts = request.app[PARTS]
+    versions = [change.version for change in changes if change.version is not None]
+    found: dict[int, Document | None] = dict(await parts.read.documents(versions)) if versions else {}
+    missing = [version for version in versions if version not in found]
+    for start in range(0, len(missing), READ_AT_ONCE):
+        bodies = list((await parts.read.version_bodies(missing[start : start + READ_AT_ONCE])).values())
+        found |= dict(zip((one.version.id for one in bodies), await parts.texts.documents(bodies)))
+    told = []
+    for change in changes:
+        document = None if change.version is None else found.get(change.version)
+        text = None if document is None else document.markdown if include == "markdown" else document.text
+        told.append(replace(change, markdown=text) if include == "markdown" else replace(change, text=text))
+    return told
 
 
 def _missed(found: Changes) -> bytes:

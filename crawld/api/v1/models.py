@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from crawld.api.v1.endpoints import Asked
 from crawld.interfaces import Refreshed
-from crawld.interfaces.read_model import PageLine, PageSort, PageView, Version
+from crawld.interfaces.read_model import PageLine, PageSort, PageView, SearchHit, Version
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
+from crawld.model.usage import PageUse
 
 LONGEST_WAIT = 60.0
 """Seconds for which a request for changes may wait for the next one."""
@@ -27,6 +29,9 @@ Rate = Annotated[
     str | float, Field(description="Requests per second, or as 2/s, 90/min, 5000/day"), AfterValidator(parse_rate)
 ]
 Seconds = Annotated[str | float, Field(description="Seconds, or as 5s, 2min"), AfterValidator(parse_duration)]
+
+
+WantedUse = Annotated[PageUse, Field(description="Leave out pages whose site denies this use")]
 
 
 class Nothing(Asked):
@@ -65,6 +70,7 @@ class AskCopy(AskUrl):
     """The copy of a page, as fresh as is asked for where the reader waits."""
 
     version: Number | None = None
+    use: WantedUse | None = None
     min_freshness: (
         Annotated[float, Field(ge=0, le=1, description="Fetched at this moment where it is less fresh")] | None
     ) = None
@@ -87,6 +93,23 @@ Cursor = Annotated[
 ]
 
 
+Include = Annotated[
+    Literal["markdown", "text"], Field(description="Bring the text of each version with its change, in this form")
+]
+
+
+def _kinds(given: object) -> object:
+    """Names with commas between, in any order; an empty name is none."""
+    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+
+
+Kinds = Annotated[
+    tuple[ChangeVerdict, ...],
+    BeforeValidator(_kinds, json_schema_input_type=str),
+    Field(description="Kinds of changes to tell, with commas between; without any, all"),
+]
+
+
 class AskChanges(Asked):
     """Changes after a cursor."""
 
@@ -94,12 +117,33 @@ class AskChanges(Asked):
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
     limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
     url: GivenUrl | None = None
+    use: WantedUse | None = None
+    include: Include | None = None
+    kinds: Kinds = ()
 
 
 class AskEvents(Asked):
     """The same as a stream; the header Last-Event-ID goes before `after`."""
 
     after: Cursor = 0
+    use: WantedUse | None = None
+    include: Include | None = None
+    kinds: Kinds = ()
+
+
+class AskSearch(Asked):
+    """Words to search for."""
+
+    q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    host: Annotated[str, Field(max_length=300)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
+    """What a search found, best first."""
+
+    hits: Sequence[SearchHit]
 
 
 class AskHosts(Asked):

@@ -17,6 +17,7 @@ from crawld.api.v1.models import (
     AskPage,
     AskPages,
     AskRules,
+    AskSearch,
     AskSignals,
     AskSlots,
     AskUrl,
@@ -25,6 +26,7 @@ from crawld.api.v1.models import (
     Nothing,
     ReadAnswer,
     RulesAnswer,
+    SearchAnswer,
     Versions,
 )
 from crawld.content.page.difference import unified
@@ -106,6 +108,11 @@ async def _version(request: web.Request, url: str, number: int) -> VersionBody:
     if found is None:
         raise RefusedError(404, f"version {number} of {url} is not kept")
     return found
+
+
+async def search(request: web.Request, asked: AskSearch) -> SearchAnswer:
+    """Pages whose text holds the words."""
+    return SearchAnswer(await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host))
 
 
 async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:

@@ -42,7 +42,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         media=("application/json", "text/plain"), statuses=NO_PAIR,
     ),
     Endpoint(
-        "GET", "/v1/copy", "The copy of a page, or its visible text", copies.copy, models.AskCopy, None,
+        "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
+        models.SearchAnswer,
+    ),
+    Endpoint(
+        "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
         media=("*/*",), statuses=NO_COPY,
     ),
     Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),

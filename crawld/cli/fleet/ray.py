@@ -24,7 +24,8 @@ def command(config_file: Path | None, workers: int, address: str, cpus: float, n
     """Place workers of a fleet on a Ray cluster, and start them again elsewhere when they or their nodes die.
 
     The settings are read by each worker at the same path of its own node; CRAWLD_DATABASE, CRAWLD_URLS and
-    CRAWLD_BANDWIDTH of this command's environment are handed on. SIGTERM and ctrl-C end all workers cleanly. Needs the
+    CRAWLD_BANDWIDTH of this command's environment are handed on. SIGTERM and ctrl-C end all workers cleanly; a command
+    that is killed leaves them running, and the next one with the same --name finds them. Needs the
     extra: pip install 'crawld[ray,postgres]' on every node.
     """
     settings = load(config_file, {})

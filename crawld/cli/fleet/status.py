@@ -79,9 +79,9 @@ async def _read(database: str) -> FleetView:
 
 def fleet_document(view: FleetView, *, everyone: bool = False) -> dict[str, Any]:
     """The fleet for programs: figures as JSON can say them."""
-    shown = view.workers if everyone else [worker for worker in view.workers if worker.state != "left"]
-    back = {worker.name for worker in view.live}
-    rows = [_row(worker, view.now) for worker in shown if everyone or worker.live or worker.name not in back]
+    latest = view.latest
+    shown = view.workers if everyone else [one for one in view.workers if one.live or latest[one.name] == one.id]
+    rows = [_row(worker, view.now) for worker in shown if everyone or worker.state != "left"]
     found = {
         "trouble": [asdict(one) for one in fleet_troubles(view)],
         "at": view.now,

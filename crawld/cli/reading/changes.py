@@ -11,6 +11,8 @@ from pydantic import TypeAdapter
 
 from crawld.cli.reading.database import query
 from crawld.cli.remote import CONFIG, DATABASE, NotAnsweringError, NotRunningError, ask
+from crawld.config import load
+from crawld.errors import StoreError
 from crawld.interfaces.read_model import Change, Changes
 from crawld.model.units import format_date
 
@@ -45,8 +47,18 @@ def command(after: int | None, follow: bool, as_json: bool, config_file: Path | 
     cursor = _latest(config_file, database) if after is None else after
     try:
         cursor = _catch_up(cursor, config_file, database, as_json)
+        away = False
         while follow:
-            cursor = _follow(cursor, config_file, database, as_json)
+            try:
+                cursor = _follow(cursor, config_file, database, as_json)
+                away = False
+            except StoreError as error:  # a PostgreSQL that restarts is back in a moment, and the cursor holds
+                if not load(config_file, {"database": database}).database.startswith("postgres"):
+                    raise
+                if not away:
+                    click.echo(f"{error}; waiting for it", err=True)
+                away = True
+                time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
         follow = True
     if not as_json:

@@ -2,18 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crawld.cli.reading.database import read
 from crawld.config import load
 from crawld.content.change import comparison as change
 from crawld.content.change.frame import HostFrame
 from crawld.content.page.digest import compared_text, read_body
+from crawld.content.page.document import read_document
 from crawld.content.page.markup import PageText, is_html
 from crawld.content.page.rules import DigestRule, DigestRules
 from crawld.daemon.actions import MARKS, parse_marks
+from crawld.interfaces import Copy
 from crawld.model.crawl import Memory
+from crawld.model.page import Document
 from crawld.store.reports.reader import StoredBody
+
+if TYPE_CHECKING:
+    from crawld.store.read_model.model import SqlReadModel
 
 
 def compared_blocks(
@@ -31,9 +37,28 @@ def compared_blocks(
 
 def rule_of(url: str, config_file: Path | None, database: str | None = None) -> DigestRule:
     """What of a page is compared, by the settings and by what was marked on the dashboard."""
+    return rules_of(config_file, database)(url)
+
+
+def rules_of(config_file: Path | None, database: str | None = None) -> DigestRules:
+    """What of pages is compared, by the settings and by what was marked on the dashboard."""
     rules = DigestRules([DigestRule(**rule.model_dump()) for rule in load(config_file).digest])
     rules.change_marks(parse_marks(read(config_file, database, lambda reader: reader.setting(MARKS))))
-    return rules(url)
+    return rules
+
+
+async def read_kept(model: "SqlReadModel", url: str, rule: DigestRule) -> Document | None:
+    """The latest copy of a page as a reader has it: as the daemon kept it, or else read now; None without a text."""
+    copy = await model.copy(url, even_gone=True)
+    return await document_of(model, copy, rule) if isinstance(copy, Copy) else None
+
+
+async def document_of(model: "SqlReadModel", copy: Copy, rule: DigestRule) -> Document | None:
+    """A copy as a reader has it: as the daemon kept it, or else read now; None without a text."""
+    kept = {} if copy.version is None else await model.documents([copy.version])
+    for document in kept.values():
+        return document
+    return read_document(copy.body, copy.content_type, copy.url, rule)
 
 
 def compared(

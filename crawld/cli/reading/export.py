@@ -14,13 +14,15 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
+from crawld.cli.reading.compared import document_of, rules_of
 from crawld.cli.reading.database import query
 from crawld.cli.remote import CONFIG, DATABASE
-from crawld.content.page.difference import visible_text
+from crawld.content.page.rules import DigestRules
 from crawld.errors import CrawldError
 from crawld.interfaces import Copy
 from crawld.interfaces.read_model import PageLine, PageQuery
 from crawld.model.page import PageState
+from crawld.model.usage import PageUse
 
 if TYPE_CHECKING:
     from crawld.store.read_model.model import SqlReadModel
@@ -30,46 +32,75 @@ FIELDS = (
     "url", "host", "state", "importance", "crawls", "changes", "failures", "added_at", "last_crawl_at",
     "last_change_at", "gone_since",
 )  # fmt: skip
-Found = tuple[PageLine, Copy | None]
+Found = tuple[PageLine, Copy | None, dict[str, str | None] | None]
 
 
 @click.command()
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "warc"]), default="jsonl", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file; standard output without it.")
-@click.option("--text", is_flag=True, help="With jsonl: the visible text of each copy, too.")
+@click.option(
+    "--text",
+    is_flag=False,
+    flag_value="text",
+    type=click.Choice(["text", "markdown"]),
+    help="With jsonl: the text of each copy as a reader has it, too; `--text markdown`: as Markdown.",
+)
 @click.option("--host", help="Only pages of this host.")
 @click.option("--state", type=click.Choice([state.value for state in PageState]), help="Only pages in this state.")
+@click.option(
+    "--use", type=click.Choice([use.value for use in PageUse]), help="Only pages whose site does not deny this use."
+)
 @CONFIG
 @DATABASE
 def command(
     form: str,
     output: Path | None,
-    text: bool,
+    text: str | None,
     host: str | None,
     state: str | None,
+    use: str | None,
     config_file: Path | None,
     database: str | None,
 ) -> None:
     """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
 
     A WARC file (`pip install 'crawld[warc]'`) holds the latest copy of each page as a resource record: the response's
-    headers are not kept. It is compressed unless --output ends in .warc. Times are UTC seconds, in WARC dates. It works
-    with the daemon running or stopped.
+    headers are not kept. Lines of JSON say what each page may be used for (`usage`). A WARC file is compressed unless
+    --output ends in .warc. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
     """
-    if text and form != "jsonl":
+    if text is not None and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
     wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=AT_ONCE)
     with ExitStack() as stack:
         out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
         plain = output is not None and output.suffix.lower() == ".warc"
         write = _warc(out, gzip=not plain) if form == "warc" else {"jsonl": _jsonl, "csv": _csv}[form](out)
-        query(config_file, database, lambda model: _write(model, wanted, write, copies=text or form == "warc"))
+        rules = None if text is None else rules_of(config_file, database)
+        query(
+            config_file, database, lambda model: _write(model, wanted, write, rules, text, use, copies=form == "warc")
+        )
 
 
-async def _write(model: "SqlReadModel", wanted: PageQuery, write: Callable[[Found], None], *, copies: bool) -> None:
+async def _write(
+    model: "SqlReadModel",
+    wanted: PageQuery,
+    write: Callable[[Found], None],
+    rules: DigestRules | None,
+    text: str | None,
+    use: str | None,
+    *,
+    copies: bool,
+) -> None:
     async for page in _pages(model, wanted):
-        found = await model.copy(page.url, even_gone=True) if copies else None
-        write((page, found if isinstance(found, Copy) else None))
+        if use is not None and page.usage is not None and page.usage[use] == "no":
+            continue
+        found = await model.copy(page.url, even_gone=True) if copies or rules is not None else None
+        copy = found if isinstance(found, Copy) else None
+        texts = None
+        if rules is not None and text is not None and copy is not None:
+            document = await document_of(model, copy, rules(page.url))
+            texts = {text: None if document is None else getattr(document, text)}
+        write((page, copy, texts))
 
 
 async def _pages(model: "SqlReadModel", wanted: PageQuery) -> AsyncIterator[PageLine]:
@@ -89,11 +120,11 @@ def _row(page: PageLine) -> dict[str, Any]:
 
 def _jsonl(out: IO[bytes]) -> Callable[[Found], None]:
     def write(found: Found) -> None:
-        page, copy = found
-        row = _row(page)
+        page, copy, texts = found
+        row = _row(page) | {"usage": page.usage}
         if copy is not None:
             row |= {"fetched_at": copy.fetched_at, "version": copy.version, "freshness": copy.freshness}
-            row["text"] = visible_text(copy.body, copy.content_type)
+            row |= texts or {}
         out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
     return write
@@ -114,11 +145,13 @@ def _warc(out: IO[bytes], *, gzip: bool) -> Callable[[Found], None]:
     writer = WARCWriter(out, gzip=gzip)
 
     def write(found: Found) -> None:
-        _, copy = found
+        _, copy, _ = found
         if copy is None:
             return
         digest = hashlib.sha256(copy.body).hexdigest()
         headers = {"WARC-Date": _iso(copy.fetched_at), "WARC-Payload-Digest": f"sha256:{digest}"}
+        if copy.usage.header:
+            headers["Content-Signal"] = copy.usage.header
         kind = copy.content_type or "application/octet-stream"
         writer.write_record(
             writer.create_warc_record(

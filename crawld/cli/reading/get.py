@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crawld.cli.reading.compared import compared_blocks
-from crawld.cli.reading.database import read
+from crawld.cli.reading.compared import compared_blocks, read_kept, rule_of
+from crawld.cli.reading.database import query, read
 from crawld.cli.reading.explain_reasons import last_trouble, unknown_page
 from crawld.cli.remote import CONFIG, DATABASE, ask
 from crawld.config import load
@@ -36,10 +36,13 @@ NEVER_FETCHED = {
 @click.command()
 @click.argument("url")
 @click.option("--quiet", is_flag=True, help="Print the copy alone, without age and freshness (standard error).")
+@click.option("--text", "form", flag_value="text", help="The page's text as a reader has it, in place of the copy.")
+@click.option("--markdown", "form", flag_value="markdown", help="The same as Markdown, with links, tables and code.")
 @click.option(
-    "--text",
-    is_flag=True,
-    help="The text that is compared, block by block, in place of the copy; … stands for what varies by itself.",
+    "--compared",
+    "form",
+    flag_value="compared",
+    help="The text that is compared for changes, block by block; … stands for what varies by itself.",
 )
 @click.option("--gone", "even_gone", is_flag=True, help="Print the last copy even of a page that is gone (404 or 410).")
 @click.option(
@@ -51,7 +54,7 @@ NEVER_FETCHED = {
 def command(
     url: str,
     quiet: bool,
-    text: bool,
+    form: str | None,
     even_gone: bool,
     min_freshness: float | None,
     wait: str | None,
@@ -79,13 +82,21 @@ def command(
         raise CrawldError(f"there is no copy of {wanted}: {_why_none(page, kept=kept)}")
     if not quiet:
         click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
-    if not text:
+    if form is None:
         if sys.stdout.isatty() and b"\0" in copy.body:
             raise CrawldError(f"the copy is not text: write it to a file, as `crawld get {copy.url} > FILE`")
         sys.stdout.buffer.write(copy.body)
         return
-    learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
-    sys.stdout.buffer.write(_text(copy, learnt, config_file, database))
+    if form == "compared":
+        learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
+        sys.stdout.buffer.write(_compared(copy, learnt, config_file, database))
+        return
+    rule = rule_of(copy.url, config_file, database)
+    document = query(config_file, database, lambda model: read_kept(model, copy.url, rule))
+    if document is None:
+        raise CrawldError(f"the copy of {copy.url} has no text: without --{form} it is printed as it is")
+    written = document.markdown if form == "markdown" else document.text
+    sys.stdout.buffer.write(written.encode("utf-8", "replace"))
 
 
 def _freshen(
@@ -107,7 +118,7 @@ def _freshen(
         click.echo(f"{url}: not fetched for this: {found['reason']}", err=True)
 
 
-def _text(
+def _compared(
     copy: StoredBody,
     learnt: "tuple[Memory, HostFrame | None] | None",
     config_file: Path | None,
@@ -116,7 +127,7 @@ def _text(
     """The text that is compared: one block a line, but where the page itself breaks lines."""
     blocks = compared_blocks(copy, learnt, config_file, database)
     if blocks is None:
-        raise CrawldError(f"{copy.url} is compared by its bytes: without --text they are printed")
+        raise CrawldError(f"{copy.url} is compared by its bytes: without --compared they are printed")
     return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")
 
 

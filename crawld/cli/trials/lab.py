@@ -17,6 +17,7 @@ from crawld.cli.tables import console
 from crawld.cli.trials.contest_progress import contest_progress
 from crawld.cli.trials.lab_daemons import LabDaemons
 from crawld.cli.trials.lab_history import import_git, or_replay
+from crawld.cli.trials.lab_read import read
 from crawld.cli.trials.lab_report import chart, finish_report, print_finish, print_scores, score_row
 from crawld.cli.trials.lab_world import Wanted, world_options
 from crawld.errors import InputError
@@ -41,21 +42,25 @@ def command() -> None:
 
 
 command.add_command(import_git)
+command.add_command(read)
 
 
 @command.command()
 @click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any that is free.")
 @click.option("--seconds", default=600.0, show_default=True, type=SECONDS, help="How long the world lives.")
 @click.option("--urls", type=click.Path(path_type=Path, dir_okay=False), help="Write the URL list of its pages here.")
+@click.option(
+    "--turn-away", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Pages that let no bot in."
+)
 @click.option("--json", "as_json", is_flag=True, help="The scores at the end as JSON.")
 @world_options
-def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, as_json: bool) -> None:
+def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, turn_away: float, as_json: bool) -> None:
     """Serve a world for crawlers of any kind; crawlers are told apart by their user agents.
 
     Scores are shown every ten seconds, at the end, and as JSON under /lab/score. Ctrl-C ends it with the scores.
     """
     list_pages = urls.write_text if urls is not None else len  # a list that nobody asked for goes nowhere
-    rows = asyncio.run(_serve(wanted, wanted.scenario(seconds), port, seconds, list_pages))
+    rows = asyncio.run(_serve(wanted, wanted.scenario(seconds), port, seconds, turn_away, list_pages))
     if as_json:
         click.echo(json.dumps({"pages": wanted.pages, "crawlers": rows}, indent=2))
     elif rows:
@@ -138,11 +143,17 @@ def _simulated(scenario: "Scenario", finish: "Finish") -> "dict[str, Simulated]"
 
 
 async def _serve(
-    wanted: Wanted, scenario: "Scenario", port: int, seconds: float, list_pages: Callable[[str], object]
+    wanted: Wanted,
+    scenario: "Scenario",
+    port: int,
+    seconds: float,
+    turn_away: float,
+    list_pages: Callable[[str], object],
 ) -> list[dict[str, Any]]:
     from crawld.lab.site import LabSite, until
 
-    async with LabSite(scenario, errors=wanted.errors, port=port, seed=wanted.seed) as site:
+    given = {"errors": wanted.errors, "turn_away": turn_away}
+    async with LabSite(scenario, **given, port=port, seed=wanted.seed) as site:
         list_pages(site.url_list())
         hosts = ", ".join(site.origin(number) for number in range(len(scenario.hosts)))
         click.echo(f"{scenario.pages} pages on {hosts}", err=True)

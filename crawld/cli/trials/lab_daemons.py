@@ -24,6 +24,9 @@ class LabDaemons:
     audit_share: float = 0.0
     listen: str | None = None
     """Where a daemon serves its dashboard; only one at a time can."""
+    read_share: float = 0.5
+    mode: str = "main"
+    """What of pages is compared; `raw` spends no request on telling noise from edits."""
 
     @property
     def url_list(self) -> Path:
@@ -48,6 +51,10 @@ class LabDaemons:
 
         return Entrant(name, daemon, predicted)
 
+    def socket(self, name: str) -> Path:
+        """The control socket of the daemon of that name."""
+        return self.folder / f"{name}.db.sock"
+
     def _settings(self, name: str, policy: Policy) -> Mapping[str, Any]:
         return {
             "bandwidth": self.bandwidth,
@@ -60,6 +67,8 @@ class LabDaemons:
             "min_interval": 0.2,
             "signals": {"share": POLL_SHARE} if policy.hears else {"sitemaps": "off", "feeds": "off"},
             "audit": {"share": self.audit_share if policy.hears else 0},
+            "read_through": {"share": self.read_share},
+            "digest": [{"pattern": "*", "mode": self.mode}],
             "log": {"level": "warning"},
             "api": {"listen": self.listen},
         }

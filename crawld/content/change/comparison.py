@@ -20,10 +20,12 @@ from crawld.content.change.placement import followed, located
 from crawld.content.change.varying_block import steady_text
 from crawld.content.change.varying_counts import canonical, key_of, known_keys, learnt_counts, timely_blocks
 from crawld.content.change.volatile import (
+    MAX_AGREED,
     MAX_VARIANTS,
     NO_DOUBT,
     agreed_in_pair,
     bounded,
+    comes_back,
     is_forgotten,
     paired,
     rested,
@@ -38,6 +40,8 @@ from crawld.model.crawl import Digest, HostNoise, Memory, Place
 VERSIONS_SEEN = 16
 NO_NOISE = HostNoise()
 TITLE_HUNK = Hunk(0, 1, 0, 1)
+COUNTED_BYTES = 24.0
+"""About what the words beside a counter take that say what it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,18 @@ def _first_that_differs(block: int, varying: int, timely: int) -> int:
 
 
 def noisy_keys(memory: Memory, noise: HostNoise) -> frozenset[int]:
-    """Blocks that vary in times and counters alone, as this page and its host showed; none where they are the page."""
+    """Blocks that vary in times and counters alone, as this page and its host showed; none where they are the page.
+
+    Of such a block the text beside its counters is steady, but for the few words that say what is counted.
+    """
     keys, digest = noise.blocks.union(known_keys(memory.varying)), memory.digest
     if not keys:
         return keys
-    varying = sum(block_length(digest.blocks[index]) for index, number, _ in digest.times if key_of(number) in keys)
+    varying = sum(
+        block_length(digest.blocks[index]) - max(0.0, block_length(number) - COUNTED_BYTES)
+        for index, number, _ in digest.times
+        if key_of(number) in keys
+    )
     return keys if varying <= MOST_VOLATILE * sum(map(block_length, digest.blocks)) else frozenset()
 
 
@@ -270,8 +281,10 @@ def learn_pair(
                 after = paired(after, words, differs=True)
                 variants = (*place.variants[:1], variant_of(after, words), *place.variants[1:])
                 after = replace(after, variants=tuple(dict.fromkeys(variants))[:MAX_VARIANTS], agreed=0)
+            elif not place.doubt and comes_back(place) and place.agreed + 1 < MAX_AGREED:
+                after = replace(after, agreed=place.agreed + 1)
             elif not place.doubt:
-                after = paired(after, (), differs=False)
+                after = replace(paired(after, (), differs=False), agreed=0)
             after = replace(after, unchecked=0)
         learnt.append(replace(after, doubt=NO_DOUBT))
     return bounded(learnt), edited

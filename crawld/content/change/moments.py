@@ -6,14 +6,16 @@ that holds an expression differed in nothing else again and again, the block is 
 """
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from enum import IntEnum
+from itertools import accumulate
 from zlib import crc32
 
 from crawld.content.page.patterns import compile_linear
 
-MOST_MOMENTS = 256
+MOST_MOMENTS = 512
 """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
 LONGEST_BLOCK = 2_000
 """Blocks of more characters are running text, in which expressions of time are not looked for."""
@@ -109,7 +111,8 @@ EXPRESSION = rf"(?:(?<!\w)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前天日]))"
 """A relative time, a date or a clock; every repetition is bounded, so that matching takes time linear in the text."""
 _LABELLED = rf"(?:{COUNTED}|counter|count)(?::|\s=)\s?(?:{NUMBER})\b"  # "Views: 97"
 _COUNTER = rf"(?<![\w.,])(?P<counter>{COUNTER}|{_LABELLED})"
-_EXPRESSION = re.compile(rf"{EXPRESSION}|{_COUNTER}", re.IGNORECASE)
+# What begins a counter begins no expression of time, and is found ten times as fast.
+_COUNTERS, _EXPRESSIONS = (re.compile(text, re.IGNORECASE) for text in (_COUNTER, EXPRESSION))
 # Several times as fast, and most pages name no time at all.
 _MAY_MATCH = compile_linear(
     f"(?i){RELATIVE}|{_DATE}|{_CLOCK}|{COUNTER}|{_LABELLED}".replace(r"\w", r"[\wа-яё]")
@@ -120,7 +123,7 @@ _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for un
 _COUNT = re.compile(rf"{NUMBER}|\b(?:no|one)\b", re.IGNORECASE)
 _COUNTED_DAYS = re.compile(_DAY_COUNT)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
-_WIDE_SPACE, _WIDE_DIGIT = re.compile(r"(?![\x00-\x7f])\s"), re.compile(r"(?![\x00-\x7f])\d")
+_WIDE_SPACE, _WIDE_DIGIT, _WIDE = (re.compile(rf"(?![\x00-\x7f]){what}") for what in (r"\s", r"\d", r"[\s\d]"))
 _PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
 """Letters that a match takes for others whatever their case, and that lower case leaves (İ becomes i with a dot)."""
 
@@ -148,16 +151,24 @@ def next_time(text: bytes, at: int) -> int | None:
 
 def timed_block(text: str, at: float) -> tuple[str, tuple[int, ...]] | None:
     """A block without its expressions of time, and the moments they name as of a visit; None where there is none."""
-    if len(text) > LONGEST_BLOCK:
-        return None
-    matches = _expressions(text)
-    if not matches:
-        return None
-    ends = [0, *(match.end() for match in matches)]
-    starts = [*(match.start() for match in matches), len(text)]
-    masks = [_mask(match) for match in matches]
-    masked = "".join(text[end:start] + mask for end, start, mask in zip(ends, starts, [*masks, ""]))
-    return masked, tuple(_moment(match, at) for match in matches)
+    return next((timed for _, timed in timed_blocks((text,), at)), None)
+
+
+def timed_blocks(texts: Sequence[str], at: float) -> Iterator[tuple[int, tuple[str, tuple[int, ...]] | None]]:
+    """The blocks that may name a time, by index: each without its expressions of time, and the moments they name.
+
+    None stands for one that has none after all.
+    """
+    for index, matches in _expressions(texts):
+        if not matches:
+            yield index, None
+            continue
+        text = texts[index]
+        ends = [0, *(match.end() for match in matches)]
+        starts = [*(match.start() for match in matches), len(text)]
+        masks = [_mask(match) for match in matches]
+        masked = "".join(text[end:start] + mask for end, start, mask in zip(ends, starts, [*masks, ""]))
+        yield index, (masked, tuple(_moment(match, at) for match in matches))
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -167,26 +178,40 @@ def _mask(match: re.Match[str]) -> str:
     return _COUNT.sub("\0", match.group(), count=1).removesuffix("s")
 
 
-def _expressions(text: str) -> list[re.Match[str]]:
-    """The expressions of time, each tried where the quick pattern says that one may begin, and nowhere else."""
-    wide = not text.isascii()
-    plain = _plain(text) if wide else text
-    data = plain.encode("utf-8", "replace")
-    found: list[re.Match[str]] = []
-    misses, looked_at = 0, 0
-    while misses < MOST_MISSES and (start := next_time(data, looked_at)) is not None:
-        begin = len(data[:start].decode("utf-8", "replace")) if wide else start
-        if (match := _EXPRESSION.match(text, begin)) is not None:
+def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]]]]:
+    """The expressions of time of blocks, each tried where the quick pattern says that one may begin, and nowhere else.
+
+    The quick pattern reads all blocks as one, since each call of it takes longer than to read a line.
+    """
+    plain = [text if text.isascii() else _plain(text) for text in texts]
+    whole = [text.encode("utf-8", "replace") if len(text) <= LONGEST_BLOCK else b"" for text in plain]
+    starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
+    data = b"\n".join(whole)
+    index, found, misses, looked_at = -1, list[re.Match[str]](), 0, 0
+    while (place := next_time(data, looked_at)) is not None:
+        if place >= starts[index + 1]:
+            if index >= 0:
+                yield index, found
+            index, found, misses = bisect_right(starts, place) - 1, [], 0
+        first, wide = starts[index], not texts[index].isascii()
+        begin = len(data[first:place].decode("utf-8", "replace")) if wide else place - first
+        match = _COUNTERS.match(texts[index], begin) or _EXPRESSIONS.match(texts[index], begin)
+        if match is not None:
             found.append(match)
-            looked_at = len(plain[: match.end()].encode("utf-8", "replace")) if wide else match.end()
-        else:
-            misses += 1
-            looked_at = start + 1
-    return found if misses < MOST_MISSES else []
+            end = len(plain[index][: match.end()].encode("utf-8", "replace")) if wide else match.end()
+            looked_at = first + end
+            continue
+        misses, looked_at = misses + 1, place + 1
+        if misses >= MOST_MISSES:
+            found, looked_at = [], starts[index + 1]
+    if index >= 0:
+        yield index, found
 
 
 def _plain(text: str) -> str:
     """The text with the spaces and digits that the quick pattern, which reads bytes, knows, one for one."""
+    if _WIDE.search(text) is None:
+        return text
     return _WIDE_DIGIT.sub(lambda match: str(int(match.group())), _WIDE_SPACE.sub(" ", text))
 
 

@@ -18,9 +18,17 @@ ADRIFT = 3
 
 
 def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> range | None:
-    """Where a place lies in the version it was learnt from, of which `where` tells the single blocks."""
+    """Where a place lies in the version it was learnt from, of which `where` tells the single blocks.
+
+    Of two blocks beside it one may occur again, as a title does in the heading: the nearest one is meant.
+    """
     left = -1 if place.left == START else where.get(place.left)
     right = len(blocks) if place.right == END else where.get(place.right)
+    reach = place.most + REACH
+    if left is None and right is not None:
+        left = next((at for at in range(right - 1, max(right - reach, 0) - 1, -1) if blocks[at] == place.left), None)
+    elif right is None and left is not None:
+        right = next((at for at in range(left + 1, min(left + reach, len(blocks))) if blocks[at] == place.right), None)
     return range(left + 1, right) if left is not None and right is not None and left < right else None
 
 

@@ -186,12 +186,13 @@ def steady_text(block: Words, text: str) -> str:
     return text
 
 
-def fits(block: Words, words: Words) -> bool:
-    """Whether these words fit a pattern as far as its steady words go."""
+def fits_in_length(block: Words, words: Words) -> bool:
+    """Whether these words fit a pattern as far as its steady words go, and are as many as it ever had."""
     hole = _gap_at(block)
     if hole is None:
         return len(block) == len(words) and _matches(block, words)
     before, after = block[:hole], block[hole + 1 :]
-    if len(words) < len(before) + len(after):
+    held = len(words) - len(before) - len(after)
+    if held < 0 or not in_range(held, *gap_range(block[hole])):
         return False
     return _matches(before, words[: len(before)]) and _matches(after, words[len(words) - len(after) :])

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from crawld.content.change.moments import consistent
 from crawld.model.crawl import Digest
 
-MAX_VARYING = 64
+MAX_VARYING = 256
 ENOUGH = 2
 """After so many differences a block is known to vary."""
 MAX_REST = 60

@@ -5,12 +5,12 @@ left out and everything else in the place still counts: an edited word, a word m
 counts again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from zlib import crc32
 
 from crawld.content.change.varying_block import (
-    fits,
+    fits_in_length,
     in_range,
     is_settled,
     paired_block,
@@ -44,11 +44,15 @@ from crawld.content.change.words import (
 from crawld.model.crawl import Place
 
 Words = Sequence[int]
+Pattern = tuple[int, ...]
+Patterns = dict[tuple[int, tuple[int, ...]], dict[Pattern, Pattern]]
 MOST_PLACES = 256
 MOST_PAGE_WORDS = 2_000
 POOLED = 3  # visits after which a word may be judged by its neighbours' pairs
 CHECK_EVERY = 16
 """One explained difference in so many is checked by a pair of fetches."""
+LIKE_WORDS = 3
+"""Words that a new block must share with one that varies, to be taken for one more of its kind."""
 MAX_VARIANTS = 16
 NEWS = 3
 """What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones are one
@@ -88,7 +92,7 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
         stays or is_settled(before, after, words)
         for before, after, words, stays in zip(place.blocks, patterns, found, same)
     ]
-    explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found)
+    explained = all(one for _, one in results) and all(settled) and _lengths_fit(place.blocks, found, same)
     spaced = any(  # the very words, and yet another block: spacing that counts
         not stays and len(block) == len(words) and all(map(same_word, block, words))
         for block, words, stays in zip(place.blocks, found, same)
@@ -112,6 +116,11 @@ def variant_of(place: Place, found: Sequence[Words]) -> int:
 def has_few_variants(place: Place) -> bool:
     """Whether what stands in the place is one of a few, so that another one is an edit."""
     return len(place.variants) > 1 and place.fresh <= NEWS
+
+
+def comes_back(place: Place) -> bool:
+    """Whether what stood in the place before came back: then two fetches may agree by chance."""
+    return 1 < len(place.variants) < times_varied(place)
 
 
 def weighed(
@@ -265,6 +274,11 @@ def awaits_pair(place: Place) -> bool:
     return any(varied_of(word) and not is_volatile(word) and kind_of(word) != Kind.MONEY for word in words)
 
 
+def varied_in_words(place: Place) -> bool:
+    """Whether something varied in the place that is no time and no counter."""
+    return any(map(_is_varied, (word for block in place.blocks for word in block)))
+
+
 def times_varied(place: Place) -> int:
     """At how many visits the words that vary most did so."""
     return max((varied_of(word) for block in place.blocks for word in block), default=0)
@@ -299,16 +313,16 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words]) -> bool:
-    """Whether blocks that vary as a whole are as long as any of them ever was."""
+def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words], same: Sequence[bool]) -> bool:
+    """Whether blocks that vary as a whole, and differ, are as long as any of them ever was."""
     whole = [block[0] for block in blocks if len(block) == 1 and is_gap(block[0])]
     if len(whole) < 2:
         return True
     fewest, most = min(gap_range(word)[0] for word in whole), max(gap_range(word)[1] for word in whole)
     return all(
         in_range(len(words), fewest, most)
-        for block, words in zip(blocks, found)
-        if len(block) == 1 and is_gap(block[0])
+        for block, words, stays in zip(blocks, found, same)
+        if len(block) == 1 and is_gap(block[0]) and not stays
     )
 
 
@@ -361,17 +375,46 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     blocks = place.blocks
     shorter = min(len(blocks), len(found))
     start = 0
-    while start < shorter and fits(blocks[start], found[start]):
+    while start < shorter and fits_in_length(blocks[start], found[start]):
         start += 1
     stop = 0
-    while stop < shorter - start and fits(blocks[-1 - stop], found[-1 - stop]):
+    while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
         stop += 1
-    if start + stop == shorter < len(found) and start and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
-        middle: list[tuple[int, ...]] = [blocks[start - 1]] * (len(found) - shorter)  # one more of a varying list
-    else:
-        middle = [tuple(words) for words in found[start : len(found) - stop]]
+    patterns = patterns_of((place,))
+    middle = [_like(tuple(words), patterns) for words in found[start : len(found) - stop]]
+    if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
+        item = blocks[start - 1]  # one more of a varying list
+        middle = [item if fits_in_length(item, words) else words for words in middle]
     kept = tuple(  # should the number differ again at once, it varies
         tuple(edited(word) if is_gap(word) else word for word in block)
         for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
     )
     return replace(place, blocks=kept, fewest=len(found), most=len(found), common=(), still=0)
+
+
+def patterns_of(places: Iterable[Place]) -> Patterns:
+    """The blocks of which some words are volatile, by their length and where these are, and then by the others."""
+    found: Patterns = {}
+    for block in (block for place in places if place.fewest == place.most for block in place.blocks):
+        volatile = tuple(at for at, word in enumerate(block) if is_volatile(word))
+        if volatile and len(block) - len(volatile) >= LIKE_WORDS and not any(map(is_gap, block)):
+            steady = tuple(word & 0xFFFF_FFFF for word in block if not is_volatile(word))
+            found.setdefault((len(block), volatile), {})[steady] = block
+    return found
+
+
+def likened(place: Place, patterns: Patterns) -> Place:
+    """A new place, in which a block that is like others of the page varies where these do: one more of a list."""
+    if not patterns:
+        return place
+    return replace(place, blocks=tuple(_like(block, patterns) for block in place.blocks))
+
+
+def _like(block: Pattern, patterns: Patterns) -> Pattern:
+    for (length, volatile), known in patterns.items():
+        if length != len(block):
+            continue
+        steady = tuple(word & 0xFFFF_FFFF for at, word in enumerate(block) if at not in volatile)
+        if (pattern := known.get(steady)) is not None:
+            return tuple(like & ~0xFFFF_FFFF | word & 0xFFFF_FFFF for like, word in zip(pattern, block))
+    return block

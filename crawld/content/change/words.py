@@ -197,8 +197,10 @@ def stayed(word: int) -> int:
     still, calm = (word >> _STILL & 15) + 1, word >> _CALM & 15
     kind = Kind(kind_of(word))
     fleeting = not is_volatile(word) and kind in {Kind.NUMBER, Kind.NAME}  # only a row of differences tells of these
-    # What was proved by pairs of fetches may rest: when it differs again, a pair tells what it is.
-    patience = MOST_STILL if is_volatile(word) else (_SLOW_PATIENCE if kind in SLOW else _PATIENCE) + 3 * calm
+    # What differed in a pair of fetches may rest: when it differs again, a pair tells what it is.
+    slow = _SLOW_PATIENCE if kind in SLOW else _PATIENCE
+    paired = pairs_of(word) and varied_of(word)
+    patience = MOST_STILL if is_volatile(word) or paired else slow + 3 * calm
     if still > min(patience, MOST_STILL - 1) or (fleeting and not pairs_of(word)):
         return word & ~(0x3FFF << _VARIED) | calm << _CALM
     return word & ~(15 << _STILL) | still << _STILL

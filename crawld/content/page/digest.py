@@ -7,13 +7,11 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 import hashlib
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from zlib import crc32
 
-from crawld.content.change.moments import LONGEST_BLOCK, MOST_MOMENTS, next_time, timed_block
+from crawld.content.change.moments import MOST_MOMENTS, timed_blocks
 from crawld.content.page.documents import document_blocks
 from crawld.content.page.head import Head
 from crawld.content.page.markup import PageText, is_html, page_text
@@ -23,7 +21,7 @@ from crawld.model.crawl import Digest
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-ALGORITHM = 3
+ALGORITHM = 4
 """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
 
 
@@ -131,20 +129,15 @@ def scheme_of(rule: DigestRule) -> int:
 
 def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
     """Every block that names times: where it is, its number without them, and the moments."""
-    whole = [text.encode("utf-8", "replace") if len(text) <= LONGEST_BLOCK else b"" for text in texts]
-    starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
-    joined = b"\n".join(whole)
     found: list[tuple[int, int, tuple[int, ...]]] = []
-    moments, looked_at, untimed = 0, 0, 0
-    while (place := next_time(joined, looked_at)) is not None:
-        index = bisect_right(starts, place) - 1
-        looked_at = starts[index + 1]
-        if (timed := timed_block(texts[index], at)) is not None:
+    moments, untimed = 0, 0
+    for index, timed in timed_blocks(texts, at):
+        if timed is not None:
             found.append((index, block_number(timed[0]), timed[1]))
             moments += len(timed[1])
         else:
             untimed += 1
-        if moments > MOST_MOMENTS or len(found) > MOST_MOMENTS or untimed > MOST_UNTIMED:
+        if moments > MOST_MOMENTS or untimed > MOST_UNTIMED:
             return ()
     return tuple(found)
 

@@ -66,7 +66,10 @@ def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
 
 
 def _json_blocks(text: str) -> list[str] | None:
-    """One block for each value: its path without the positions in lists, and the value; the keys in one order."""
+    """One block for each value: its path without the positions in lists, and the value; the keys in one order.
+
+    The keys of a path are words of their own, so that "views: 97" is a counter wherever it stands.
+    """
     try:
         return list(_values(load_json(text.removeprefix("\ufeff"), MAX_VALUES)))
     except InputError:
@@ -78,7 +81,7 @@ def _values(document: Any) -> Iterator[str]:
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, dict) and value:
-            waiting += [(f"{path[-200:]}.{key}" if path else key, value[key]) for key in sorted(value, reverse=True)]
+            waiting += [(f"{path[-200:]} {key}" if path else key, value[key]) for key in sorted(value, reverse=True)]
         elif isinstance(value, list) and value:
             waiting += [(f"{path[-200:]}[]", one) for one in reversed(value)]
         else:

@@ -42,6 +42,9 @@ UNSEEN = (
 """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
 TITLE_BYTES, MAX_TITLE = 65_536, 300
 """Bytes of a page that its title is looked for in, and characters of it that are kept."""
+_LANGUAGE = re.compile(
+    rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
+)
 MOST_SIBLINGS = 2_000
 """Selectors that count siblings take time by the square of their number."""
 MOST_CUTS = 20_000
@@ -125,6 +128,12 @@ def page_title(body: bytes, content_type: str | None) -> str | None:
     text = start[begin:end].decode(encoding_of(body[:TITLE_BYTES], content_type), "replace")
     title = " ".join(unescape(text).split())
     return title[:MAX_TITLE] or None
+
+
+def page_language(body: bytes, content_type: str | None) -> str | None:
+    """The language that a page says it is in, as `de-AT`."""
+    found = _LANGUAGE.search(body[:TITLE_BYTES])
+    return found[1].decode() if found is not None and is_html(body, content_type) else None
 
 
 def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:

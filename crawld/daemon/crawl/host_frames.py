@@ -8,6 +8,7 @@ from crawld.content.change.frame import FEWEST_PAGES, MOST_PAGES, HostFrame, new
 from crawld.daemon.crawl.judge import Judgement
 from crawld.daemon.pages.pages import Pages
 from crawld.interfaces import Store
+from crawld.interfaces.store import PendingCopy
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange
@@ -60,6 +61,15 @@ class Frames:
                 waiting = 0
                 await asyncio.sleep(0)
         return frame
+
+    async def shared(self, copy: PendingCopy) -> list[int]:
+        """The numbers of the blocks of a page's latest version that are frame, where the frame is at hand."""
+        frame = self.at_hand(copy.host)
+        memory = None if frame is None else await self._store.recall(copy.page_id)
+        if frame is None or memory is None or memory.digest.text is None:
+            return []
+        flags = frame.left_out(copy.page_id, memory.digest)
+        return [block for block, left_out in zip(memory.digest.blocks, flags) if left_out]
 
     def forget(self, host: str) -> None:
         """Forget a host's frame; it is read again where it is needed."""

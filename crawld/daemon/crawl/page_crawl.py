@@ -13,8 +13,9 @@ from crawld.content.page.cost import is_cheap
 from crawld.content.page.digest import Reading, read_again, read_bytes
 from crawld.content.page.documents import is_pdf
 from crawld.content.page.head import Head, canonical_in_header, read_head
-from crawld.content.page.markup import page_title
+from crawld.content.page.markup import page_language, page_title
 from crawld.content.page.rules import DigestRule
+from crawld.content.usage import said_in_head, said_in_headers
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.duplicates import Duplicates
 from crawld.daemon.crawl.host_frames import Frames
@@ -36,6 +37,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.daemon.slots.outages import Outages
@@ -50,6 +52,7 @@ from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
+from crawld.model.usage import IN_HEAD, IN_HEADERS, MAX_STATEMENTS, usage_of
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -63,6 +66,19 @@ FAULT_WAIT = 60.0
 """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
 LONGEST_TURN = 3600.0
 """Seconds that a page waits at most where not its own host is down but one that it redirects to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What came of asking a page."""
+
+    at: float
+    outcome: Outcome
+    judgement: Judgement
+    head: Head | None
+    alias: Alias | None
+    usage: bool = False  # whether the page may be used for other things than before
+    refusal: Trouble | None = None  # why a page that links led to is not kept
 
 
 @dataclass(slots=True)
@@ -87,6 +103,7 @@ class PageCrawls:
     page_set: PageSet
     asked: AskedPages
     polls: Polls | None = None
+    links: SiteLinks | None = None
     frames: Frames = field(init=False)
     duplicates: Duplicates = field(init=False)
 
@@ -96,52 +113,81 @@ class PageCrawls:
 
     async def crawl(self, page: Page, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        sending, chain = False, RequestChain(page.host)
-        kept, back = self.page_set.aliases.of(page.id), self.pages.state(page.id) is PageState.GONE
-        is_alias = self.pages.state(page.id) is PageState.ALIAS
-        alias: Alias | None = None
+        chain, gone = RequestChain(page.host), self.pages.state(page.id) is PageState.GONE
+        sending = False
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self.scheduler.last_success(page.id))
-            recalled = memory = await self.store.recall(page.id) if seen else None
-            at, sending = self.clock.now(), True
-            chain.known = None if kept is None else kept.url
-            request = self._request(page, None if is_alias else memory, at, chain, audit=audit)
-            outcome = await self.sender.follow(request, chain)
-            known = self.frames.at_hand(page.host)
-            noise = NO_NOISE if known is None else known.noise
-            try:
-                reading, memory = await self._read(page, at, outcome, memory, noise)
-            except TooCostlyError as error:
-                reading, outcome = None, FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
-            frame = await self._frame(page, memory, reading)
-            given = noise if reading is not None and reading.prepared is not None else None
-            judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
-            if memory is not recalled and judgement.memory is None:
-                judgement = replace(judgement, memory=memory)  # digested again: once is enough
-            head = _head(memory, judgement, reading, outcome)
-            judgement = _addressed(page, memory, judgement, outcome, head)
-            if is_alias:
-                judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
-            else:
-                judgement = await self._second_look(page, at, reading, judgement, chain)
-                if judgement.verdict is Verdict.CHANGED:
-                    await self._check_honesty(page, memory, judgement, chain)
-                alias = await self._find_alias(page, memory, judgement, chain)
-                self.frames.visited(page, memory, judgement, at)
+            memory = await self.store.recall(page.id) if seen else None
+            sending = True
+            visit = await self._visit(page, memory, chain, audit=audit)
         except BaseException as error:
             if not sending:
                 self.sender.send_nothing(page.host)
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
             self.scheduler.release(page.id, wait)
+            self._give_back(page, wait, 1)
             self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
-        self._settle(page, at, chain, outcome, judgement, alias, audit=audit)
-        if judgement.verdict is Verdict.NEW or (back and judgement.verdict is Verdict.CHANGED):
-            self._look_for_feeds(outcome, head)
+        self._settle(page, visit, chain, audit=audit)
+        verdict = visit.judgement.verdict
+        if verdict is Verdict.NEW or (gone and verdict is Verdict.CHANGED):
+            self._look_for_feeds(visit.outcome, visit.head)
+        if self.links is not None and visit.refusal is not None:
+            await self.links.refuse(page, visit.refusal.value, self.clock.now())
         await self.page_set.retire_left(self.clock.now())
+
+    async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
+        """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
+        at, rule = self.clock.now(), self.rule_for(page.url)
+        is_alias = self.pages.state(page.id) is PageState.ALIAS
+        kept = self.page_set.aliases.of(page.id)
+        chain.known = None if kept is None else kept.url
+        outcome = await self.sender.follow(
+            self._request(page, None if is_alias else memory, at, chain, audit=audit), chain
+        )
+        known = self.frames.at_hand(page.host)
+        noise = NO_NOISE if known is None else known.noise
+        recalled, reading = memory, None
+        try:
+            reading, memory = await self._read(page, at, outcome, memory, noise)
+        except TooCostlyError as error:
+            outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
+        frame = await self._frame(page, memory, reading)
+        given = noise if reading is not None and reading.prepared is not None else None
+        judgement = judge(page.id, at, outcome, memory, rule, reading, frame, given)
+        if memory is not recalled and judgement.memory is None:
+            judgement = replace(judgement, memory=memory)  # digested again: once is enough
+        head = _head(memory, judgement, reading, outcome)
+        judgement = _addressed(page, memory, judgement, outcome, head)
+        judgement = self._permitted(memory, judgement, outcome, head)
+        if is_alias:
+            judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
+            return _Visit(at, outcome, judgement, head, alias)
+        refusal = await self._follow_links(page, outcome, memory, judgement, head)
+        if refusal is not None:
+            why, sentence = refusal
+            refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
+            return _Visit(at, outcome, refused, head, None, refusal=why)
+        usage = _new_terms(memory, judgement)
+        judgement = await self._second_look(page, at, reading, judgement, chain)
+        if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
+            await self._check_honesty(page, memory, chain)
+        alias = await self._find_alias(page, memory, judgement, chain)
+        self.frames.visited(page, memory, judgement, at)
+        return _Visit(at, outcome, judgement, head, alias, usage)
+
+    async def _follow_links(
+        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, head: Head | None
+    ) -> tuple[Trouble, str] | None:
+        """Follow the links of a page, before its crawl is recorded: a kill loses both or none; why it is not kept."""
+        if self.links is None:
+            return None
+        refusal = await self.links.refusal(page, outcome, head)
+        await self.links.read(page, outcome, memory, judgement.memory, head, self.clock.now())
+        return refusal
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
@@ -276,19 +322,10 @@ class PageCrawls:
         log.log(level_of(news=False), "second look", extra={"url": page.url})
         return learn_from_pair(judgement, reading, second)
 
-    async def _check_honesty(
-        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
-    ) -> None:
+    async def _check_honesty(self, page: Page, memory: Memory, chain: RequestChain) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
-        if (
-            memory is None
-            or chain.validators is not None
-            or judgement.verdict is not Verdict.CHANGED
-            or (memory.etag is None and memory.last_modified is None)
-        ):
-            return
         url = memory.answered or page.url
-        if self._distrusted(url, self.clock.now()):
+        if (memory.etag is None and memory.last_modified is None) or self._distrusted(url, self.clock.now()):
             return
         name = host_of(url)
         tag, date = memory.etag, memory.last_modified
@@ -301,18 +338,9 @@ class PageCrawls:
             self.store.record_host(gate.export(host))
             log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
-    def _settle(
-        self,
-        page: Page,
-        at: float,
-        chain: RequestChain,
-        outcome: Outcome,
-        judgement: Judgement,
-        alias: Alias | None,
-        *,
-        audit: bool,
-    ) -> None:
+    def _settle(self, page: Page, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
+        at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
         alias = None if page.id not in self.scheduler else alias  # retired meanwhile
         if alias is not None:
@@ -343,8 +371,20 @@ class PageCrawls:
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
         self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
         state, failures = self.pages.state(page.id), self.pages.failures(page.id)
-        title = _title(judgement)
-        self.store.record(Record(crawl, state, failures, judgement.memory, judgement.body, title=title, alias=alias))
+        title, language = _title(judgement)
+        self.store.record(
+            Record(
+                crawl,
+                state,
+                failures,
+                judgement.memory,
+                judgement.body,
+                title=title,
+                language=language,
+                usage=visit.usage,
+                alias=alias,
+            )
+        )
         if audit and succeeded:
             self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
@@ -353,9 +393,27 @@ class PageCrawls:
             self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self.scheduler.release(page.id, wait)
+        self._give_back(page, wait, chain.requests)
         self.status.count(crawl)
         self.asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
+
+    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
+        """The judgement, with what the site says of the use of the page; what an answer leaves out is as it was."""
+        kept = judgement.memory or memory
+        if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
+            return judgement
+        before, agent = () if memory is None else memory.said, self.sender.robots.token
+        in_headers = said_in_headers(outcome.headers, outcome.url, agent)
+        if outcome.status == 304 and not in_headers:
+            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+        said = (*self.sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
+        return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
+
+    def _give_back(self, page: Page, wait: float, requests: int) -> None:
+        if self.links is not None:
+            self.links.given_back(page.id, wait, requests, self.clock.now())
 
     def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
         """Let a page be another address of one, or a page of its own again."""
@@ -427,10 +485,17 @@ def _addressed(
     return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
 
 
-def _title(judgement: Judgement) -> str | None:
-    """The title of a copy that is new."""
-    content_type = judgement.memory.content_type if judgement.memory is not None else None
-    return None if judgement.body is None else page_title(judgement.body, content_type)
+def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
+    """Whether the page may be used for other things than before."""
+    if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
+        return False
+    return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms
+
+
+def _title(judgement: Judgement) -> tuple[str | None, str | None]:
+    """The title and the language of a copy that is new."""
+    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body
+    return (None, None) if body is None else (page_title(body, kind), page_language(body, kind))
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

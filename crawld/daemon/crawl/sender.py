@@ -94,6 +94,7 @@ class Sender:
         place = None
         try:
             monotonic = await self.door.leave()
+            self.gate.wait_a_spacing(host, self.clock.now())  # the spacing is that on the wire, not that of the picks
             if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
                 place = self.late_requests.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)
@@ -357,8 +358,12 @@ def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Out
 
 
 def _login_required(request: Request, hops: Sequence[Redirected], outcome: Outcome) -> FetchFailed | None:
-    """The trouble of a chain that ends at a page for logging in; None where it only passes one, or none at all."""
-    led = next((hop for hop in hops if is_login(hop.location)), None)
+    """The trouble of a chain that ends at a page for logging in; None where it only passes one, or none at all.
+
+    A page that moved for good to an address with such a word in it is an article on logging in.
+    """
+    leading = (hop for hop in hops if hop.status not in PERMANENT_REDIRECTS or "?" in hop.location)
+    led = next((hop for hop in leading if is_login(hop.location)), None)
     if led is None or request.purpose not in LOGIN_SEEN or is_login(request.url):
         return None
     if isinstance(outcome, FetchFailed):

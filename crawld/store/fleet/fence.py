@@ -10,20 +10,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import DutyLostError
 
-STOPPED_WRITER = {"idle_in_transaction_session_timeout": "3000"}
-"""Server settings of a connection that takes the fence, milliseconds: a worker that is stopped in the middle of a write
-holds its shards' rows, and nobody could claim them until the server ends that transaction."""
+STOPPED_WRITER = {
+    "idle_in_transaction_session_timeout": "3000",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
+"""Server settings of a connection that takes the fence. A worker that is stopped in the middle of a write holds its
+shards' rows, and nobody could claim them until the server ends that transaction (milliseconds). Statements over arrays
+have one good plan: making it anew for each batch costs more than running it."""
 
 _HELD = text(
-    "SELECT s.id FROM fleet_shards s"
+    "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"
+    " SELECT s.id FROM relaxed, fleet_shards s"
     " JOIN unnest(CAST(:shards AS integer[]), CAST(:epochs AS bigint[])) AS of_ours(id, epoch)"
-    " ON s.id = of_ours.id AND s.epoch = of_ours.epoch"
+    " ON s.id = of_ours.id AND s.epoch = of_ours.epoch WHERE relaxed.mode = 'off'"
     " ORDER BY s.id FOR SHARE OF s"
 )
 
 
 async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set[int]:
-    """Those of the shards (epochs by shard) that had no other owner since; nobody claims them until the commit."""
+    """Those of the shards (epochs by shard) that had no other owner since; nobody claims them until the commit.
+
+    The commit does not wait for the disk unless the transaction numbers changes: a crash of the server may lose what
+    was crawled in its last half second, and those pages are crawled again.
+    """
     if not leases:
         return set()
     found = await connection.execute(_HELD, {"shards": list(leases), "epochs": list(leases.values())})

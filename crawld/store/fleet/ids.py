@@ -20,7 +20,10 @@ UPDATE fleet_ids i SET {kind} = i.{kind} + wanted.count FROM wanted WHERE i.shar
 RETURNING i.shard, i.{kind} - wanted.count + 1
 """  # locked by rising shard: two writers with the same shards never wait for each other
 _STATEMENTS = {kind: text(_NEXT_IDS.format(kind=kind)) for kind in ("pages", "hosts")}
-_NEXT_NUMBERS = text("UPDATE fleet_counters SET value = value + :count WHERE name = :name RETURNING value - :count + 1")
+_NEXT_NUMBERS = text(
+    "UPDATE fleet_counters SET value = value + :count WHERE name = :name"
+    " RETURNING value - :count + 1, set_config('synchronous_commit', 'on', true)"
+)  # whoever has seen a number relies on it: the commit waits for the disk, and for all that was committed before
 
 
 async def next_ids(
@@ -42,5 +45,5 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
 
     So they follow each other without gaps, in the order of commits.
     """
-    first: int = (await connection.execute(_NEXT_NUMBERS, {"count": count, "name": CHANGES})).scalar_one()
+    first: int = (await connection.execute(_NEXT_NUMBERS, {"count": count, "name": CHANGES})).one()[0]
     return first

@@ -5,15 +5,16 @@ Who may do what is decided by the database's clock and its locks on rows. A work
 So a shard is free once its worker has ended, and never while a renewal of it can succeed.
 """
 
+import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from crawld.errors import StoreError
+from crawld.errors import InputError, StoreError
 from crawld.interfaces.fleet import Beat, LeaseLostError, Mail, Report
-from crawld.model.fleet import LEASE_SECONDS, ROUND_SECONDS, Grant, Lease
+from crawld.model.fleet import BEAT_SECONDS, LEASE_SECONDS, ROUND_SECONDS, Grant, Lease
 from crawld.store.address import parse_address
 from crawld.store.fleet import statements
 from crawld.store.fleet.line import Line
@@ -26,6 +27,8 @@ COMMAND_SECONDS = 2.0
 SETTLE_SECONDS = 3.0
 """A worker that has just come, or came back after a silence, claims only its own: the others may be about to return."""
 MOST_MAIL = 1_000
+NAMESAKE_LOOKS = 5
+"""Looks, half a beat apart, at whether a worker of the same name still beats."""
 FIGURES = tuple(field.name for field in fields(Report) if field.name not in {"bid", "status"})
 
 
@@ -80,10 +83,25 @@ class SqlLedger:
     async def join(self, name: str) -> str:
         """Become a worker; its id. StoreError where the database is no fleet."""
         await self.open()
+        await self._check_name(name)
         worker = f"{name}.{secrets.token_hex(4)}"
         await self._verbs.rows(statements.JOIN, worker, name, self._lease)
         self._read.clear()
         return worker
+
+    async def _check_name(self, name: str) -> None:
+        """InputError where another process is a worker of that name.
+
+        One that was killed a moment ago has a lease that lasts: it is told from a live one by its beats.
+        """
+        found = await self._verbs.row(statements.NAMESAKE, name)
+        for _ in range(NAMESAKE_LOOKS):
+            if found is None:
+                return
+            await asyncio.sleep(BEAT_SECONDS / 2)
+            before, found = found, await self._verbs.row(statements.NAMESAKE, name)
+            if found is not None and found["seen_at"] > before["seen_at"]:
+                raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
 
     async def beat(self, worker: str, report: Report) -> Beat:
         """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
@@ -108,6 +126,7 @@ class SqlLedger:
             revision=found["revision"],
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
+            level=found["level"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
             taken=frozenset(found["taken"]),

@@ -22,6 +22,11 @@ WHERE $1 = coalesce((SELECT max(revision) FROM fleet_settings), 0)
 ON CONFLICT (revision) DO NOTHING RETURNING revision, at
 """
 
+NAMESAKE = f"""
+SELECT max(seen_at) AS seen_at FROM fleet_workers WHERE name = $1 AND ended_at IS NULL AND expires > {NOW}
+HAVING count(*) > 0
+"""
+
 JOIN = f"""
 WITH t AS MATERIALIZED (SELECT {NOW} AS now), forgotten AS (
     DELETE FROM fleet_workers w USING t WHERE w.ended_at < t.now - 86400
@@ -62,6 +67,7 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     coalesce((SELECT max(revision) FROM fleet_settings), 0) AS revision,
     (SELECT count(*) FROM live WHERE NOT draining) AS workers,
     (SELECT count(*) FROM fleet_shards s WHERE NOT EXISTS (SELECT FROM live WHERE live.id = s.worker)) AS free,
+    coalesce((SELECT level FROM fleet_rounds ORDER BY number DESC LIMIT 1), 0) AS level,
     ARRAY(SELECT id FROM held ORDER BY id) AS held_ids,
     ARRAY(SELECT epoch FROM held ORDER BY id) AS held_epochs,
     ARRAY(SELECT round FROM granted ORDER BY round) AS grant_rounds,

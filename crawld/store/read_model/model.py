@@ -17,6 +17,7 @@ from crawld.interfaces import Clock, Copy, FreshnessPoint, Gone
 from crawld.interfaces.read_model import (
     CalibrationLine,
     Changes,
+    FollowedLine,
     HostLine,
     LivePages,
     Overdue,
@@ -34,6 +35,7 @@ from crawld.interfaces.read_model import (
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.signal import Source
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.damage import Damage
@@ -45,6 +47,7 @@ from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
 from crawld.store.records import documents
+from crawld.store.records.links import read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import (
     calibration,
@@ -190,10 +193,10 @@ class SqlReadModel:
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
     @apart
-    async def documents(self, wanted: Mapping[int, int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, given and returned by page."""
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
         async with self._connected() as connection:
-            return await documents.read_documents(connection, wanted)
+            return await documents.read_documents(connection, versions)
 
     @apart
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
@@ -226,10 +229,19 @@ class SqlReadModel:
         ]
 
     @apart
-    async def changes(self, after: int, limit: int = 100, *, url: str | None = None) -> Changes:
+    async def changes(
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
+    ) -> Changes:
         """The changes after a cursor, oldest first."""
+        page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, None if url is None else is_page(url))
+            return await change_list.changes_after(connection, after, limit, page, kinds, use)
 
     @apart
     async def latest_changes(
@@ -296,6 +308,12 @@ class SqlReadModel:
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
         return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
+
+    @apart
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
+        async with self._connected() as connection:
+            return [FollowedLine(**row) for row in await read_site_figures(connection)]
 
     @apart
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:

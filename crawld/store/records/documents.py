@@ -240,11 +240,11 @@ def _spaced(given: str) -> str:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-async def read_documents(connection: AsyncConnection, wanted: Mapping[int, int]) -> dict[int, Document]:
-    """The documents that are kept of versions, given and returned by page."""
-    chosen, parameters = among(connection.dialect.name, _document.page_id, list(wanted))
+async def read_documents(connection: AsyncConnection, versions: Sequence[int]) -> dict[int, Document]:
+    """The documents that are kept of versions, by their numbers."""
+    chosen, parameters = among(connection.dialect.name, _document.version, list(versions))
     rows = await connection.execute(select(tables.documents).where(chosen), parameters)
-    return {row.page_id: unpacked_document(row) for row in rows if row.version == wanted[row.page_id]}
+    return {row.version: unpacked_document(row) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from crawld.store.writing.for_rows import ForRows, Rows, inserting
 BY_COPY = {"postgresql"}
 """Dialects that take rows by COPY: the driver sends them as they are, without a parameter for each field."""
 
+MIN_COPIED = 50
+"""Fewer rows cost the server less as one INSERT of arrays: a COPY takes several messages, and is planned each time."""
+
 
 class Copying:
     """Inserts rows of a table that have these columns.
@@ -28,7 +31,7 @@ class Copying:
         """Insert the rows."""
         if not rows:
             return
-        if connection.dialect.name not in BY_COPY:
+        if connection.dialect.name not in BY_COPY or len(rows) < MIN_COPIED:
             await self._inserting.run(connection, rows)
             return
         driver: Any = (await connection.get_raw_connection()).driver_connection

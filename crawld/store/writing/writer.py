@@ -17,7 +17,7 @@ from crawld.model.fleet import Lease
 from crawld.model.signal import Signal
 from crawld.store.engine import is_damage, is_passing
 from crawld.store.writing.batch import Item
-from crawld.store.writing.commit_queue import LARGEST_BATCH, CommitQueue, Queued
+from crawld.store.writing.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue, Queued
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +148,12 @@ class Writer:
             while self._queue:
                 if not await self._write(self._queue.take()):
                     return
-            if self._closing:
+                if not self._closing and len(self._queue) < SIGNALS_AT_ONCE:
+                    break  # what came during the commit is gathered again: many small commits cost more than few
+            if self._closing and not self._queue:
                 return
+            if self._queue:
+                self._wake.set()
 
     async def _write(self, items: list[Queued]) -> bool:
         """Commit the items however long it takes; False where we are closing and it took too long."""

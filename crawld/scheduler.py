@@ -265,6 +265,12 @@ class Scheduler:
         if row is not None:
             self.chooser.lift(row, asked_at)
 
+    def postpone(self, page_id: int, not_before: float, now: float) -> None:
+        """Let a page that is here and not held wait until that time, whatever its value; inf: until it is held."""
+        row = self._row_of.get(page_id)
+        if row is not None and self.chooser.hold(row, now):
+            self.chooser.release(row, not_before)
+
     def notice(self, page_id: int, source: int = 0) -> None:
         """Count a signal of that source (an index into SOURCES)."""
         row = self._row_of.get(page_id)

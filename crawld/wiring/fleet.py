@@ -64,6 +64,8 @@ class FleetAssembly(Assembly):
     def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:
         settings, self._revision = given.settings, given.revision
         _check_importance(settings)
+        if any(site.links for site in settings.discover):
+            raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)

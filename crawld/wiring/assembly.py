@@ -40,10 +40,10 @@ from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.reads import Reads
 from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
-from crawld.daemon.reads import Reads
 from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard

@@ -265,6 +265,12 @@ class Scheduler:
         if row is not None:
             self.chooser.lift(row, asked_at)
 
+    def postpone(self, page_id: int, not_before: float, now: float) -> None:
+        """Let a page that is here and not held wait until that time, whatever its value; inf: until it is held."""
+        row = self._row_of.get(page_id)
+        if row is not None and self.chooser.hold(row, now):
+            self.chooser.release(row, not_before)
+
     def notice(self, page_id: int, source: int = 0) -> None:
         """Count a signal of that source (an index into SOURCES)."""
         row = self._row_of.get(page_id)
@@ -322,12 +328,15 @@ class Scheduler:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
         self.chooser.change_bandwidth(rate, now)
 
-    def bid(self, now: float, until: float, *, start: float | None = None, sent: float = 0.0) -> Bid:
+    def bid(
+        self, now: float, until: float, *, start: float | None = None, sent: float = 0.0, level: float = 0.0
+    ) -> Bid:
         """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.auction`).
 
-        The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts.
+        The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts. `level` is
+        what the last request of the round before was worth, where it is known.
         """
-        return self.chooser.bid(Span(now, now if start is None else start, until, sent))
+        return self.chooser.bid(Span(now, now if start is None else start, until, sent, level))
 
     # -- what drivers ask -------------------------------------------------------------------------------------------
 

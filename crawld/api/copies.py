@@ -15,6 +15,7 @@ from crawld.api.v1.models import AskCopy
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Copy, Freshened, Gone
 from crawld.model.page import Document
+from crawld.model.usage import Usage
 
 MOST_COPIES = 4
 """Copies served at once, each up to `fetch.max_bytes` in memory until its reader has it."""
@@ -73,6 +74,8 @@ async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
             return web.json_response({"error": _no_copy(asked, through)}, status=404)
         if isinstance(found, Gone):
             return _gone(found)
+        if asked.use is not None and not found.usage.allows(asked.use):
+            raise RefusedError(403, f"its site denies the use of this page for {asked.use.value} (docs/usage.md)")
         return await _answer(request, found, through)
 
 
@@ -148,12 +151,24 @@ def _headers(found: Copy, now: float) -> dict[str, str]:
     }
     if found.version is not None:
         headers["X-Version"] = str(found.version)
+    headers |= _usage_headers(found.usage)
     if found.gone is not None:
         return headers | {"X-Gone-Since": formatdate(found.gone.since, usegmt=True)}
     if found.checked_at is not None:
         headers["X-Checked-At"] = formatdate(found.checked_at, usegmt=True)
     if found.freshness is not None:
         headers["X-Freshness"] = f"{found.freshness:.4f}"
+    return headers
+
+
+def _usage_headers(usage: Usage) -> dict[str, str]:
+    """What a page may be used for, in the words in which sites say it."""
+    told = [name for name, said in (("noarchive", usage.noarchive), ("nosnippet", usage.nosnippet)) if said]
+    headers = {"Content-Signal": usage.header} if usage.header else {}
+    if told:
+        headers["X-Robots-Tag"] = ", ".join(told)
+    if usage.license is not None:
+        headers["Link"] = f'<{usage.license}>; rel="license"; type="application/rsl+xml"'
     return headers
 
 

@@ -36,7 +36,7 @@ given with --config. `crawld demo` shows crawld at work without any."""
 NOTHING_CONFIGURED = """nothing to crawl: {file} names no URL list and no site.
 Set `urls:` (a file with one URL a line) or `discover:` in it, run `crawld check-config {file}`, and start again."""
 NOTHING_TO_DISCOVER = """nothing to crawl: `discover:` finds pages in sitemaps and feeds, and `signals:` names none.
-Set `signals.sitemaps: auto`, list sitemaps or feeds there, or give a URL list."""
+Set `signals.sitemaps: auto`, list sitemaps or feeds there, set `links: true` for a site, or give a URL list."""
 
 
 @click.command()
@@ -150,7 +150,8 @@ def check_pages(settings: Settings, config_file: Path | None) -> None:
     elif _holds_pages(settings):
         return
     elif settings.discover:
-        if settings.signals.sitemaps != "auto" and not _given_files(settings):
+        links = any(site.links for site in settings.discover)
+        if not links and settings.signals.sitemaps != "auto" and not _given_files(settings):
             raise InputError(NOTHING_TO_DISCOVER)
     elif config_file is None:
         raise InputError(NOTHING_GIVEN)

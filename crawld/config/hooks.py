@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from crawld.config.values import Count, Duration, Network, Rate, Texts, Url
 
 Kind = Literal["webhook", "command", "notify"]
-Verdict = Literal["new", "changed", "gone", "back", "moved", "removed"]
+Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
 KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
 SHORTEST_SECRET = 16
 MOST_WAITING = 100_000
@@ -45,6 +45,7 @@ class Hook(BaseModel):
     name: Annotated[str, AfterValidator(_name)]
     pattern: str = "*"
     verdicts: Annotated[list[Verdict], Texts, Field(min_length=1)] = ["changed", "gone", "back", "moved"]
+    use: Literal["search", "ai-input", "ai-train"] | None = None
     webhook: Url | None = None
     secret: str | None = Field(default=None, repr=False)
     secret_file: Annotated[str, AfterValidator(_whole_path)] | None = None

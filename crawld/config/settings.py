@@ -92,10 +92,13 @@ class Signals(_Section):
 
 
 class Discover(_Section):
-    """A site whose sitemaps and feeds may add pages."""
+    """A site whose sitemaps, feeds and, if wanted, links may add pages."""
 
     site: Url
     limit: Count = 1000
+    links: bool = False
+    depth: Count = 10
+    share: Share = 0.1
 
 
 class DigestRule(_Section):
@@ -176,6 +179,7 @@ class Settings(_Section):
     signing: Signing = Signing()
     duplicates: Literal["merge", "keep"] = "merge"
     keep_bodies: KeepBodies = "changes"
+    noarchive: Literal["latest", "ignore"] = "latest"
     keep_text: bool = True
     search: bool = False
     retention: Retention = Retention()

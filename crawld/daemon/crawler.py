@@ -1,9 +1,9 @@
 """The heart of the daemon: every slot becomes a request.
 
 At each slot, in this order: a request that continues something under way (a redirect hop), a page that somebody waits
-for, a poll of a signal source within its share, an audit within its share, and else the page with the highest crawl
-value, or one that is being read where that is worth more. What is decided is decided synchronously; awaiting happens
-after.
+for, a poll of a signal source within its share, an audit within its share, a first visit to a page that links led to
+within its share, and else the page with the highest crawl value, or one that is being read where that is worth more.
+What is decided is decided synchronously; awaiting happens after.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import log_no_memory
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.reasons import Reasons
 from crawld.daemon.slots.asked_pages import AskedPages, Claim
@@ -110,6 +111,7 @@ class Parts:
     poll_share: float = 0.25
     audit_share: float = 0.01
     unconditional_share: float = 0.02
+    links: SiteLinks | None = None
     read_share: float = 0.5
     door: Door | None = None  # None: requests leave as far apart as slots are
 
@@ -172,6 +174,7 @@ class Crawler:
             page_set=p.page_set,
             asked=self.asked,
             polls=p.polls,
+            links=p.links,
         )
         self._tasks: set[asyncio.Task[None]] = set()  # each by the name of the host that pays for it
         self._wake = asyncio.Event()
@@ -298,6 +301,8 @@ class Crawler:
             self.audit_share.tick()
             self.read_share.tick()
             self._permits.share.tick()
+            if self._p.links is not None:
+                self._p.links.tick()
             self._unproven_hosts.tick()
             full = self.in_flight >= MOST_IN_FLIGHT
             # What is under way goes on where there is no room for more: it makes room.
@@ -330,8 +335,10 @@ class Crawler:
             or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
+            or self._visit_first(now)
             or self._grant_beyond(now)
             or self._crawl_best(now)
+            or self._visit_first(now, spare=True)
             or self._permits.grant_beyond(now)  # nobody else wants the slot
         )
 
@@ -474,6 +481,18 @@ class Crawler:
                 return False
             self._pending_audit = None
         self._start(page.host, verdict, self._page_crawls.crawl(page, audit=True), now)
+        return True
+
+    def _visit_first(self, now: float, *, spare: bool = False) -> bool:
+        """Visit a page that links led to, within the share of first visits or, to spare, beyond it."""
+        links = self._p.links
+        found = None if links is None else links.choose(now, self._p.gate, self._sender.robots_under_way, spare=spare)
+        if found is None:
+            return False
+        page, verdict = found
+        if isinstance(verdict, Allowed) and not self._p.scheduler.hold(page.id, now):
+            return False
+        self._start(page.host, verdict, self._page_crawls.crawl(page), now)
         return True
 
     def _crawl_best(self, now: float) -> bool:

@@ -74,6 +74,8 @@ class Reasons:
         until = self._scheduler.waits_until(page.id)
         if until <= now or isinstance(verdict, Disallowed):  # a forbidden page waits for robots.txt alone
             return None
+        if math.isinf(until):
+            return Reason(Why.FIRST_VISIT)
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
         if (turn := self._reservations.of(page.url)) is not None and abs(turn.at - until) < TURN_SKEW:
             return Reason(Why.TARGET_NOT_READY, until, f", {turn.target},")

@@ -36,10 +36,11 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The hosts with most pages and those in trouble, or those that `?q=` finds."""
     now, status = sources.now(), await sources.control.status()
     wanted = query.get("q", "").strip().lower()
-    hosts, signals, files = await asyncio.gather(
+    hosts, signals, files, followed = await asyncio.gather(
         sources.reading.hosts(limit=ROWS + 1, search=wanted or None),
         sources.reading.sources(limit=ROWS + 1, search=wanted or None),
         sources.reading.source_files(limit=ROWS + 1, search=wanted or None),
+        sources.reading.followed(),
     )
     robots = robots_failures(status, now)
     rows = sorted((host_row(line, robots, now) for line in hosts[:ROWS]), key=lambda row: row.well)
@@ -47,6 +48,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "hosts": rows,
         "signals": [(line, *worth(line)) for line in signals[:ROWS]],
         "files": [(file, *worth_polling(file, signals)) for file in files[:ROWS]],
+        "followed": [line for line in followed if wanted in line.host][:ROWS],
         "more": [len(found) > ROWS for found in (hosts, signals, files)],
         "most": ROWS,
         "wanted": wanted,

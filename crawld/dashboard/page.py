@@ -87,6 +87,15 @@ def _facts(view: PageView, now: float) -> Iterator[Fact]:
     yield "History", ", ".join(many(number, what) for number, what in counted)
     yield "Last crawl", age(page.last_crawl_at, now)
     yield "Last change", age(page.last_change_at, now)
+    if page.usage is not None:
+        uses = [f"{use}: {page.usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train")]
+        uses += [name for name in ("noarchive", "nosnippet") if page.usage[name]]
+        yield "May be used", ", ".join(uses)
+        yield "As said in", "; ".join(f"{one['where']}: {one['text']}" for one in page.usage["said"])
+    if view.linked_from.depth is not None:
+        others = view.linked_from.count - len(view.linked_from.sources)
+        named = [*view.linked_from.sources, *([f"{others} others"] if others > 0 else [])]
+        yield "Linked from", ", ".join(named) or "no page"
     if view.successive_failures:
         yield "Failing", f"{many(view.successive_failures, 'attempt')} in a row"
 

@@ -14,12 +14,14 @@ from dataclasses import replace
 from crawld.content.headers import max_age
 from crawld.content.robots.match import RuleMatcher
 from crawld.content.robots.parser import read_robots
+from crawld.content.usage import robots_usage
 from crawld.errors import ParseError
 from crawld.fetch.identity import product_token
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
 from crawld.model.robots import RobotsReading, RobotsState
 from crawld.model.url import origin_of
+from crawld.model.usage import Statement
 
 DAY = 86400.0
 LONGEST_KEPT = DAY
@@ -106,6 +108,11 @@ class RobotsCache:
             return NeedsFetch(f"{origin}/robots.txt")
         return Allowed() if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
 
+    def said(self, url: str) -> tuple[Statement, ...]:
+        """What the site's robots.txt says of the use of a page, as far as it is known."""
+        site = self._known(origin_of(url))
+        return () if site is None or site.usage is None else robots_usage(site.usage).said(url)
+
     def has_copy(self, url: str, now: float) -> bool:
         """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
         site = self._known(origin_of(url))
@@ -182,7 +189,8 @@ class RobotsCache:
     def _read(self, origin: str, answer: Fetched, reading: RobotsReading, now: float) -> RobotsState:
         stated = max_age(answer.headers.get("cache-control"))
         kept = LONGEST_KEPT if stated is None else min(max(stated, SHORTEST_KEPT), LONGEST_KEPT)
-        return RobotsState(origin, self.token, now + kept, now + STALE_KEPT, reading.rules, reading.crawl_delay)
+        until = now + kept, now + STALE_KEPT
+        return RobotsState(origin, self.token, *until, reading.rules, reading.crawl_delay, usage=reading.usage)
 
     def _unreachable(self, origin: str, outcome: Outcome, now: float, *, host_down: bool) -> RobotsState:
         """Keep what was known, and ask again after a wait that doubles with each failure of the file's own."""
@@ -228,7 +236,7 @@ class RobotsCache:
 
 
 def _weight(state: RobotsState) -> int:
-    return SITE_BYTES + len(state.rules or b"") + len(state.reason)
+    return SITE_BYTES + len(state.rules or b"") + len(state.reason) + len(state.usage or "")
 
 
 def _has_none(outcome: Outcome) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from crawld.hooks.queue import HookQueue, Pace
 from crawld.interfaces import HookFigures, NewChange, News, NotDelivered, Transport
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.url_pattern import UrlPattern
 
 
@@ -22,10 +23,13 @@ class Hook:
     pace: Pace
     most_waiting: int = 10_000
     keep_seconds: float = 7 * 86400.0
+    use: str | None = None  # what its receiver uses pages for
 
     def wants(self, change: NewChange) -> bool:
-        """Whether the hook is to be told of the change."""
-        return change.verdict in self.verdicts and self.pattern.fits(change.url)
+        """Whether the hook is to be told of the change: not of pages that deny its use, but that they do so."""
+        if self.use is not None and change.verdict == ChangeVerdict.USAGE.value:
+            return self.pattern.fits(change.url)
+        return self.use not in change.denies and change.verdict in self.verdicts and self.pattern.fits(change.url)
 
 
 @dataclass(frozen=True, slots=True)

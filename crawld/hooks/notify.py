@@ -18,6 +18,7 @@ VERBS = {
     "gone": "is gone",
     "back": "is back",
     "moved": "has moved",
+    "usage": "may be used for other things than before",
     "removed": "is no longer kept",
 }
 

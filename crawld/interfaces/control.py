@@ -8,6 +8,7 @@ from crawld.interfaces.actions import ActionLog
 from crawld.interfaces.store import Adoption
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Wanted
+from crawld.model.usage import NOTHING_SAID, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ class Copy:
     freshness: float | None
     version: int | None = None  # the change that brought it
     gone: Gone | None = None  # where the page is gone and this is the last copy
+    usage: Usage = NOTHING_SAID  # what the page may be used for
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class NewChange:
     url: str
     verdict: str
     document: str
+    denies: frozenset[str] = frozenset()  # uses of the page that its site denies
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,13 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import ConfigDict, Field
 
 from crawld.interfaces.control import Copy
+from crawld.interfaces.links import Linked
 from crawld.interfaces.store import Floats, FreshnessPoint, Ints
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.difference import BlockEdit
 from crawld.model.page import NOT_LISTED, Document, PagePart, PageState
 from crawld.model.signal import Source, bought_in_words
+from crawld.model.usage import PageUse
 
 
 class PageSort(StrEnum):
@@ -71,6 +73,7 @@ class PageLine:
     next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
+    usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
     version: int | None = None  # the change that brought the latest copy, while that is kept
     language: str | None = None  # of the latest copy
     content_type: str | None = None
@@ -144,6 +147,7 @@ class Change:
     content_type: str | None = None
     moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
     moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
+    usage: Mapping[str, Any] | None = None  # what the page may be used for; None where its site says nothing
     text: str | None = None  # of the version, where it was asked for
     markdown: str | None = None
 
@@ -206,6 +210,7 @@ class PageView:
     alias_of: str | None = None  # the page that this is another address of,
     alias_why: str | None = None  # how that was proved,
     aliases: Sequence[str] = ()  # and the other addresses of this page
+    linked_from: Linked = field(default_factory=Linked)  # pages of a followed site that link to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +278,19 @@ class SourceFileLine:
     source: Source
     host: str
     next_poll_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedLine:
+    """What following links has found on a host."""
+
+    host: str
+    pages: int
+    found: int  # kept because of links alone
+    waiting: int  # of those, not yet visited
+    refused: int  # linked, but not to be kept
+    deferred: int  # pages with links that wait for room
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +372,17 @@ class ReadModel(Protocol):
         """Pages whose text holds the words, best first; InputError where searching is off."""
 
     async def changes(
-        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
     ) -> Changes:
         """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
+
+        With a use, those of pages that deny it are left out, but not the change of that itself.
 
         InputError where the cursor is beyond the newest change: it is not of this database.
         """
@@ -387,6 +413,9 @@ class ReadModel(Protocol):
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceFileLine]:
         """The sitemaps and feeds that are polled."""
+
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
 
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
         """The latest points from that time on, oldest first."""

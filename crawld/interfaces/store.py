@@ -144,6 +144,7 @@ class Record:
     body: bytes | None = None  # the new copy, where it is to be kept
     host: HostState | None = None  # where the attempt changed what is known of the host
     title: str | None = None  # of the new copy; None leaves the title as it is
+    usage: bool = False  # whether what the page may be used for is another than before
     language: str | None = None  # that the new copy says it is in; None leaves it as it is
     alias: Alias | None = None  # where it turned out to be another address of a page, or no longer to be one
 

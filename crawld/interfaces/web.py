@@ -6,6 +6,7 @@ from typing import Protocol
 
 from crawld.model.fetched import Outcome, Request
 from crawld.model.robots import RobotsReading, RobotsState
+from crawld.model.usage import Statement
 
 
 class Clock(Protocol):
@@ -70,6 +71,9 @@ class Robots(Protocol):
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
+
+    def said(self, url: str) -> tuple[Statement, ...]:
+        """What the site's robots.txt says of the use of a page, as far as it is known."""
 
     def has_copy(self, url: str, now: float) -> bool:
         """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from crawld.model.usage import Statement
+
 AUDITS_KEPT = 1000
 """So many of the latest audits measure freshness."""
 
@@ -30,6 +32,7 @@ class ChangeVerdict(StrEnum):
     GONE = "gone"  # 404 or 410
     BACK = "back"  # there again after it was gone or removed, or a page of its own again after it had moved
     MOVED = "moved"  # another address of the page named by `to`, which is kept in its place
+    USAGE = "usage"  # what it may be used for is another than before
     REMOVED = "removed"  # no longer kept fresh: taken off by hand, by the list or by a sitemap
 
 
@@ -117,3 +120,4 @@ class Memory:
     answered: str | None = None  # the address that answered, where it was not the page's own: validators belong to it
     canonical: str | None = None  # the address that the copy says is its own, where that is another
     varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `content.change.varying_counts`
+    said: tuple[Statement, ...] = ()  # what its site says of its use: `crawld.model.usage`

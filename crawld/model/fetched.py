@@ -54,6 +54,7 @@ class Trouble(StrEnum):
     STATUS = "status"  # an HTTP status that brings no page
     ROBOTS = "robots"  # forbidden by robots.txt
     WRONG_TYPE = "wrong_type"
+    NOINDEX = "noindex"  # a page that only links lead to asks not to be indexed
     ERROR_PAGE = "error_page"  # an error served as a page: the same text at many addresses at once
     HOST_NOT_READY = "host_not_ready"  # a redirect to a host that may not be asked soon
     OVER_SHARE = "over_share"  # further requests beyond what its site may send before other pages

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from crawld.errors import InputError
 
-BY_HAND, FROM_LIST, FROM_MOVE = "operator", "list", "moved"
-"""Who has a page kept fresh; the last: a page that moved there. Other names are of files it was discovered in."""
+BY_HAND, FROM_LIST, FROM_MOVE, FROM_LINKS = "operator", "list", "moved", "links"
+"""Who has a page kept fresh: a page that moved there, or links to it. Other names are of files it was discovered in."""
 
 
 class PageState(StrEnum):
@@ -88,8 +88,8 @@ def check_importance(value: object) -> float:
 
 
 def authority(origin: str) -> int:
-    """Whose word counts for a page that several list: one by hand over the list, the list over what was discovered."""
-    return {BY_HAND: 2, FROM_LIST: 1}.get(origin, 0)
+    """Whose word counts for a page that several list: by hand, then the list, then a file that lists it, then links."""
+    return {BY_HAND: 2, FROM_LIST: 1, FROM_LINKS: -1}.get(origin, 0)
 
 
 @dataclass(frozen=True, slots=True)

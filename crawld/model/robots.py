@@ -11,6 +11,7 @@ class RobotsReading:
     crawl_delay: float | None
     sitemaps: Sequence[str]
     rules: bytes | None  # packed by content.robots_pack; None: there are none, everything is allowed
+    usage: str | None = None  # what pages may be used for, as `content.usage` reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,4 @@ class RobotsState:
     crawl_delay: float | None = None
     failures: int = 0
     reason: str = ""  # why the last fetch failed
+    usage: str | None = None  # what pages may be used for

@@ -34,6 +34,7 @@ class Why(StrEnum):
     HOST_BACKOFF = "host_backoff"
     TARGET_NOT_READY = "target_not_ready"
     FAILING = "failing"
+    FIRST_VISIT = "first_visit"
     MIN_INTERVAL = "min_interval"
     ROBOTS_UNKNOWN = "robots_unknown"
     HOST_BUSY = "host_busy"
@@ -62,6 +63,7 @@ SENTENCES = {
     Why.HOST_BACKOFF: "its host is in back-off{detail}; it may be asked again {when}",
     Why.TARGET_NOT_READY: "it redirects to a host{detail} that could not be asked; it has a turn there {when}",
     Why.FAILING: "the page itself failed{detail}; it is tried again {when}",
+    Why.FIRST_VISIT: "links led to it, and it waits for its first visit within the share of its site (discover)",
     Why.MIN_INTERVAL: "min_interval{detail} is not over; it may be crawled again {when}",
     Why.ROBOTS_UNKNOWN: "robots.txt of its site is not known yet and is fetched first",
     Why.HOST_BUSY: "its host is busy{detail}",
@@ -84,6 +86,7 @@ IDLE = {
     Why.HOST_BACKOFF: "the hosts are in back-off",
     Why.TARGET_NOT_READY: "the hosts that the pages redirect to cannot be asked",
     Why.FAILING: "the pages fail",
+    Why.FIRST_VISIT: "the pages wait for their first visits",
     Why.MIN_INTERVAL: "every page was crawled within min_interval",
     Why.ROBOTS_UNKNOWN: "robots.txt is being fetched",
     Why.HOST_BUSY: "the hosts are busy",
@@ -100,7 +103,7 @@ PASSING = frozenset(
     }
 )  # fmt: skip
 """Reasons that end by themselves: where several hold, the one that ends last decides."""
-LASTING = frozenset({Why.PAUSED, Why.NO_BANDWIDTH, Why.STORE_UNWELL, Why.HOST_BLOCKED, Why.DISALLOWED})
+LASTING = frozenset({Why.PAUSED, Why.NO_BANDWIDTH, Why.STORE_UNWELL, Why.HOST_BLOCKED, Why.DISALLOWED, Why.FIRST_VISIT})
 """Reasons of which nobody can say when they end: no crawl is expected while one of them holds."""
 _ORDER = {why: at for at, why in enumerate(Why)}
 

@@ -132,4 +132,6 @@ class StoredHooks:
 
 def _new(change: Change) -> NewChange:
     """A change with what receivers are told of it: the same as `GET /v1/changes` tells."""
-    return NewChange(change.id, change.page_id, change.url, change.verdict.value, json.dumps(change.document()))
+    denies = frozenset(use for use, said in (change.usage or {}).items() if said == "no")
+    document = json.dumps(change.document())
+    return NewChange(change.id, change.page_id, change.url, change.verdict.value, document, denies)

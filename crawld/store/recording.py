@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     """How a store keeps what it is told."""
 
     keep_bodies: KeepBodies
+    obey_noarchive: bool
     retention: Retention | None
     commit_interval: float
     clock: Clock | None
@@ -42,6 +43,7 @@ class Recording:
     def __init__(self, database: Database, scope: Scope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
         self._keep_bodies = options.get("keep_bodies", "changes")
+        self._obey_noarchive = options.get("obey_noarchive", True)
         self._clock = options.get("clock") or SystemClock()
         self._pruning = Pruning(options.get("retention") or Retention(), alone=scope is None)
         self._writer = Writer(self._commit, options.get("commit_interval", 0.2), self._clock)
@@ -138,6 +140,8 @@ class Recording:
         """Write items in one transaction, under these epochs of the shards that they concern."""
         self._database.damage.check()
         batch = fold(items)
+        if not self._obey_noarchive:
+            batch.unarchived.clear()
         if self._scope is not None:
             batch.calibration = self._scope.calibration.due(batch.calibration, self._clock.monotonic())
         only_latest = self._keep_bodies == "latest"

@@ -13,6 +13,7 @@ from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.hosts import forget_hosts
+from crawld.store.records.links import forget_links
 from crawld.store.records.robots import forget_old_robots
 from crawld.store.records.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
 from crawld.store.records.version_room import VersionRoom
@@ -29,6 +30,7 @@ ESTIMATE = text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = to_regc
 COUNTED = (tables.crawls, tables.signals)
 OF_A_PAGE: tuple[Table, ...] = (
     tables.crawls, tables.signals, tables.estimates, tables.versions, tables.bodies, tables.demand,
+    tables.site_pages,
 )  # fmt: skip
 
 
@@ -216,6 +218,8 @@ async def _thin_freshness(connection: AsyncConnection, now: float, cutoff: float
 
 async def _forget_pages(connection: AsyncConnection, pages: list[int]) -> dict[Table, int]:
     deleted: dict[Table, int] = {}
+    if pages:
+        await forget_links(connection, pages)
     for table in (*OF_A_PAGE, tables.pages) if pages else ():
         column = table.c.id if table is tables.pages else table.c.page_id
         chosen, parameters = among(connection.dialect.name, column, pages)

@@ -27,6 +27,7 @@ from crawld.store.id_ranges import Ranges
 from crawld.store.recording import Options, Recording
 from crawld.store.records import actions, demand, dirty, documents, hosts, learning, robots, settings
 from crawld.store.records.frames import latest_copy, read_recent_pages
+from crawld.store.records.links import StoredLinks
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
@@ -83,6 +84,7 @@ class SqlStore(Recording):
         self.hooks = StoredHooks(
             lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
         )
+        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
 
     async def start(self) -> None:
         """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""

@@ -193,6 +193,8 @@ versions = Table(  # what is remembered of each page's latest copy
     Column("canonical", Text),  # the address that the copy says is its own, where that is another
     Column("title", LargeBinary),  # whether the blocks lie in a main part, and the words of the title
     Column("varying", LargeBinary),  # blocks of which only times and counters differ
+    Column("said", Text),  # what the site says of the page's use, JSON; NULL where it says nothing
+    Column("denies", Text),  # the uses that it denies, each between spaces
 )
 
 exclusions = Table(  # pages removed by hand that no list and no sitemap brings back
@@ -209,7 +211,7 @@ changes = Table(  # what whoever follows the changes is told, in the order of co
     Column("id", Id, primary_key=True, autoincrement=False),  # one after the other, without gaps: the cursor
     Column("page_id", Id, nullable=False),  # no foreign key: a change outlives its page until its own time is over
     Column("at", Double, nullable=False),
-    Column("verdict", Text, nullable=False),  # new, changed, gone, back, moved, removed
+    Column("verdict", Text, nullable=False),  # new, changed, gone, back, moved, removed, usage
     Column("magnitude", Double),
     Column("moved_to", Text),  # the address of the page that is kept in its place
     Index(None, "page_id", "id"),
@@ -334,8 +336,28 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Column("crawl_delay", Double),
     _count("failures"),
     Column("reason", Text, nullable=False),
+    Column("usage", Text),  # what pages may be used for, JSON: crawld.content.usage
     Index(None, "fresh_until"),
     Index(None, "host", info=ON_POSTGRESQL),  # a worker reads those of its own hosts
+)
+
+links = Table(  # which page of a followed site links to which: crawld.daemon.pages.site_links
+    "links",
+    metadata,
+    Column("source", Id, primary_key=True, autoincrement=False),  # no foreign keys: pages are forgotten in any order
+    Column("target", Id, primary_key=True, autoincrement=False),
+    Index(None, "target"),
+)
+
+site_pages = Table(  # what following links knows of pages of followed sites
+    "site_pages",
+    metadata,
+    Column("page_id", Id, primary_key=True, autoincrement=False),
+    Column("depth", Integer, nullable=False),  # links from a page that a list, a sitemap or the settings name
+    Column("novel", Boolean),  # whether its text was new among addresses of its shape; NULL before its first visit
+    Column("deferred", Boolean, nullable=False, server_default=text("false")),  # whether links of it wait for room
+    Column("refused", Text),  # why it is not kept although it is linked
+    Column("refused_at", Double),
 )
 
 frame_changes = Table(  # changes of a host's frame, each one event of the site

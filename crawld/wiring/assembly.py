@@ -24,7 +24,6 @@ from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
-from crawld.daemon.documents import DocumentKeeper
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.freshness_now import FreshnessNow
@@ -34,12 +33,14 @@ from crawld.daemon.metrics import DaemonMetrics
 from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
+from crawld.daemon.pages.documents import DocumentKeeper
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
 from crawld.daemon.pages.live_pages import LivePageView
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.page_texts import StoredTexts
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.pushes import PassOn, Pushes
 from crawld.daemon.reads import Reads
@@ -84,10 +85,13 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 
 COMMIT_SECONDS = 0.1
 """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
+ALONE_SHARE = 0.5
+"""The share of first visits where no list is given and the settings name no share: no listed page waits for them."""
 READERS = (
     "crawld.content.encodings",
     "crawld.content.page.blocks",
     "crawld.content.page.difference",
+    "crawld.content.page.links",
     "crawld.content.page.document",
     "crawld.content.page.portable_document",
     "crawld.content.robots.parser",
@@ -152,6 +156,7 @@ class Assembly:
         aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
         self.polls.ready = lambda: self.page_set.indexed
+        self.links = self._make_links()
         self.crawler = Crawler(self._parts())
         live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
@@ -207,6 +212,7 @@ class Assembly:
         return self.store_type(
             self.settings.database,
             keep_bodies=self.settings.keep_bodies,
+            obey_noarchive=self.settings.noarchive == "latest",
             commit_interval=self.commit_seconds,
             retention=Retention(**self.settings.retention.model_dump()),
             clock=self.clock,
@@ -242,12 +248,29 @@ class Assembly:
             rule_for=self.reloader.rules,
             rng=self._rng,
             polls=self.polls,
+            links=self.links or None,
             poll_share=settings.signals.share,
             audit_share=settings.audit.share,
             unconditional_share=fetching.unconditional_share,
             read_share=settings.read_through.share,
             door=door,
         )
+
+    def _make_links(self) -> SiteLinks:
+        """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
+        alone = self.settings.urls is None
+        sites = [
+            FollowedSite(
+                identity(site.site),
+                site.limit,
+                site.depth,
+                max(site.share, ALONE_SHARE) if alone and "share" not in site.model_fields_set else site.share,
+            )
+            for site in self.settings.discover
+            if site.links
+        ]
+        parts = self.store, self.store.links, self.page_set, self.scheduler, self.robots, self.workers
+        return SiteLinks(sites, *parts)
 
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
@@ -291,6 +314,8 @@ class Assembly:
         """What runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
         services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
+        if self.links:
+            services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
     def _documents(self) -> list[Service]:
@@ -432,6 +457,7 @@ class Assembly:
             await self.demand.restore()
         if self.settings.api.listen is not None:
             make_token(self.settings.token_file())  # before anyone is told that we are ready
+        await self.links.restore(self.clock.now())
         await self.list.begin()
 
     def _list_name(self) -> str | None:

@@ -65,6 +65,8 @@ class FleetAssembly(Assembly):
         settings, self._revision = given.settings, given.revision
         if settings.importance == "requests":
             raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        if any(site.links for site in settings.discover):
+            raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
         super().__init__(settings, tempo=tempo)
@@ -91,6 +93,7 @@ class FleetAssembly(Assembly):
             self.scheduler, self.crawler, self.store, self.clock, self._count_loading, self.steering.status
         )
         reporter.revision = given.revision
+        self.pacer.openings = reporter.openings
         self.mailbox = Mailbox(
             self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
         )

@@ -41,6 +41,7 @@ def make_hook(given: HookSettings, settings: Settings, clock: Clock, agent: str)
         pace=Pace(rate=given.sendings_per_second, concurrency=given.at_once),
         most_waiting=given.queue,
         keep_seconds=given.keep,
+        use=given.use,
     )
 
 

@@ -52,7 +52,7 @@ async def test_a_new_hook_begins_with_the_next_change_and_keeps_its_place(store:
     assert document == {
         "id": 3, "page_id": 3, "url": "https://example.org/c", "at": NOW, "verdict": "changed", "magnitude": None,
         "version": None, "previous": None, "title": None, "language": None, "content_type": "text/html",
-        "from": None, "to": None,
+        "from": None, "to": None, "usage": None,
     }  # fmt: skip
     assert (await queue.open_hooks(["x"]))["x"].cursor == 2
 

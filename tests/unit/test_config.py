@@ -235,8 +235,8 @@ def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatc
 
 
 FOREIGN = re.compile(
-    r"input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|value error|"
-    r"pydantic|_type|_parsing|extra_forbidden",
+    r"(?<!ai-)input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|"
+    r"value error|pydantic|_type|_parsing|extra_forbidden",
     re.IGNORECASE,
 )
 """Words of the library that checks the settings, which no person needs to know of."""

@@ -100,6 +100,7 @@ def overall() -> dict[str, Any]:
         "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
         "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
         "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
+        "followed_sites": [{"host": LONG, "found": 7, "waiting": 2, "refused": 1, "deferred": 1}],
         "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
     }  # fmt: skip
 
@@ -202,6 +203,9 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     page = PAGE | {
         "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
         "alias_of": None, "alias_why": None, "aliases": [LONG],
+        "usage": {"search": "yes", "ai-input": None, "ai-train": "no", "noarchive": True, "nosnippet": False,
+                  "said": [{"where": "robots.txt Content-Signal", "text": LONG}]},
+        "linked_from": {"count": 12, "sources": [LONG], "depth": 2, "refused": None},
         "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
         "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "asked_until": 0.0, "failures": 9},
         "signal_trust": [{"source": "sitemap_bulk", "heard": False, "why": "predictions with it fell behind by 12.3"}],

@@ -17,7 +17,6 @@ from crawld.api.v1.endpoints import PARTS, adapter
 from crawld.api.v1.models import LARGEST, AskChanges, AskEvents
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes
-from crawld.model.crawl import ChangeVerdict
 from crawld.model.page import Document
 
 GATHER_SECONDS = 0.2
@@ -27,9 +26,9 @@ BEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """Between two looks whether the asker is still there: one that left gives its place to another."""
 EVENTS_AT_ONCE = 100
-TEXTS_AT_ONCE, READ_AT_ONCE = 50, 16
+TEXTS_AT_ONCE, READ_AT_ONCE = 20, 20
 """Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
-ANSWER_BYTES = 8 << 20
+ANSWER_BYTES = 1 << 20
 """Bytes of texts after which an answer ends."""
 FAR = 10_000
 """Changes passed over after which those that follow are looked at before an answer waits."""
@@ -49,13 +48,13 @@ async def _changes(request: web.Request, asked: AskChanges) -> Changes:
     parts = request.app[PARTS]
     after = await _cursor(request, asked.after)
     until = parts.clock.monotonic() + asked.wait
-    found = await _read(request, after, asked.limit, asked.kinds, asked.url)
+    found = await _read(request, after, asked.limit, asked, asked.url)
     if found.changes or found.missed or not asked.wait:
         return found
     async with _following(request):
         while True:
             committed = parts.events.next()  # before looking: what is committed meanwhile sets it
-            found = await _read(request, found.cursor, asked.limit, asked.kinds, asked.url)
+            found = await _read(request, found.cursor, asked.limit, asked, asked.url)
             left = until - parts.clock.monotonic()
             if found.changes or left <= 0:
                 return found
@@ -81,14 +80,14 @@ async def events(request: web.Request, asked: AskEvents) -> web.StreamResponse:
 
 
 async def _read(
-    request: web.Request, after: int, limit: int, kinds: Sequence[ChangeVerdict], url: str | None = None
+    request: web.Request, after: int, limit: int, asked: AskChanges | AskEvents, url: str | None = None
 ) -> Changes:
     """Changes after a cursor, of some kinds: those that are not told are passed over part by part."""
     read, missed = request.app[PARTS].read, False
     while True:
-        found = await read.changes(after, limit, url=url, kinds=kinds)
+        found = await read.changes(after, limit, url=url, kinds=asked.kinds, use=asked.use)
         missed = missed or found.missed
-        if found.changes or not kinds or found.cursor - after < FAR:
+        if found.changes or not asked.kinds or found.cursor - after < FAR:
             return replace(found, missed=missed)
         after = found.cursor
 
@@ -98,7 +97,7 @@ async def _stream(request: web.Request, response: web.StreamResponse, cursor: in
     parts = request.app[PARTS]
     while True:
         committed = parts.events.next()
-        found = await _read(request, cursor, EVENTS_AT_ONCE, asked.kinds)
+        found = await _read(request, cursor, EVENTS_AT_ONCE, asked)
         for start in range(0, len(found.changes), TEXTS_AT_ONCE):
             some = found.changes[start : start + TEXTS_AT_ONCE]
             if asked.include is not None:

@@ -14,6 +14,7 @@ from crawld.model.difference import BlockEdit
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
+from crawld.model.usage import PageUse
 
 LONGEST_WAIT = 60.0
 """Seconds for which a request for changes may wait for the next one."""
@@ -28,6 +29,9 @@ Rate = Annotated[
     str | float, Field(description="Requests per second, or as 2/s, 90/min, 5000/day"), AfterValidator(parse_rate)
 ]
 Seconds = Annotated[str | float, Field(description="Seconds, or as 5s, 2min"), AfterValidator(parse_duration)]
+
+
+WantedUse = Annotated[PageUse, Field(description="Leave out pages whose site denies this use")]
 
 
 class Nothing(Asked):
@@ -66,6 +70,7 @@ class AskCopy(AskUrl):
     """The copy of a page, as fresh as is asked for where the reader waits."""
 
     version: Number | None = None
+    use: WantedUse | None = None
     min_freshness: (
         Annotated[float, Field(ge=0, le=1, description="Fetched at this moment where it is less fresh")] | None
     ) = None
@@ -112,6 +117,7 @@ class AskChanges(Asked):
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
     limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
     url: GivenUrl | None = None
+    use: WantedUse | None = None
     include: Include | None = None
     kinds: Kinds = ()
 
@@ -120,6 +126,7 @@ class AskEvents(Asked):
     """The same as a stream; the header Last-Event-ID goes before `after`."""
 
     after: Cursor = 0
+    use: WantedUse | None = None
     include: Include | None = None
     kinds: Kinds = ()
 

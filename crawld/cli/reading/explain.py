@@ -81,6 +81,8 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         found.append(("same page", f"{page['alias_of']}: {page['alias_why']}"))
     if page["aliases"]:
         found.append(("also at", ", ".join(page["aliases"])))
+    found += _links(page["linked_from"])
+    found += _usage(page["usage"])
     if page["gone_since"] is not None:
         found.append(("gone since", _moment(page["gone_since"], now)))
     if page["trouble"]:
@@ -106,6 +108,27 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         if held.get("expected_in_seconds") is not None:
             found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
     return found
+
+
+def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What the page may be used for, and where that is said."""
+    if usage is None:
+        return []
+    uses = ", ".join(f"{use}: {usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train"))
+    terms = [name for name in ("noarchive", "nosnippet") if usage[name]]
+    where = [("", f"{one['where']}: {one['text']}") for one in usage["said"]]
+    return [("may be used", ", ".join([uses, *terms])), *where]
+
+
+def _links(linked: dict[str, Any]) -> list[tuple[str, str]]:
+    """Who links to a page of a site that is followed."""
+    if linked["depth"] is None:
+        return []
+    others = linked["count"] - len(linked["sources"])
+    named = [*linked["sources"], *([f"{others} others"] if others > 0 else [])]
+    depth = f"{many(linked['depth'], 'link')} from a listed page" if linked["depth"] else "where its site begins"
+    found = [("linked from", f"{', '.join(named) or 'no page'} ({depth})")]
+    return found if linked["refused"] is None else [*found, ("not kept", f"links lead to it, but: {linked['refused']}")]
 
 
 def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:

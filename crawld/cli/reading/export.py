@@ -22,6 +22,7 @@ from crawld.errors import CrawldError
 from crawld.interfaces import Copy
 from crawld.interfaces.read_model import PageLine, PageQuery
 from crawld.model.page import PageState
+from crawld.model.usage import PageUse
 
 if TYPE_CHECKING:
     from crawld.store.read_model.model import SqlReadModel
@@ -46,6 +47,9 @@ Found = tuple[PageLine, Copy | None, dict[str, str | None] | None]
 )
 @click.option("--host", help="Only pages of this host.")
 @click.option("--state", type=click.Choice([state.value for state in PageState]), help="Only pages in this state.")
+@click.option(
+    "--use", type=click.Choice([use.value for use in PageUse]), help="Only pages whose site does not deny this use."
+)
 @CONFIG
 @DATABASE
 def command(
@@ -54,14 +58,15 @@ def command(
     text: str | None,
     host: str | None,
     state: str | None,
+    use: str | None,
     config_file: Path | None,
     database: str | None,
 ) -> None:
     """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
 
     A WARC file (`pip install 'crawld[warc]'`) holds the latest copy of each page as a resource record: the response's
-    headers are not kept. It is compressed unless --output ends in .warc. Times are UTC seconds, in WARC dates. It works
-    with the daemon running or stopped.
+    headers are not kept. Lines of JSON say what each page may be used for (`usage`). A WARC file is compressed unless
+    --output ends in .warc. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
     """
     if text is not None and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
@@ -71,7 +76,9 @@ def command(
         plain = output is not None and output.suffix.lower() == ".warc"
         write = _warc(out, gzip=not plain) if form == "warc" else {"jsonl": _jsonl, "csv": _csv}[form](out)
         rules = None if text is None else rules_of(config_file, database)
-        query(config_file, database, lambda model: _write(model, wanted, write, rules, text, copies=form == "warc"))
+        query(
+            config_file, database, lambda model: _write(model, wanted, write, rules, text, use, copies=form == "warc")
+        )
 
 
 async def _write(
@@ -80,10 +87,13 @@ async def _write(
     write: Callable[[Found], None],
     rules: DigestRules | None,
     text: str | None,
+    use: str | None,
     *,
     copies: bool,
 ) -> None:
     async for page in _pages(model, wanted):
+        if use is not None and page.usage is not None and page.usage[use] == "no":
+            continue
         found = await model.copy(page.url, even_gone=True) if copies or rules is not None else None
         copy = found if isinstance(found, Copy) else None
         texts = None
@@ -111,7 +121,7 @@ def _row(page: PageLine) -> dict[str, Any]:
 def _jsonl(out: IO[bytes]) -> Callable[[Found], None]:
     def write(found: Found) -> None:
         page, copy, texts = found
-        row = _row(page)
+        row = _row(page) | {"usage": page.usage}
         if copy is not None:
             row |= {"fetched_at": copy.fetched_at, "version": copy.version, "freshness": copy.freshness}
             row |= texts or {}
@@ -140,6 +150,8 @@ def _warc(out: IO[bytes], *, gzip: bool) -> Callable[[Found], None]:
             return
         digest = hashlib.sha256(copy.body).hexdigest()
         headers = {"WARC-Date": _iso(copy.fetched_at), "WARC-Payload-Digest": f"sha256:{digest}"}
+        if copy.usage.header:
+            headers["Content-Signal"] = copy.usage.header
         kind = copy.content_type or "application/octet-stream"
         writer.write_record(
             writer.create_warc_record(

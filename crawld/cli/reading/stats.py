@@ -174,10 +174,19 @@ async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str,
     if answer.said is not None:  # it may have other settings than those we were given
         longest = answer.said["max_interval_seconds"]
     overall |= await reader.troubles(now, longest)
+    overall["followed_sites"] = await reader.followed_sites()
     overall["daemon"] = answer.said
     overall["daemon_state"] = {"state": answer.state, "pid": answer.pid}
     overall["max_interval_seconds"] = longest
     return {"trouble": [asdict(one) for one in troubles(overall, now)]} | overall
+
+
+def _followed(site: Row) -> str:
+    """What following the links of a site has found so far."""
+    text = f"{site['host']}: {many(site['found'], 'page')} found by links, {site['waiting']} of them not yet visited"
+    refused = f", {site['refused']} refused" if site["refused"] else ""
+    waits = f"; links of {many(site['deferred'], 'page')} wait for room" if site["deferred"] else ""
+    return f"{text}{refused}{waits}"
 
 
 def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
@@ -197,6 +206,7 @@ def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         found.append(("daemon", overall["daemon_state"]["state"].replace("_", " ")))
     states = ", ".join(f"{count} {state}" for state, count in overall["states"].items() if count)
+    found += [("links", _followed(site)) for site in overall["followed_sites"]]
     found.append(("pages", f"{overall['pages']} on {many(overall['hosts'], 'host')} ({states})" if states else "none"))
     found += _freshness(overall, now)
     found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))

@@ -15,7 +15,7 @@ from crawld.model.units import format_age, format_duration, format_rate, many
 NARROW = 110
 """Columns below which tables stand one below the other."""
 BAR = 20
-STYLES = {"new": "cyan", "changed": "green", "gone": "red", "back": "yellow", "removed": "red"}
+STYLES = {"new": "cyan", "changed": "green", "gone": "red", "back": "yellow", "usage": "yellow", "removed": "red"}
 STATES = {
     "not_running": "is not running, or is still starting: `crawld run` starts it, its log says how far it is",
     "not_answering": "does not answer",

@@ -1,4 +1,4 @@
-"""The head of a page: the feeds it links to, the address it calls its own, and where it sends its readers on."""
+"""The head of a page: feeds, its own address, where it sends readers on, and what it tells robots."""
 
 import re
 from collections.abc import Iterator
@@ -15,8 +15,13 @@ REFRESH_BYTES = 16_384
 """Bytes of a page in which a refresh counts: a page that only sends on is short."""
 MAX_FEEDS = 20
 MAX_TAGS = 200
+MAX_ROBOTS = 50
+"""Named meta elements whose words are kept, and"""
+MAX_DIRECTIVES = 500
+"""characters of each."""
 SHORT_DELAY = 5.0
 """Seconds up to which a refresh is a redirect; a page that is shown for longer is a page."""
+RSL_TYPE = "application/rsl+xml"
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 
 _UNREAD = re.compile(  # comments, scripts, styles, and what only browsers without scripts see; never goes back
@@ -38,10 +43,12 @@ _LINK_HEADER = re.compile(r"<([^<>]{1,8000})>\s*;[^,<>]{0,200}\brel\s*=\s*\"?can
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a page says in its head: feeds, and the one address that it says is its own."""
+    """What a page says in its head: feeds, the one address that it says is its own, and what it tells robots."""
 
     feeds: tuple[str, ...] = ()
     canonical: str | None = None
+    robots: tuple[tuple[str, str], ...] = ()  # names of robots (`robots` is all), each with what it is told
+    license: str | None = None  # the address of its licence in RSL
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +67,13 @@ def read_head(body: bytes, url: str) -> Head:
     """
     text = _text(body[:LOOKED_AT])
     base, feeds, canonical = url, dict[str, None](), set[str]()
+    robots: list[tuple[str, str]] = []
+    licensed: str | None = None
     head_ends = _head_end(text)
     for place, name, attributes in _tags(text):
         target = attributes.get("href", "")
+        if name == "meta" and place < head_ends and len(robots) < MAX_ROBOTS and attributes.get("content"):
+            robots.append((attributes.get("name", "").strip().lower()[:64], attributes["content"][:MAX_DIRECTIVES]))
         if name == "base" and place < head_ends and base == url and target:
             base = locate(target, url) or url
         rel = attributes.get("rel", "").lower().split()
@@ -71,9 +82,12 @@ def read_head(body: bytes, url: str) -> Head:
         if "canonical" in rel and place < head_ends:
             canonical.add(found)
         kind = attributes.get("type", "").partition(";")[0].strip().lower()
+        if kind == RSL_TYPE and "license" in rel and place < head_ends:
+            licensed = licensed or found
         if kind in FEED_TYPES and "alternate" in rel and "/comments/" not in found and len(feeds) < MAX_FEEDS:
             feeds[found] = None  # a feed of comments tells of those, not of the page
-    return Head(tuple(feeds), canonical.pop() if len(canonical) == 1 else None)
+    named = tuple((name, told) for name, told in robots if name)
+    return Head(tuple(feeds), canonical.pop() if len(canonical) == 1 else None, named, licensed)
 
 
 def canonical_in_header(value: str | None, url: str) -> str | None:

@@ -5,6 +5,7 @@ are ended by Allow and Disallow alone (RFC 9309 section 2.2.1): Crawl-delay, Sit
 """
 
 import codecs
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ MOST_SITEMAPS = 1_000
 """Different Sitemap lines that are looked at; what else there is of them is passed over. Real files have up to 100."""
 MOST_SITEMAP_CHARACTERS = 128 * 1024
 """Of those lines together: the URL parser can take a thousand times as long for a strange URL as for a plain one."""
+MAX_USAGES, MAX_USAGE_CHARACTERS = 20, 300
+"""Lines of each kind that say what pages may be used for, and characters of each."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the mark of UTF-16
@@ -30,7 +33,7 @@ _MARKS = (
 )
 _BLANKS = " \t\v\f"
 _LINE = re.compile(  # that begins like one of the keys below; of all others a file may have hundreds of thousands
-    rf"(?:(?<=[\r\n])|\A)[{_BLANKS}]*+(?:user|allow|dis|dia|site|crawl)[^\r\n]*+", re.IGNORECASE
+    rf"(?:(?<=[\r\n])|\A)[{_BLANKS}]*+(?:user|allow|dis|dia|site|crawl|content|license)[^\r\n]*+", re.IGNORECASE
 )
 _EVERYONE = re.compile(rf"\*(?:[{_BLANKS}]|$)")  # `*`, whatever words follow
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
@@ -40,6 +43,9 @@ _KEYS = (  # by how the key begins, with the typing errors that Google's parser 
     ("disallow", re.compile(r"diss?allow|diss?alow|diasllow|disallaw", re.IGNORECASE)),
     ("sitemap", re.compile(r"site-?map", re.IGNORECASE)),
     ("delay", re.compile(r"crawl-?delay", re.IGNORECASE)),
+    ("signal", re.compile(r"content-signals?", re.IGNORECASE)),
+    ("usage", re.compile(r"content-usage", re.IGNORECASE)),
+    ("license", re.compile(r"license", re.IGNORECASE)),
 )
 _DELAY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
 
@@ -52,6 +58,13 @@ class _Groups:
     current: bool = False  # whether the group being read names the agent
     rules: list[Rule] = field(default_factory=list)
     delay: float | None = None
+    usage: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by kind: paths, and what is said of them
+
+    def use(self, kind: str, value: str) -> None:
+        said = self.usage.setdefault(kind, [])
+        path, _, words = value.partition(" ") if value.startswith(("/", "*")) else ("", "", value)
+        if len(said) < MAX_USAGES and words.strip():
+            said.append((path[:MAX_USAGE_CHARACTERS], words.strip()[:MAX_USAGE_CHARACTERS]))
 
     def name(self) -> None:
         self.named = self.current = True
@@ -88,10 +101,12 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
     """The same of its text."""
     ours, everyones = _Groups(), _Groups()
     sitemaps: dict[str, None] = {}
-    rules_seen = False  # a user-agent line begins a new group only after rules
+    license_url: str | None = None
+    grouped = rules_seen = False  # a user-agent line begins a new group only after rules
     product = _product_pattern(token)
     for key, value in _lines(text):
         if key == "agent":
+            grouped = True
             if rules_seen:
                 ours.current = everyones.current = rules_seen = False
             if _EVERYONE.match(value):
@@ -106,10 +121,18 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
         elif key == "delay" and _DELAY.fullmatch(value):
             ours.wait(float(value))
             everyones.wait(float(value))
+        elif key in {"signal", "usage"}:
+            for groups in (ours, everyones):
+                if groups.current or not grouped:
+                    groups.use(key, value)
+        elif key == "license" and not _NOT_TEXT.search(value):
+            license_url = license_url or locate(value[:MAX_USAGE_CHARACTERS], robots_url)
         elif key == "sitemap" and len(sitemaps) < MOST_SITEMAPS:
             sitemaps[value] = None
     chosen = ours if ours.named else everyones
-    return RobotsReading(chosen.delay, _located(sitemaps, robots_url), pack_rules(chosen.rules))
+    said = chosen.usage | ({} if license_url is None else {"license": license_url})
+    usage = _NOT_TEXT.sub("?", json.dumps(said)) if said else None
+    return RobotsReading(chosen.delay, _located(sitemaps, robots_url), pack_rules(chosen.rules), usage)
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from crawld.content.page.documents import is_pdf
 from crawld.content.page.head import Head, canonical_in_header, read_head
 from crawld.content.page.markup import page_language, page_title
 from crawld.content.page.rules import DigestRule
+from crawld.content.usage import said_in_head, said_in_headers
 from crawld.daemon.audits import Audits
 from crawld.daemon.crawl.duplicates import Duplicates
 from crawld.daemon.crawl.host_frames import Frames
@@ -36,6 +37,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.pages.site_links import SiteLinks
 from crawld.daemon.polls import Polls
 from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.daemon.slots.outages import Outages
@@ -50,6 +52,7 @@ from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
+from crawld.model.usage import IN_HEAD, IN_HEADERS, MAX_STATEMENTS, usage_of
 from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
@@ -74,6 +77,8 @@ class _Visit:
     judgement: Judgement
     head: Head | None
     alias: Alias | None
+    usage: bool = False  # whether the page may be used for other things than before
+    refusal: Trouble | None = None  # why a page that links led to is not kept
 
 
 @dataclass(slots=True)
@@ -98,6 +103,7 @@ class PageCrawls:
     page_set: PageSet
     asked: AskedPages
     polls: Polls | None = None
+    links: SiteLinks | None = None
     frames: Frames = field(init=False)
     duplicates: Duplicates = field(init=False)
 
@@ -121,6 +127,7 @@ class PageCrawls:
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
             self.scheduler.release(page.id, wait)
+            self._give_back(page, wait, 1)
             self.asked.crawled(page.id, "the request was given up")
             raise
         self.scheduler.charge(page.id, chain.requests)
@@ -128,6 +135,8 @@ class PageCrawls:
         verdict = visit.judgement.verdict
         if verdict is Verdict.NEW or (gone and verdict is Verdict.CHANGED):
             self._look_for_feeds(visit.outcome, visit.head)
+        if self.links is not None and visit.refusal is not None:
+            await self.links.refuse(page, visit.refusal.value, self.clock.now())
         await self.page_set.retire_left(self.clock.now())
 
     async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
@@ -153,15 +162,32 @@ class PageCrawls:
             judgement = replace(judgement, memory=memory)  # digested again: once is enough
         head = _head(memory, judgement, reading, outcome)
         judgement = _addressed(page, memory, judgement, outcome, head)
+        judgement = self._permitted(memory, judgement, outcome, head)
         if is_alias:
             judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
             return _Visit(at, outcome, judgement, head, alias)
+        refusal = await self._follow_links(page, outcome, memory, judgement, head)
+        if refusal is not None:
+            why, sentence = refusal
+            refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
+            return _Visit(at, outcome, refused, head, None, refusal=why)
+        usage = _new_terms(memory, judgement)
         judgement = await self._second_look(page, at, reading, judgement, chain)
         if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
             await self._check_honesty(page, memory, chain)
         alias = await self._find_alias(page, memory, judgement, chain)
         self.frames.visited(page, memory, judgement, at)
-        return _Visit(at, outcome, judgement, head, alias)
+        return _Visit(at, outcome, judgement, head, alias, usage)
+
+    async def _follow_links(
+        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, head: Head | None
+    ) -> tuple[Trouble, str] | None:
+        """Follow the links of a page, before its crawl is recorded: a kill loses both or none; why it is not kept."""
+        if self.links is None:
+            return None
+        refusal = await self.links.refusal(page, outcome, head)
+        await self.links.read(page, outcome, memory, judgement.memory, head, self.clock.now())
+        return refusal
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
@@ -348,7 +374,15 @@ class PageCrawls:
         title, language = _title(judgement)
         self.store.record(
             Record(
-                crawl, state, failures, judgement.memory, judgement.body, title=title, language=language, alias=alias
+                crawl,
+                state,
+                failures,
+                judgement.memory,
+                judgement.body,
+                title=title,
+                language=language,
+                usage=visit.usage,
+                alias=alias,
             )
         )
         if audit and succeeded:
@@ -359,9 +393,27 @@ class PageCrawls:
             self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self.scheduler.release(page.id, wait)
+        self._give_back(page, wait, chain.requests)
         self.status.count(crawl)
         self.asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
+
+    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
+        """The judgement, with what the site says of the use of the page; what an answer leaves out is as it was."""
+        kept = judgement.memory or memory
+        if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
+            return judgement
+        before, agent = () if memory is None else memory.said, self.sender.robots.token
+        in_headers = said_in_headers(outcome.headers, outcome.url, agent)
+        if outcome.status == 304 and not in_headers:
+            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+        said = (*self.sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
+        return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
+
+    def _give_back(self, page: Page, wait: float, requests: int) -> None:
+        if self.links is not None:
+            self.links.given_back(page.id, wait, requests, self.clock.now())
 
     def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
         """Let a page be another address of one, or a page of its own again."""
@@ -431,6 +483,13 @@ def _addressed(
     if (answered, canonical) == (kept.answered, kept.canonical):
         return judgement
     return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
+
+
+def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
+    """Whether the page may be used for other things than before."""
+    if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
+        return False
+    return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms
 
 
 def _title(judgement: Judgement) -> tuple[str | None, str | None]:

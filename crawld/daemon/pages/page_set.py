@@ -70,6 +70,11 @@ class PageSet:
         self._gate = gate
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
+    @property
+    def in_memory(self) -> Pages:
+        """The pages with their states."""
+        return self._pages
+
     def pages(self) -> Sequence[Page]:
         """Every page that is kept fresh."""
         return list(self._pages)
@@ -210,14 +215,18 @@ class PageSet:
         complete: bool = True,
         may_retire: MayRetire = always,
         progress: Callable[[int], None] = lambda _: None,
+        first_visit: float = -math.inf,
     ) -> Adoption:
-        """Take over a URL list while running; `progress` is told after how many lines."""
+        """Take over a URL list while running; `progress` is told after how many lines.
+
+        New pages are not picked before the time of `first_visit`.
+        """
         parts: list[Adoption] = []
         lines = 0
         parts_of = self._store.adopting(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
         async with aclosing(parts_of) as adopting:
             async for part in adopting:
-                await self._follow(part, now)
+                await self._follow(part, now, first_visit)
                 parts.append(part)
                 lines += part.lines
                 progress(lines)
@@ -226,12 +235,12 @@ class PageSet:
             gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
         return Adoption.of(parts)
 
-    async def _follow(self, adoption: Adoption, now: float) -> None:
+    async def _follow(self, adoption: Adoption, now: float, first_visit: float) -> None:
         """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
         returned = [page for page in adoption.returned if page.id not in self._scheduler and self.keeps(page.id)]
         if returned:
             await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
-        self._take_in([page for page in adoption.added if self.keeps(page.id)])
+        self._take_in([page for page in adoption.added if self.keeps(page.id)], first_visit)
         self._change(adoption.reweighted, adoption.respelt)
         self._drop([page.id for page in adoption.retired])
 
@@ -281,7 +290,7 @@ class PageSet:
         self._pages.drop(here)
         self._index.drop(here)
 
-    def _take_in(self, pages: Sequence[Page]) -> None:
+    def _take_in(self, pages: Sequence[Page], first_visit: float) -> None:
         new = [page for page in pages if page.id not in self._scheduler]
         self._pages.put_all(new, [PageState.WAITING] * len(new), [0] * len(new))
         self._index.put(new)
@@ -291,6 +300,7 @@ class PageSet:
                 hosts=np.array([self._gate.host_of_pages(page.host) for page in new], dtype=np.int64),
                 importance=np.array([page.importance for page in new]),
                 last=np.full(len(new), np.nan),
+                not_before=np.full(len(new), first_visit),
             )
         )
 

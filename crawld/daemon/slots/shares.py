@@ -17,9 +17,9 @@ class Share:
         """Whether the next slot may be spent."""
         return self._credit >= 1.0 - 1e-9
 
-    def spend(self) -> None:
-        """The slot was spent."""
-        self._credit -= 1.0
+    def spend(self, slots: int = 1) -> None:
+        """So many slots were spent; what goes beyond the share is made up for before the next one."""
+        self._credit -= slots
 
     def spend_if_ready(self) -> None:
         """The slot was spent on what this share covers, within it or because no page wanted it."""

@@ -3,19 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import InputError
 from crawld.interfaces.read_model import Change, Changes, Version, VersionBody
 from crawld.model.crawl import ChangeVerdict
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.bodies import decompress_to
+from crawld.store.records.versions import usage_document
 
 MAX_SKIPPED = 100_000
 """Changes among which one answer looks for those of some kinds."""
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
+_copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
 _version = (
     select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version == _change.id)
@@ -26,8 +29,10 @@ _previous = (
 _CHANGES: Select[Any] = select(
     _change.id, _change.page_id, _page.url, _change.at, _change.verdict, _change.magnitude,
     _version.label("version"), _previous.label("previous"), _change.moved_to, _page.title,
-    _page.language, _page.content_type,
-).join_from(tables.changes, tables.pages, _page.id == _change.page_id)  # fmt: skip
+    _page.language, _page.content_type, _copy.said,
+).join_from(tables.changes, tables.pages, _page.id == _change.page_id).join(
+    tables.versions, _copy.page_id == _page.id, isouter=True
+)  # fmt: skip
 _VERSIONS = select(_body.version, _body.at, _body.content_type, _body.size).where(_body.version.is_not(None))
 
 
@@ -37,8 +42,11 @@ async def changes_after(
     limit: int,
     page: ColumnElement[bool] | None = None,
     kinds: Sequence[ChangeVerdict] = (),
+    use: PageUse | None = None,
 ) -> Changes:
     """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too.
+
+    With a use, those of pages that deny it are left out, but not the change of that itself.
 
     A cursor beyond the newest change comes from another database, or from before one was restored: InputError.
     """
@@ -50,8 +58,11 @@ async def changes_after(
             last, max(after, first) + MAX_SKIPPED
         )  # one answer does not read all changes for a kind that is rare
     query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
-    if kinds:
-        query = query.where(_change.verdict.in_([kind.value for kind in kinds]))
+    wanted: ColumnElement[bool] = _change.verdict.in_([kind.value for kind in kinds]) if kinds else true()
+    if use is not None:
+        allowed = _copy.denies.is_(None) | ~_copy.denies.contains(f" {use.value} ")
+        wanted = (wanted & allowed) | (_change.verdict == ChangeVerdict.USAGE.value)
+    query = query.where(wanted)
     if page is not None:
         query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
     found = [change_of(row) for row in await connection.execute(query)]
@@ -167,4 +178,5 @@ def change_of(row: Any) -> Change:
         row.content_type,
         None if row.moved_to is None else row.url,
         row.moved_to,
+        usage_document(row.said),
     )

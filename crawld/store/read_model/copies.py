@@ -8,8 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.interfaces import Copy, Gone
 from crawld.interfaces.read_model import LivePages
 from crawld.model.fetched import GONE_STATUSES
+from crawld.model.usage import usage_of
 from crawld.store import tables
 from crawld.store.records.bodies import decompress_to
+from crawld.store.records.versions import unpack_said
 from crawld.store.reports.reader import page_stats
 
 _page, _host, _body, _crawl = tables.pages.c, tables.hosts.c, tables.bodies.c, tables.crawls.c
@@ -22,8 +24,10 @@ _latest = (
 ).scalar_subquery()
 _PAGE: Select[Any] = select(
     _page.id, _page.url, _host.name.label("host"), _page.last_success, _page.gone_since, _latest.label("body"),
-    _status.label("status"),
-).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
+    _status.label("status"), tables.versions.c.said,
+).join_from(tables.pages, tables.hosts, _host.id == _page.host_id).join(
+    tables.versions, tables.versions.c.page_id == _page.id, isouter=True
+)  # fmt: skip
 
 
 async def latest_copy(
@@ -49,6 +53,7 @@ async def latest_copy(
         freshness=await _freshness(connection, page, live, now),
         version=found.version,
         gone=gone,
+        usage=usage_of(unpack_said(page.said)),
     )
 
 

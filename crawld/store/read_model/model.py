@@ -17,6 +17,7 @@ from crawld.interfaces import Clock, Copy, FreshnessPoint, Gone
 from crawld.interfaces.read_model import (
     CalibrationLine,
     Changes,
+    FollowedLine,
     HostLine,
     LivePages,
     Overdue,
@@ -34,6 +35,7 @@ from crawld.interfaces.read_model import (
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.signal import Source
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.address import parse_address
 from crawld.store.damage import Damage
@@ -45,6 +47,7 @@ from crawld.store.read_model.page_view import view_page
 from crawld.store.read_model.reading_thread import ReadingThread
 from crawld.store.read_model.stored_freshness import StoredOrders
 from crawld.store.records import documents
+from crawld.store.records.links import read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports.reader import (
     calibration,
@@ -227,12 +230,18 @@ class SqlReadModel:
 
     @apart
     async def changes(
-        self, after: int, limit: int = 100, *, url: str | None = None, kinds: Sequence[ChangeVerdict] = ()
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
     ) -> Changes:
         """The changes after a cursor, oldest first."""
         page = None if url is None else is_page(url)
         async with self._connected() as connection:
-            return await change_list.changes_after(connection, after, limit, page, kinds)
+            return await change_list.changes_after(connection, after, limit, page, kinds, use)
 
     @apart
     async def latest_changes(
@@ -299,6 +308,12 @@ class SqlReadModel:
         async with self._connected() as connection:
             rows = (await connection.execute(query)).all()
         return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
+
+    @apart
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
+        async with self._connected() as connection:
+            return [FollowedLine(**row) for row in await read_site_figures(connection)]
 
     @apart
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:

@@ -21,6 +21,7 @@ from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.read_model.cursors import Place, pack, unpack
 from crawld.store.read_model.stored_freshness import StoredOrders, freshness_of
+from crawld.store.records.versions import usage_document
 
 FEW = 20_000
 """Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
@@ -42,6 +43,12 @@ _trouble = (
     select(_crawl.trouble).where(_crawl.page_id == _page.id).order_by(_crawl.id.desc()).limit(1)
     .correlate(tables.pages).scalar_subquery()
 )  # fmt: skip
+_said = (
+    select(tables.versions.c.said)
+    .where(tables.versions.c.page_id == _page.id)
+    .correlate(tables.pages)
+    .scalar_subquery()
+)
 _body = tables.bodies.c
 _version = (
     select(_body.version).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1)
@@ -51,6 +58,7 @@ _LINES: Select[Any] = select(
     _page.id, _page.url, _host.name.label("host"), _page.state, _page.importance, _page.weight, _page.crawls,
     _page.changes, _page.failed, _page.added_at, _page.last_success, _page.last_change_at, _page.gone_since,
     _page.title, case((_page.state.in_(_IN_TROUBLE), _trouble), else_=None).label("trouble"),
+    _said.label("said"),
     _version.label("version"), _page.language, _page.content_type,
 ).join_from(tables.pages, tables.hosts, _host.id == _page.host_id)  # fmt: skip
 
@@ -104,6 +112,7 @@ def _line_of(row: Any, freshness: float | None, next_crawl: float | None) -> Pag
         next_crawl_at=next_crawl,
         title=row.title,
         trouble=row.trouble,
+        usage=usage_document(row.said),
         version=row.version,
         language=row.language,
         content_type=row.content_type,

@@ -13,6 +13,7 @@ from crawld.model.signal import SOURCES, Source
 from crawld.store import tables
 from crawld.store.read_model.change_list import changes_of_page, versions_of
 from crawld.store.read_model.page_list import line_by
+from crawld.store.records.links import read_linked
 from crawld.store.reports.reader import ADDRESSES
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ async def view_page(
         alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
         alias_why=page.alias_why,
         aliases=list(await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(ADDRESSES))),
+        linked_from=await read_linked(connection, line.id),
     )
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.interfaces import Adoption, Listed
 from crawld.interfaces.store import MayRetire, always
 from crawld.model.crawl import ChangeVerdict
-from crawld.model.page import BY_HAND, FROM_MOVE, Page, PageState, Wanted, authority
+from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.in_values import among
@@ -19,7 +19,7 @@ from crawld.store.records.numbering import Numbering, OneWriter, know_hosts
 from crawld.store.retry import keep_trying
 from crawld.store.writing.bulk import run
 from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import plain, replacing
+from crawld.store.writing.upserts import added_once, plain, replacing
 
 T = TypeVar("T")
 COUNTED_AT_ONCE = 20_000
@@ -38,6 +38,7 @@ _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=Big
     failures=0,
     weight=None,
 )  # fmt: skip
+_HAND_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(origin=FROM_LINKS)
 _RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
 )  # fmt: skip
@@ -101,7 +102,7 @@ class PageList:
 
         async def take(connection: AsyncConnection) -> list[Page]:
             await self._numbering.begin(connection)
-            rows = await _identified(connection, list(chunk), _page.state)
+            rows = await identified(connection, list(chunk), _page.state)
             found = [_page_of(row) for row in rows if row.state != RETIRED]
             if keep_out:
                 kept_out = [{"identity": name, "url": url, "at": now} for name, url in chunk.items()]
@@ -136,7 +137,7 @@ class PageList:
         while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
             async with self._reading.connect() as connection:
                 excluded = await _excluded(connection, chunk)
-                rows = await _identified(connection, chunk, _page.origin, _page.identity)
+                rows = await identified(connection, chunk, _page.origin, _page.identity)
             found |= {row.url: row.origin for row in rows if (row.identity or row.url) not in excluded}
         return found
 
@@ -175,7 +176,7 @@ class PageList:
 
         async def read() -> list[Listed]:
             async with self._reading.connect() as connection:
-                rows = await _identified(connection, chunk, _page.state, _page.origin)
+                rows = await identified(connection, chunk, _page.state, _page.origin)
                 return [Listed(row.id, row.url, row.importance, row.origin) for row in rows if row.state != RETIRED]
 
         found: list[Listed] = []
@@ -198,6 +199,9 @@ class PageList:
         while rows := await keep_trying(read, self._shown):
             last = rows[-1].id
             unlisted = [_page_of(row) for row in rows if row.id not in kept]
+            if unlisted and origin != FROM_LINKS:
+                linked = await self._write(partial(_hand_over_linked, page_ids=[page.id for page in unlisted]))
+                unlisted = [page for page in unlisted if page.id not in linked]
             if unlisted:
                 await self._write(partial(self._retire, pages=unlisted, now=now))
                 yield unlisted
@@ -239,7 +243,7 @@ class _Chunk:
                 self.excluded = len(excluded)
                 lines = {name: line for name, line in lines.items() if name not in excluded}
         columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
-        known = {row.identity or row.url: row for row in await _identified(connection, list(lines), *columns)}
+        known = {row.identity or row.url: row for row in await identified(connection, list(lines), *columns)}
         new: list[Page] = []
         returned: list[dict[str, Any]] = []
         back: list[Page] = []  # of those returned, with a copy that is as good as before
@@ -307,6 +311,21 @@ class _Chunk:
         self.added += new
 
 
+async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]) -> set[int]:
+    """Let links have those of these pages kept fresh that pages of a followed site link to; their ids."""
+    link, source = tables.links.c, tables.pages.alias("source")
+    chosen, parameters = among(connection.dialect.name, link.target, page_ids)
+    query = (
+        select(link.target).distinct().join_from(tables.links, source, source.c.id == link.source)
+        .where(chosen, source.c.state != RETIRED, source.c.gone_since.is_(None))
+    )  # fmt: skip
+    linked = set(await connection.scalars(query, parameters))
+    rows = [{"page_id": page_id, "depth": 1} for page_id in sorted(linked)]
+    await run(connection, added_once(connection.dialect.name, tables.site_pages), rows)
+    await run(connection, _HAND_OVER, [{"b_id": page_id} for page_id in sorted(linked)])
+    return linked
+
+
 async def _tell_changes(
     connection: AsyncConnection, numbering: Numbering, pages: Sequence[Page], verdict: ChangeVerdict, now: float
 ) -> None:
@@ -335,7 +354,7 @@ async def _end_exclusions(connection: AsyncConnection, identities: Sequence[str]
         await connection.execute(delete(tables.exclusions).where(chosen), parameters)
 
 
-async def _identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:
+async def identified(connection: AsyncConnection, identities: Sequence[str], *columns: Any) -> Sequence[Any]:
     """The rows of the pages with these identities. Two queries: one with OR would read the identities four times."""
     rows: list[Any] = []
     for column in (_page.url, _page.identity):

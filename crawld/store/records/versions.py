@@ -1,6 +1,7 @@
 """What is remembered of pages' copies: packed for its table, kept at hand, and read many at once."""
 
 import asyncio
+import json
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.model.crawl import Digest, Memory, Place
+from crawld.model.usage import SaidIn, Statement, usage_of
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.writing.batch import storable
@@ -89,6 +91,27 @@ def pack_title(digest: Digest) -> bytes | None:
     return pack_hashes((int(digest.in_main), *digest.title)) if digest.in_main or digest.title else None
 
 
+def pack_said(said: tuple[Statement, ...]) -> str | None:
+    """What a site says of a page's use, as JSON."""
+    return storable(json.dumps([(place.value, text) for place, text in said])) if said else None
+
+
+def unpack_said(packed: str | None) -> tuple[Statement, ...]:
+    """The inverse of `pack_said`."""
+    return tuple((SaidIn(place), text) for place, text in json.loads(packed)) if packed else ()
+
+
+def usage_document(packed: str | None) -> dict[str, object] | None:
+    """What a page may be used for, as others are told it; None where nothing is said."""
+    return None if packed is None else usage_of(unpack_said(packed)).document()
+
+
+def pack_denied(said: tuple[Statement, ...]) -> str | None:
+    """The uses that are denied, each between spaces."""
+    denied = usage_of(said).denied
+    return f" {' '.join(denied)} " if denied else None
+
+
 def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
     return tuple(islice(numbers, count))
 
@@ -113,6 +136,8 @@ def version_row(memory: Memory) -> tuple[Any, ...]:
         memory.canonical,
         pack_title(memory.digest),
         pack_hashes(memory.varying) if memory.varying else None,
+        pack_said(memory.said),
+        pack_denied(memory.said),
     )
 
 
@@ -133,6 +158,7 @@ def memory_of(row: Row[Any]) -> Memory:
         answered=row.answered,
         canonical=row.canonical,
         varying=unpack_hashes(row.varying or b""),
+        said=unpack_said(row.said),
     )
 
 

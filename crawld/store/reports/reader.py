@@ -23,6 +23,7 @@ from crawld.store.address import Address, parse_address
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.records.bodies import decompress_to
 from crawld.store.records.hooks import read_figures, read_queues
+from crawld.store.records.links import read_linked, read_site_figures
 from crawld.store.records.slot_history import slots_since
 from crawld.store.reports import troubles
 from crawld.store.schema import check_readable
@@ -173,6 +174,11 @@ class Reader:
             found |= {row.pop("url"): row for row in await self._rows(query)}
         return found
 
+    async def followed_sites(self) -> Sequence[Row]:
+        """By host, what following links has found."""
+        async with self._connected() as connection:
+            return await read_site_figures(connection)
+
     async def exclusions(self) -> Sequence[Row]:
         """The pages that are kept out, with since when, by URL."""
         kept_out = tables.exclusions.c
@@ -287,6 +293,10 @@ class Reader:
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
         answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
+        async with self._connected() as connection:
+            answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
+        said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
+        answer["usage"] = _usage(said[0]["said"] if said else None)
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["signal_trust"] = await self._signal_trust(page["host_id"])
@@ -443,6 +453,12 @@ def is_document(url: str) -> ColumnElement[bool]:
     crawled = select(kept.c.id).where(kept.c.id == other.c.alias_of, kept.c.last_success.is_not(None)).scalar_subquery()
     of = select(func.coalesce(crawled, other.c.id)).where(or_(other.c.url == wanted, other.c.identity == wanted))
     return tables.pages.c.id == of.scalar_subquery()
+
+
+def _usage(said: str | None) -> Row | None:
+    from crawld.store.records.versions import usage_document
+
+    return usage_document(said)
 
 
 def with_heard(row: Row) -> Row:

@@ -12,6 +12,7 @@ from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Alias, PageState
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Signal, SignalGain
+from crawld.model.usage import usage_of
 from crawld.store.tables import by_source
 
 Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState | SignalGain
@@ -159,6 +160,7 @@ class Batch:
     frame_changes: dict[tuple[str, float], FrameChange] = field(default_factory=dict)
     gains: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # sums by host and source
     calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    unarchived: set[int] = field(default_factory=set)  # pages of which no earlier versions are to be kept
 
     def add(self, item: Item) -> None:
         """Fold in one queued thing."""
@@ -200,6 +202,10 @@ class Batch:
             moved = record.alias is not None and record.alias.of is not None  # told after the change itself
             renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 - moved if told else None
             self._add_body(Body(crawl.page_id, crawl.at, storable(content_type), record.body, renews, change))
+        if record.usage:
+            self.changes.append({**change_row(crawl), "verdict": ChangeVerdict.USAGE.value, "magnitude": None})
+        if record.memory is not None and usage_of(record.memory.said).noarchive:
+            self.unarchived.add(crawl.page_id)
         if record.host is not None:
             self.hosts[record.host.name] = record.host
 

@@ -21,7 +21,9 @@ from crawld.store.writing.batch import Batch
 from crawld.store.writing.for_rows import inserting
 
 Rows = list[dict[str, Any]]
-WITHOUT_COPY = (ChangeVerdict.GONE.value, ChangeVerdict.MOVED.value, ChangeVerdict.REMOVED.value)
+WITHOUT_COPY = tuple(
+    verdict.value for verdict in (ChangeVerdict.GONE, ChangeVerdict.MOVED, ChangeVerdict.REMOVED, ChangeVerdict.USAGE)
+)
 """Verdicts of changes that brought no copy."""
 _FIELDS = ("page_id", "at", "verdict", "magnitude", "moved_to")
 _INSERT = inserting(tables.changes, "id", *_FIELDS)

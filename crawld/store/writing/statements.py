@@ -35,12 +35,14 @@ BODY = ("page_id", "at", "content_type", "size", "zstd")
 INSERT_BODIES = inserting(tables.bodies, *BODY, "version")
 PUT_VERSIONS = replacing_rows(tables.versions)
 ADD_CALIBRATION = adding_rows(tables.calibration_days)
+_latest = tables.bodies.alias("latest")
 LATEST_BODY = (
-    select(func.max(tables.bodies.c.id))
-    .where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
-    .scalar_subquery()
+    select(func.max(_latest.c.id)).where(_latest.c.page_id == bindparam("b_page", type_=BigInteger)).scalar_subquery()
 )
 FORGET_LATEST_BODY = delete(tables.bodies).where(tables.bodies.c.id == LATEST_BODY)
+FORGET_EARLIER_BODIES = delete(tables.bodies).where(
+    tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger), tables.bodies.c.id < LATEST_BODY
+)
 FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
@@ -91,6 +93,7 @@ async def write(
     first = await write_changes(connection, told, scope) if told else 0
     renewed.add(told, first)
     await INSERT_BODIES.run(connection, [_body_fields(row, renewed, first) for row in bodies])
+    await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
 
 
 async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:

@@ -1,0 +1,162 @@
+"""Whole sites by links: how soon pages in no sitemap are found, what a calendar without end costs, and who pays.
+
+    python -m benchmarks.links [--pages 200] [--rate 20] [--seconds 40] [--kills 2] [--json]
+
+A site whose pages change by themselves, a fifth of them in no sitemap and linked from other pages alone, some of those
+only from each other; and a calendar whose months link on for ever. Three daemons keep it fresh at the same rate, each
+killed a few times: one that has the whole list, one that has the listed four fifths and follows links, and one that has
+these alone. Freshness is that of the listed pages, by the site's own truth, after the first round.
+"""
+
+import argparse
+import asyncio
+import bisect
+import random
+import signal
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import show
+from tests.behaviours import page
+from tests.process import daemon, settings
+from tests.site import Site, Visit
+
+UNLISTED = 0.2
+LINKS = 4
+"""Links of a page to others."""
+CHANGES = 1.0
+"""Changes of a page in a round, on average; they differ by page."""
+
+
+class LinkedSite:
+    """Pages that change at times drawn beforehand, and the calendar."""
+
+    def __init__(self, pages: int, rate: float, seconds: float, seed: int) -> None:
+        luck = random.Random(seed)
+        self.names = [f"{luck.choice('abcdefgh')}{luck.getrandbits(20):x}q" for _ in range(pages)]
+        listed = round(pages * (1 - UNLISTED))
+        self.listed, self.hidden = self.names[:listed], self.names[listed:]
+        self.links = {name: luck.sample(self.listed, LINKS) for name in self.names}
+        for number, name in enumerate(self.hidden):  # every second one only from another that is not listed
+            by = self.hidden[number - 1] if number % 2 else luck.choice(self.listed)
+            self.links[by] = [*self.links[by], name]
+        self.changes: dict[str, list[float]] = {}
+        for name in self.names:
+            often = luck.lognormvariate(-0.5, 1.0) * CHANGES * rate / pages
+            times: list[float] = []
+            at = luck.expovariate(often)
+            while at < 10 * seconds + 600:
+                times.append(at)
+                at += luck.expovariate(often)
+            self.changes[name] = times
+        self.began = time.monotonic()
+        self.visits: dict[str, list[float]] = {}
+        self.calendar = self.requests = 0
+
+    async def serve(self, visit: Visit) -> None:
+        """Answer as the page of a name, the start or the calendar."""
+        now, name = time.monotonic() - self.began, visit.seen.path.rpartition("/")[2]
+        self.requests += 1
+        if name == "calendar":
+            self.calendar += 1
+            month = int(visit.query.get("month", "1"))
+            days = "".join(f"<td>{day}</td>" for day in range(1, 29))
+            others = "".join(f'<a href="calendar?month={n}">{n}</a> ' for n in range(month - 3, month + 4))
+            await visit.reply(f"<html><body><h1>Month {month}</h1><table><tr>{days}</tr></table>{others}</body></html>")
+            return
+        if name and name not in self.changes:
+            await visit.reply("no such page", 404)
+            return
+        self.visits.setdefault(name, []).append(now)
+        version = bisect.bisect(self.changes[name], now) if name else 0
+        links = [*self.links[name], "calendar?month=1"] if name else self.listed[:20]
+        words = " ".join(f"{name}{version}{n}" for n in range(20))
+        anchors = " ".join(f'<a href="{link}">{link}</a>' for link in links)
+        await visit.reply_cached(page(name or "start", words, anchors), f'"{name}{version}"')
+
+    def freshness(self, names: list[str], start: float, end: float) -> float:
+        """The mean over pages and time of whether the copy made at the last visit is what the page is."""
+        fresh = 0.0
+        for name in names:
+            visits, changes = [at for at in self.visits.get(name, []) if at < end], self.changes[name]
+            for at, after in zip(visits, [*visits[1:], end], strict=False):
+                stale = next(iter(changes[bisect.bisect(changes, at) :]), end)
+                fresh += max(0.0, min(after, stale, end) - max(at, start))
+        return fresh / (len(names) * (end - start))
+
+
+async def measure(which: str, pages: int, rate: float, seconds: float, kills: int, seed: int) -> dict[str, Any]:
+    """Run one daemon over the site; its figures."""
+    round_seconds = pages / rate
+    with tempfile.TemporaryDirectory() as made:
+        async with Site() as site:
+            world = LinkedSite(pages, rate, seconds, seed)
+            site.pages["/docs/"] = world.serve
+            site.pages |= {f"/docs/{name}": world.serve for name in [*world.names, "calendar"]}
+            names = world.names if which == "whole_list" else world.listed
+            given: dict[str, Any] = {"bandwidth": f"{rate}/s", "min_interval": 0.1, "max_interval": "1h"}
+            if which == "links":
+                given["discover"] = [{"site": site.url("/docs/"), "links": True, "limit": 5 * pages}]
+            file = settings(Path(made), [site.url(f"/docs/{name}") for name in names], **given)
+            found_at = None
+            stretches = [round_seconds, *[(seconds - round_seconds) / (kills + 1)] * (kills + 1)]
+            for stretch in stretches:
+                async with daemon("--config", str(file), cwd=Path(made)) as running:
+                    await running.until_logged("ready", 60.0)
+                    if found_at is None:
+                        world.began, world.visits = time.monotonic(), {}
+                        world.requests = world.calendar = 0
+                    await asyncio.sleep(max(0.0, stretch))
+                    if found_at is None:
+                        found_at = _found(Path(made) / "x.db", site, world)
+                        first_requests, first_calendar = world.requests, world.calendar
+                    await running.end(signal.SIGKILL)
+            end = time.monotonic() - world.began
+            return {
+                "found_in_one_round": found_at,
+                "visited": round(sum(name in world.visits for name in world.hidden) / len(world.hidden), 4),
+                "found": _found(Path(made) / "x.db", site, world),
+                "calendar_share_in_one_round": round(first_calendar / max(first_requests, 1), 4),
+                "calendar_share": round(world.calendar / max(world.requests, 1), 4),
+                "freshness_listed": round(world.freshness(world.listed, round_seconds, end), 4),
+                "freshness_all": round(world.freshness(world.names, round_seconds, end), 4),
+                "requests": world.requests,
+            }
+
+
+def _found(database: Path, site: Site, world: LinkedSite) -> float:
+    """The share of the pages in no list that the daemon knows of."""
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as db:
+        known = {url for (url,) in db.execute("SELECT url FROM pages WHERE state <> 'retired'")}
+    return round(sum(site.url(f"/docs/{name}") in known for name in world.hidden) / len(world.hidden), 4)
+
+
+async def run(pages: int, rate: float, seconds: float, kills: int, seed: int = 1) -> dict[str, Any]:
+    """The figures of all three daemons, and what following links cost the listed pages."""
+    daemons = ("whole_list", "links", "listed")
+    found = {which: await measure(which, pages, rate, seconds, kills, seed) for which in daemons}
+    difference = found["links"]["freshness_listed"] - found["whole_list"]["freshness_listed"]
+    against_none = found["links"]["freshness_listed"] - found["listed"]["freshness_listed"]
+    return found | {
+        "listed_pages_against_the_whole_list": round(difference, 4),
+        "listed_pages_against_these_alone": round(against_none, 4),
+    }
+
+
+def main() -> None:
+    """Run as a command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of each daemon, the first round included")
+    parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    show(asyncio.run(run(given.pages, given.rate, given.seconds, given.kills)), as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

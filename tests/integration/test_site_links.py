@@ -1,0 +1,213 @@
+"""Whole sites by their links, against the real test site."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from crawld import wiring
+from crawld.config import Settings
+from crawld.daemon.supervisor import Daemon
+from crawld.store import Reader
+from tests.behaviours import answer, html, not_found, page
+from tests.integration.test_daemon import rows, until
+from tests.site import Behaviour, Site, Visit
+
+PAGES = "SELECT url FROM pages WHERE state <> 'retired' AND last_success IS NOT NULL ORDER BY url"
+REFUSED = "SELECT p.url, s.refused FROM site_pages s JOIN pages p ON p.id = s.page_id WHERE s.refused IS NOT NULL"
+TOLD = "SELECT p.url, c.verdict FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY c.id"
+TEMPO = wiring.Tempo(learn=0.2, tick=0.3, demand=0.2, poll=0.2)
+
+
+@asynccontextmanager
+async def following(
+    folder: Path, site: Site, start: str = "/docs/", urls: list[str] | None = None, **given: object
+) -> AsyncIterator[Daemon]:
+    """A daemon that follows the links of a site from one address; `given` are settings of the site."""
+    if urls is not None:
+        (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
+    settings = {
+        "bandwidth": "100/s",
+        "urls": None if urls is None else str(folder / "urls.txt"),
+        "database": f"sqlite:///{folder}/x.db",
+        "allow_private": ["127.0.0.0/8"],
+        "politeness": {"delay": 0, "per_host": 10},
+        "min_interval": 0.2,
+        "max_interval": 0.4,
+        "audit": {"share": 0},
+        "signals": {"sitemaps": given.pop("sitemaps", "off"), "feeds": "off", "share": 0.9},
+        "api": {"listen": None},
+        "discover": [{"site": site.url(start), "links": True, **given}],
+    }
+    daemon = wiring.build(Settings.model_validate(settings), tempo=TEMPO)
+    daemon.catch_signals = False
+    task = asyncio.create_task(daemon.run())
+    try:
+        await until(lambda: len(daemon.scheduler) > 0 or task.done())
+        yield daemon
+    finally:
+        daemon.stop()
+        await task
+
+
+def linking(title: str, *links: str, head: str = "") -> Behaviour:
+    """A page with these links, each an address or a whole element."""
+    shown = (link if link.startswith("<") else f'<a href="{link}">{link}</a>' for link in links)
+    text = page(title, f"This is {title}, with words of its own: {' '.join([title] * 9)}.", *shown)
+    return html(text.replace("<head>", f"<head>{head}"))
+
+
+def kept(folder: Path) -> set[str]:
+    """The pages that are kept and were visited, by path and query."""
+    return {"/" + url.split("/", 3)[3] for (url,) in rows(folder, PAGES)}
+
+
+async def test_a_site_is_followed_from_one_address(tmp_path: Path) -> None:
+    """Links inside the site become pages; what robots are told not to follow, keep or fetch does not."""
+    async with Site() as site:
+        site.robots[site.address()] = "User-agent: *\nDisallow: /docs/secret\n"
+        site.pages |= {
+            "/docs/": linking(
+                "start", "a#top", "./b?utm_source=x", "/elsewhere", "secret", "picture.png", "listing", "deaf",
+                "broken", "moved", '<a rel="nofollow" href="unwanted">no</a>',
+            ),
+            "/docs/a": linking("a", "c", "/docs/a", "b"),
+            "/docs/b": linking("b"),
+            "/docs/c": linking("c", "deep"),
+            "/docs/deep": linking("deep", "deeper"),
+            "/docs/listing": linking("listing", "from-listing", head='<meta name="robots" content="noindex">'),
+            "/docs/from-listing": linking("from-listing"),
+            "/docs/deaf": linking("deaf", "unheard", head='<meta name="robots" content="nofollow">'),
+            "/docs/moved": answer(status=301, Location="/docs/b"),
+        }  # fmt: skip
+        wanted = {"/docs/", "/docs/a", "/docs/b", "/docs/c", "/docs/deep", "/docs/deaf", "/docs/from-listing"}
+        async with following(tmp_path, site, depth=3):
+            await until(lambda: wanted <= kept(tmp_path) and bool(site.visits("/docs/listing")))
+            await until(lambda: rows(tmp_path, "SELECT url FROM pages WHERE state = 'alias'") != [])
+            asked = len(site.log)
+            await until(lambda: len(site.log) > asked + 30)
+        asked_paths = {seen.path for seen in site.log}
+        assert not asked_paths & {"/docs/unwanted", "/docs/unheard", "/docs/secret", "/elsewhere", "/docs/picture.png"}
+        assert "/docs/deeper" not in asked_paths  # four links away
+        assert not [seen for seen in site.log if "utm_source" in seen.target]
+        assert "/docs/listing" not in kept(tmp_path)
+        refused = {url.rpartition("/")[2]: why for url, why in rows(tmp_path, REFUSED)}
+        assert refused == {"listing": "noindex", "broken": "status"}
+        told = [verdict for url, verdict in rows(tmp_path, TOLD) if url.endswith("listing")]
+        assert told.count("new") == 1  # of the page that the listing links to
+        async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
+            found = await reader.page(site.url("/docs/b"))
+            assert found is not None
+            assert found["linked_from"]["sources"] == [site.url("/docs/"), site.url("/docs/a")]
+            assert found["linked_from"]["depth"] == 1
+            (figures,) = await reader.followed_sites()
+            assert (figures["found"], figures["waiting"], figures["refused"]) == (8, 0, 2)
+
+
+def calendar() -> Behaviour:
+    """A calendar without end: every month links to the next and the one before."""
+
+    async def serve(visit: Visit) -> None:
+        month = int(visit.query.get("month", "1"))
+        days = "".join(f"<td>{day}</td>" for day in range(1, 29))
+        links = "".join(f'<a href="/docs/cal?month={n}&view={v}">{n}</a>' for n in (month - 1, month + 1) for v in "ab")
+        await visit.reply(f"<html><body><h1>Month {month}</h1><table><tr>{days}</tr></table>{links}</body></html>")
+
+    return serve
+
+
+def sessions(title: str, *links: str) -> Behaviour:
+    """A page that gives every reader links of their own."""
+
+    async def serve(visit: Visit) -> None:
+        number = len(visit.site.log)
+        inner = "".join(f'<a href="{link}?sid={number}">{link}</a>' for link in links)
+        await visit.reply(page(title, f"This is {title}: {' '.join([title] * 20)}.", inner))
+
+    return serve
+
+
+async def test_endless_addresses_are_bounded_by_their_shape(tmp_path: Path) -> None:
+    """Calendars and session ids stop after a few addresses; numbered pages that differ are all found."""
+    async with Site() as site:
+        items = [f"/docs/item?id={n}" for n in range(60)]
+
+        async def item(visit: Visit) -> None:
+            name = f"item{visit.query['id']}"
+            await visit.reply(
+                page(name, f"{name} is a thing of its own: {' '.join(f'{name}word{n}' for n in range(40))}")
+            )
+
+        site.pages |= {
+            "/docs/": linking("start", "cal?month=1", "shop", *items),
+            "/docs/cal": calendar(),
+            "/docs/shop": sessions("shop", "/docs/cart", "/docs/about", "/docs/shop"),
+            "/docs/cart": sessions("cart", "/docs/cart", "/docs/about"),
+            "/docs/about": sessions("about", "/docs/shop"),
+            "/docs/item": item,
+        }
+        async with following(tmp_path, site):
+            await until(lambda: len([one for one in kept(tmp_path) if one.startswith("/docs/item")]) == 60)
+            asked = len(site.log)
+            await until(lambda: len(site.log) > asked + 200)
+        months = {seen.target for seen in site.visits("/docs/cal")}
+        assert 4 <= len(months) <= 30
+        for path in ("/docs/shop", "/docs/cart", "/docs/about"):
+            assert len({seen.target for seen in site.visits(path)}) <= 12
+
+
+async def test_a_page_leaves_with_the_last_link_and_its_place_in_the_sitemap(tmp_path: Path) -> None:
+    """A page stays while the sitemap or a page names it; new pages are found from pages that change."""
+    async with Site() as site:
+        listed = ["/docs/", "/docs/both", "/docs/listed"]
+
+        async def sitemap(visit: Visit) -> None:
+            entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in listed)
+            schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+            await visit.reply(f'<urlset xmlns="{schema}">{entries}</urlset>', headers={"Content-Type": "text/xml"})
+
+        site.robots[site.address()] = f"Sitemap: {site.url('/sitemap.xml')}\n"
+        site.pages |= {
+            "/sitemap.xml": sitemap,
+            "/docs/": linking("start", "both", "linked"),
+            **{f"/docs/{name}": linking(name) for name in ("both", "listed", "later")},
+            "/docs/linked": linking("linked", "behind"),
+            "/docs/behind": linking("behind"),
+        }
+        async with following(tmp_path, site, sitemaps="auto"):
+            await until(lambda: kept(tmp_path) == {*listed, "/docs/linked", "/docs/behind"})
+            listed[:] = ["/docs/"]
+            await until(lambda: kept(tmp_path) == {"/docs/", "/docs/both", "/docs/linked", "/docs/behind"})
+            site.pages["/docs/"] = linking("start", "later", "both")
+            await until(lambda: kept(tmp_path) == {"/docs/", "/docs/both", "/docs/later"})
+            site.pages["/docs/"], site.pages["/docs/both"] = linking("start", "later"), not_found
+            await until(lambda: kept(tmp_path) == {"/docs/", "/docs/later"})
+    removed = {url.rpartition("/")[2] for url, verdict in rows(tmp_path, TOLD) if verdict == "removed"}
+    assert removed == {"listed", "linked", "behind", "both"}
+
+
+async def test_first_visits_keep_to_their_share_and_outlive_a_stop(tmp_path: Path) -> None:
+    """While listed pages want the slots, first visits take their share of them and no more, over a restart too."""
+    async with Site() as site:
+        site.pages["/docs/"] = linking("start", *(f"p{n}x" for n in range(300)))
+        listed = [site.url(f"/ok/{n}") for n in range(400)]
+        site.pages |= {f"/docs/p{n}x": linking(f"p{n}") for n in range(300)}
+        for _ in range(2):
+            begun = len(site.log)
+            before = {seen.path for seen in site.log}
+            async with following(tmp_path, site, urls=listed, share=0.1):
+                await until(lambda begun=begun: len(site.log) - begun >= 300)  # type: ignore[misc]
+            first = {seen.path for seen in site.log[begun:] if seen.path.startswith("/docs/p")} - before
+            assert 10 <= len(first) <= 0.1 * (len(site.log) - begun) + 3
+        assert rows(tmp_path, "SELECT count(*) FROM pages WHERE origin = 'links' AND state = 'waiting'")[0][0] > 200
+
+
+async def test_a_site_has_no_more_pages_than_its_limit(tmp_path: Path) -> None:
+    """Beyond the limit links wait; they are followed when a page leaves."""
+    async with Site() as site:
+        site.pages["/docs/"] = linking("start", *(f"{name}" for name in "abcdefgh"))
+        site.pages |= {f"/docs/{name}": linking(name) for name in "abcdefgh"}
+        async with following(tmp_path, site, limit=4):
+            await until(lambda: len(kept(tmp_path)) == 4)
+            site.pages["/docs/"] = linking("start", *"efgh")
+            await until(lambda: len(kept(tmp_path) & {f"/docs/{name}" for name in "efgh"}) == 3)

@@ -85,6 +85,7 @@ class PageList:
                 lines=len(chunk),
                 respelt=part.respelt,
                 excluded=part.excluded,
+                listed=part.listed,
             )
         if complete:
             unlisted, listed = await self._count_others(origin, kept)
@@ -229,6 +230,7 @@ class _Chunk:
         self.reweighted: list[Page] = []
         self.respelt: list[Page] = []
         self.kept: set[int] = set()
+        self.listed: list[int] = []  # that links alone had kept
         self.excluded = 0  # lines
         self._hosts: dict[str, int] = {}
         self._hosts_of_origins = hosts_of_origins
@@ -273,6 +275,8 @@ class _Chunk:
                 if row.url != url:
                     self.respelt.append(Page(row.id, url, row.host, importance))
                     spellings.append(_spelling(row.id, url))
+                if row.origin == FROM_LINKS != self._origin:
+                    self.listed.append(row.id)
                 if (row.importance, row.origin) != (importance, self._origin):
                     taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
         await self._insert(connection, new)

@@ -38,6 +38,11 @@ _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=Big
     failures=0,
     weight=None,
 )  # fmt: skip
+_DEEPEN = (
+    update(tables.site_pages)
+    .where(tables.site_pages.c.page_id == bindparam("b_id", type_=BigInteger), tables.site_pages.c.depth == 0)
+    .values(depth=1)
+)
 _HAND_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(origin=FROM_LINKS)
 _RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
@@ -326,6 +331,7 @@ async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]
     linked = set(await connection.scalars(query, parameters))
     rows = [{"page_id": page_id, "depth": 1} for page_id in sorted(linked)]
     await run(connection, added_once(connection.dialect.name, tables.site_pages), rows)
+    await run(connection, _DEEPEN, [{"b_id": page_id} for page_id in sorted(linked)])
     await run(connection, _HAND_OVER, [{"b_id": page_id} for page_id in sorted(linked)])
     return linked
 

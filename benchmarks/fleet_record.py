@@ -136,6 +136,7 @@ async def spent(connection: asyncpg.Connection) -> Spent:
     """Processor time of all processes of the server but this connection's, and what was written meanwhile."""
     own = await connection.fetchval("SELECT pg_backend_pid()")
     parent = _parent(own)
+    assert parent is not None
     rows = await connection.fetch("SELECT pid, backend_type, application_name FROM pg_stat_activity")
     names = {pid: name if kind == "client backend" else "server" for pid, kind, name in rows}
     processor: dict[str, float] = defaultdict(float)

@@ -233,6 +233,43 @@ def code_spacing(rng: random.Random) -> Iterator[Visit]:
         yield Visit(0, fixed(page), edited, number >= 20)
 
 
+def box(what: str) -> Callable[[random.Random], Iterator[Visit]]:
+    """A box of noise amid paragraphs that are edited, put in and taken out, those beside the box as often as others."""
+
+    def visits(rng: random.Random) -> Iterator[Visit]:
+        texts = Texts(rng)
+        above, below = texts.paragraphs(rng.randrange(2, 5)), texts.paragraphs(rng.randrange(2, 5))
+        pool = [texts.sentence(4) for _ in range(60)]
+
+        def noise(now: Moment) -> list[str]:
+            if what == "token":
+                return [f"Form {now.draw.getrandbits(64):016x}"]
+            if what == "banner":
+                return ["We and our partners use cookies", "Accept all of them"] if now.draw.random() < 0.5 else []
+            if what == "links":
+                return ["You may also like", *now.draw.sample(pool, 4)]
+            return [f"{one} · {3 * now.visit + at} likes · {now.visit // 2} shares" for at, one in enumerate(pool)]
+
+        for number in range(90):
+            edited = number >= 30 and number % 4 == 0
+            if edited:
+                part = rng.choice((above, below))
+                at, how = rng.randrange(len(part)), rng.randrange(4)
+                if how == 0:
+                    part.insert(at, f"{texts.sentence()}.")
+                elif how == 1 and len(part) > 2:
+                    part.pop(at)
+                else:
+                    part[at] = f"{texts.sentence()}." if how == 2 else f"{part[at][:-1]} more{number}."
+
+            def render(now: Moment, around: tuple[list[str], list[str]] = (list(above), list(below))) -> str:
+                return texts.page("Offer", [*around[0], *noise(now), *around[1]])
+
+            yield Visit(0, render, edited, number >= 30)
+
+    return visits
+
+
 # -- several pages ---------------------------------------------------------------------------------------------------
 
 
@@ -502,6 +539,10 @@ DOCUMENTS: dict[str, Callable[[Moment, tuple[str, ...]], str]] = {
 SITES: dict[str, Callable[[random.Random], Iterator[Visit]]] = {
     **{f"noise that ends, edits that stay {stay} visits": ended(stay) for stay in range(1, 13)},
     "edits beside noise every few visits": front_page,
+    "edits beside a token": box("token"),
+    "edits beside a cookie banner that comes and goes": box("banner"),
+    "edits beside random links": box("links"),
+    "edits amid counters in every paragraph": box("counters"),
     "40 pages of one template, view counters": template("view counters"),
     "40 pages of one template, counters in a sentence": template("counters in a sentence"),
     "40 pages of one template, random links": template("random links"),

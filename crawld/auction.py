@@ -6,7 +6,7 @@ then the valued ones from the top down, until the counts sum to the budget. That
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
@@ -76,3 +76,12 @@ def _within(shares: dict[str, float], requests: float) -> dict[str, float]:
     room = requests * (1.0 - 4.0 * (len(shares) + 1) * sys.float_info.epsilon)
     total = math.fsum(shares.values())
     return shares if total <= room else {worker: share * (room / total) for worker, share in shares.items()}
+
+
+def aim(now: float, spacing: float, openings: Iterable[float]) -> float:
+    """When to use a slot that comes now: at the first opening of a coveted host before the next slot, or at once.
+
+    A worker with few slots would ask a host that is held up by politeness a slot too late each time: with slots as far
+    apart as half of the host's spacing, one request in four of those that it may be sent is missed (docs/fleet.md).
+    """
+    return min((opening for opening in openings if now < opening < now + spacing), default=now)

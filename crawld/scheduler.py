@@ -328,12 +328,15 @@ class Scheduler:
         """Tell a policy that allots rates how much there is to allot; values do not depend on it."""
         self.chooser.change_bandwidth(rate, now)
 
-    def bid(self, now: float, until: float, *, start: float | None = None, sent: float = 0.0) -> Bid:
+    def bid(
+        self, now: float, until: float, *, start: float | None = None, sent: float = 0.0, level: float = 0.0
+    ) -> Bid:
         """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.auction`).
 
-        The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts.
+        The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts. `level` is
+        what the last request of the round before was worth, where it is known.
         """
-        return self.chooser.bid(Span(now, now if start is None else start, until, sent))
+        return self.chooser.bid(Span(now, now if start is None else start, until, sent, level))
 
     # -- what drivers ask -------------------------------------------------------------------------------------------
 

@@ -133,7 +133,7 @@ def read_keys(path: Path) -> list[SigningKey]:
 
 
 def write_keys(path: Path, keys: Sequence[SigningKey]) -> None:
-    """Write the file anew, whole or not at all, for its owner alone."""
+    """Write the file anew, whole or not at all, for its owner alone; root makes it for whose directory it is."""
     document = {
         "keys": [
             {"kty": "OKP", "crv": "Ed25519", "kid": key.key_id, "x": _b64(key.public), "d": _b64(key.private)}
@@ -147,6 +147,9 @@ def write_keys(path: Path, keys: Sequence[SigningKey]) -> None:
             json.dump(document, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
+            if os.geteuid() == 0:
+                owner = (path if path.exists() else path.parent).stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The list of pages: sorted, filtered, searched, a part at a time."""
+"""The list of pages: sorted, filtered, a part at a time, and searched by the words of their texts."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from crawld.dashboard.rendering import View
 from crawld.dashboard.sources import Sources
 from crawld.dashboard.words import link
 from crawld.errors import InputError
-from crawld.interfaces.read_model import ANY_TROUBLE, PageQuery, PageSort
+from crawld.interfaces.read_model import ANY_TROUBLE, PageQuery, PageSort, SearchHit
 from crawld.model.fetched import Trouble
 from crawld.model.page import PageState
 
@@ -44,6 +44,32 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "filtered": any(kept.values()),
     }
     return View("pages.html", "Pages", PATH, sources.now(), context)
+
+
+async def show_search(sources: Sources, query: Mapping[str, str]) -> View:
+    """Pages by the words of their text."""
+    words, hits, trouble = query.get("q", "").strip()[:1_000], None, None
+    if words:
+        try:
+            hits = await sources.reading.search(words, limit=ROWS)
+        except InputError as error:  # searching is off, or nothing is searched for
+            trouble = str(error)
+    context = {
+        "words": words,
+        "hits": None if hits is None else [(hit, _marked(hit)) for hit in hits],
+        "trouble": trouble,
+    }
+    return View("search.html", "Search", "/search", sources.now(), context)
+
+
+def _marked(hit: SearchHit) -> list[tuple[bool, str]]:
+    """The snippet in pieces, each with whether it is what was searched for."""
+    pieces, at = [], 0
+    for begin, end in hit.marks:
+        if begin >= at:
+            pieces += [(False, hit.snippet[at:begin]), (True, hit.snippet[begin:end])]
+            at = end
+    return [*pieces, (False, hit.snippet[at:])]
 
 
 def _wanted(query: Mapping[str, str]) -> PageQuery:

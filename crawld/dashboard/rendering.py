@@ -17,6 +17,7 @@ from crawld.interfaces.actions import Action
 VIEWS = (
     ("Overview", "/"),
     ("Pages", "/pages"),
+    ("Search", "/search"),
     ("Changes", "/changes"),
     ("Hosts", "/hosts"),
     ("Forecast", "/forecast"),

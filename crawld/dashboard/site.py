@@ -36,6 +36,7 @@ FOREVER = "private, max-age=31536000, immutable"
 SHOWN: Mapping[str, Show] = {
     "/": overview.show,
     "/pages": pages.show,
+    "/search": pages.show_search,
     "/page": page.show,
     "/diff": difference.show,
     "/changes": changes.show,

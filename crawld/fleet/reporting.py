@@ -32,6 +32,8 @@ class Reporter:
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
     status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
     revision: int = 0  # of the fleet's settings that we go by wholly
+    level: float = 0.0  # at which the last round was cleared; 0: not known
+    held_up: tuple[int, ...] = ()  # hosts whose gates are worth waiting for, by our last bid
     time: DatabaseTime | None = None  # as of the latest beat,
     rates: RateSchedule = NOTHING  # and by its grants
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
@@ -69,7 +71,8 @@ class Reporter:
         waits = ROUND_SECONDS if self.time is None else ROUND_SECONDS - self.time.least(boot) % ROUND_SECONDS
         sent = self.rates.requests(boot, boot + waits)
         start, until = now + waits, now + waits + ROUND_SECONDS
-        bid = self.scheduler.bid(now, until, start=start, sent=sent)
+        bid = self.scheduler.bid(now, until, start=start, sent=sent, level=self.level)
+        self.held_up = bid.held_up
         return replace(bid, first=bid.first + self._asked(start, until))
 
     def _asked(self, start: float, until: float) -> int:
@@ -81,6 +84,11 @@ class Reporter:
             if left > 0:
                 total += count if delay <= 0 else min(count, math.ceil(left / delay))
         return total
+
+    def openings(self) -> list[float]:
+        """When those hosts open, by the monotonic clock."""
+        earliest, behind = self.crawler.parts.gate.earliest, self.clock.monotonic() - self.clock.now()
+        return [float(earliest[host]) + behind for host in self.held_up if host < len(earliest)]
 
     def _request_rate(self) -> float:
         (before, count), now = self._mark, self.clock.monotonic()

@@ -187,7 +187,7 @@ class Worker:
     def _follow(self, beat: Beat, time: DatabaseTime) -> None:
         """Send by the grants of this beat from now on."""
         rates, now = NOTHING if self._stopping else schedule(time, beat.grants), self.clock.monotonic()
-        self.reporter.time, self.reporter.rates = time, rates
+        self.reporter.time, self.reporter.rates, self.reporter.level = time, rates, beat.level
         self.pacer.follow(rates, now)
         self.lease_until = lease_end(time, beat.expires)
         self.door.follow(rates, self.lease_until)

@@ -22,6 +22,7 @@ LOWEST, HIGHEST = -128, 128
 
 ROUNDING = 1e-9  # how far a span may exceed a whole number of delays
 NEAR, FAR = 2048, 512  # pages evaluated, of those that may reach the level and of the others: some 10 ms
+COVETED = 20.0  # times the level: pages worth more, of a host that may not be asked more often, are worth waiting for
 SHARP = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
 
 
@@ -33,6 +34,7 @@ class Span:
     start: float
     until: float
     sent: float = 0.0  # requests that leave before it starts
+    level: float = 0.0  # what the last request of a round was worth, of late; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,13 @@ def bid_for(wanted: Wanted, pages: PageTable, gate: HostGate | None, span: Span)
     room = _room(gate, len(due), span.start, span.until)
     first = np.minimum(due, room)
     room -= first
-    counts, top = _by_level(values, _allowed(hosts, weights, room))
+    allowed = _allowed(hosts, weights, room)
+    counts, top = _by_level(values, allowed)
+    waiting = (allowed < weights) & (values > COVETED * span.level) & np.isfinite(room[hosts])
+    held_up = tuple(np.unique(hosts[waiting]).tolist()) if 0 < span.level < np.inf else ()
     most = float(np.minimum(np.maximum(pages.crowd - wanted.due, 0), room).sum())
-    return Bid(round(float(first.sum())), top, tuple(np.floor(np.minimum(counts + 0.5, most)).astype(int).tolist()))
+    counted = tuple(np.floor(np.minimum(counts + 0.5, most)).astype(int).tolist())
+    return Bid(round(float(first.sum())), top, counted, held_up)
 
 
 def _room(gate: HostGate | None, hosts: int, start: float, until: float) -> Floats:

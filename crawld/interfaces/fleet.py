@@ -62,6 +62,7 @@ class Beat:
     revision: int = 0  # of the fleet's settings; 0: none were applied yet
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
     free: int = 0  # shards that nobody holds
+    level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
     duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.client import AnswerError, Client, Pace
+from crawld.client import AnswerError, Client, NotKeptError, Pace
 from crawld.lab.contest import Contest, Entrant, Finish, Samples
 from crawld.lab.scenario import Scenario, Size, noisy_scenario
 from crawld.lab.site import LabSite
@@ -48,7 +48,6 @@ class ReadLog:
     at: list[float] = field(default_factory=list)
     fresh: list[bool] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
-    refused: int = 0
 
     def report(self, since: float) -> dict[str, float | int | None]:
         """The figures from that moment on."""
@@ -144,9 +143,11 @@ class ReadTrial:
         wait = 0.0 if name == PROACTIVE else self._wait
         try:
             copy = await client.copy(self._site.url(page), 1.0 if name == THROUGH else None, wait)
+            fresh = self._site.is_current(page, copy.content)
+        except NotKeptError:
+            fresh = False  # the page has no copy yet
         except AnswerError:
-            log.refused += 1  # the page has no copy yet, or the daemon is just starting or ending
-            return
+            return  # the daemon is just starting or ending
         log.at.append(began)
         log.waited.append(self._site.elapsed - began)
-        log.fresh.append(self._site.is_current(page, copy.content))
+        log.fresh.append(fresh)

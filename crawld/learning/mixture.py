@@ -38,7 +38,7 @@ class Mixture:
     max_event_gain = 2.0  # of all crawls that witness one event of their host
     prior_hosts = 2.0  # hosts that the prior counts as
     whole_vote = 50  # pages from which on a host counts as one; smaller ones have shown less
-    fewest = 15  # pages that hosts of fewer are graded by: lists of many hosts with a page or two have no even odds
+    fewest = 10  # pages that hosts of fewer are graded by: lists of many hosts with a page or two have no even odds
     silent = 0.02  # weights below are left out
     news = 0.05  # pages are told of weights that have moved by so much
 

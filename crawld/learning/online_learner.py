@@ -123,13 +123,14 @@ class OnlineLearner:
         )
         everyone = np.arange(len(ids))
         old, news = rows.split(everyone, [], age, OWN_SHARES)
-        before = self.deaf.prior(number).alpha
+        taught, before = self.deaf.sizes[number] > 0, self.deaf.prior(number).alpha
         fit, again = self.deaf.fit(ids, number, old, news)
         heard: list[_Heard | None] = []
         for ear in self.ears:
             some = np.flatnonzero(self.rates.spoken(number)[:, ear.needed].any(axis=1))
             if len(some):
-                begun = ear.priors.start(number[some], before[some])
+                late = some[taught[some]]
+                begun = ear.priors.start(number[late], before[late])
                 found, more = self._listen(ear, histories, number, some, rows, age, page)
                 more = np.union1d(more, self._page_ids(self.deaf.rows_at(begun)))  # hear all pages of a host at once
                 heard.append(found)

@@ -1,6 +1,6 @@
 """Several workers, one crawler: shards of hosts, leases on them, bids for requests and grants of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 ID_BITS = 40
@@ -66,6 +66,8 @@ class Bid:
     first: int = 0
     top: int = 0
     counts: tuple[int, ...] = ()
+    held_up: tuple[int, ...] = field(default=(), compare=False)
+    """Hosts of the bidder that have more pages worth asking for than politeness allows: their gates are waited for."""
 
 
 @dataclass(frozen=True, slots=True)

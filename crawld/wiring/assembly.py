@@ -24,7 +24,6 @@ from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
-from crawld.daemon.documents import DocumentKeeper
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.freshness_now import FreshnessNow
@@ -34,6 +33,7 @@ from crawld.daemon.metrics import DaemonMetrics
 from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
+from crawld.daemon.pages.documents import DocumentKeeper
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
 from crawld.daemon.pages.live_pages import LivePageView

@@ -93,6 +93,7 @@ class FleetAssembly(Assembly):
             self.scheduler, self.crawler, self.store, self.clock, self._count_loading, self.steering.status
         )
         reporter.revision = given.revision
+        self.pacer.openings = reporter.openings
         self.mailbox = Mailbox(
             self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
         )

@@ -14,8 +14,10 @@ from crawld.store.fleet.shared_settings import Revision, SharedSettings
 
 log = logging.getLogger("crawld.fleet")
 
-OWN = frozenset({"bandwidth", "urls", "database", "user_agent", "allow_private", "reading", "api", "log"})
-"""Settings of one machine or process; the rate is steered, and the list is taken over by what it says."""
+OWN = frozenset(
+    {"bandwidth", "urls", "database", "user_agent", "credentials", "signing", "allow_private", "reading", "api", "log"}
+)
+"""Settings of one machine or process, and secrets; the rate is steered, the list is taken over by what it says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def upgrade() -> None:
         sa.Column("version", ID, nullable=False),
         sa.Column("language", sa.Text()),
         sa.Column("canonical", sa.Text()),
-        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("indexed", sa.Boolean(), nullable=False),
         sa.Column("zstd", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("page_id", name=op.f("pk_documents")),

@@ -146,7 +146,7 @@ async def until_held(url: str, names: set[str], shards: int) -> None:
 async def test_workers_on_ray_come_back_and_end_cleanly(
     cluster: Any, folder: Path, postgres_url: str, tmp_path: Path
 ) -> None:
-    """Workers outlive a command that is killed, are back after a kill, elsewhere if their node dies, and end cleanly."""
+    """Workers outlive a killed command, are back after a kill, elsewhere if their node dies, and end cleanly."""
     async with Site(hosts=8) as site:
         urls = [site.url(f"/ok/{i}", host=1 + i % 8) for i in range(40)]
         file = settings(tmp_path, urls, database=postgres_url)

@@ -32,6 +32,23 @@ async def test_real_daemons_are_compared_over_real_http(tmp_path: Path) -> None:
     assert "greedy-ncis" in chart.read_text()
 
 
+async def test_readers_are_served_by_real_daemons(tmp_path: Path) -> None:
+    """Each way of serving them has its fresh reads, waits and requests; fetching on reads is not without waits."""
+    ended = await command(
+        "lab", "read", "--seconds", "12", "--pages", "10", "--changes", "4/s", "--requests-per-change", "1.5", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    rows = {row["mode"]: row for row in json.loads(ended.out)["modes"]}
+    assert list(rows) == ["proactive", "through", "both"]
+    for row in rows.values():
+        assert row["reads"] > 0
+        assert 0.0 < row["fresh_reads"] <= 1.0
+        assert 0 < row["requests"] <= 6.0 * 12 + 1
+    ended = await command("lab", "read", "--requests-per-change", "few", cwd=tmp_path)
+    assert (ended.status, "give numbers, as 0.2,0.5,1" in ended.err) == (2, True)
+
+
 async def test_any_crawler_is_scored_by_a_site_that_is_served(tmp_path: Path) -> None:
     """`lab serve` lists its pages, scores a separate daemon by its user agent, and ctrl-C ends it with the scores."""
     urls = tmp_path / "urls.txt"

@@ -27,7 +27,11 @@ def memory(page_id: int, *, at: float = NOW, raw: bytes = b"r" * 16, etag: str |
 
 def record(page_id: int, verdict: Verdict = Verdict.UNCHANGED, **fields: object) -> Record:
     """A finished attempt at NOW unless told otherwise; `fields` are the crawl's or the record's."""
-    own = {key: fields.pop(key) for key in ("state", "failures", "memory", "body", "host", "alias") if key in fields}
+    own = {
+        key: fields.pop(key)
+        for key in ("state", "failures", "memory", "body", "host", "alias", "title", "language")
+        if key in fields
+    }
     own.setdefault("state", PageState.FAILING if verdict is Verdict.FAILED else PageState.LIVE)
     crawl = Crawl(**{"page_id": page_id, "at": NOW, "verdict": verdict} | fields)  # type: ignore[arg-type]
     return Record(crawl=crawl, **own)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.store import Retention, SqlStore
-from crawld.store.read_model import page_list
+from crawld.store.read_model import change_list, page_list
 from crawld.store.read_model.model import SqlReadModel
 from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
@@ -204,6 +204,28 @@ async def test_changes_come_in_the_order_of_commits(store: SqlStore, model: SqlR
     # Neither a first copy nor a page that was gone at the first visit has changed.
     assert sum((await model.change_counts(NOW, 3600.0)).values()) == 3
     assert set(await model.change_counts(NOW, 3600.0)) <= {hour, hour + 3600}
+
+
+async def test_changes_tell_of_the_copy_and_are_chosen_by_kind(
+    store: SqlStore, model: SqlReadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Title, language and content type stay until a copy says otherwise; the cursor moves over what is not told."""
+    await store.adopt(wanted("a"), origin="list", now=NOW)
+    about = {"title": "A page", "language": "de-AT", "memory": memory(1), "body": b"x"}
+    store.record(record(1, Verdict.NEW, at=NOW, **about))
+    store.record(record(1, Verdict.CHANGED, at=NOW + 1))
+    store.record(record(1, Verdict.GONE, at=NOW + 2, tau=1.0, state=PageState.GONE))
+    await store.flush()
+    gone = await model.changes(0, kinds=[ChangeVerdict.GONE])
+    (one,) = gone.changes
+    assert (one.id, one.title, one.language, one.content_type, gone.cursor) == (3, "A page", "de-AT", "text/html", 3)
+    none = await model.changes(0, kinds=[ChangeVerdict.MOVED])
+    assert (none.changes, none.cursor) == ([], 3)
+    monkeypatch.setattr(change_list, "MAX_SKIPPED", 1)
+    near = await model.changes(0, kinds=[ChangeVerdict.GONE])
+    assert (near.changes, near.cursor) == ([], 2)
+    (line,) = (await model.pages(PageQuery())).pages
+    assert (line.language, line.content_type, line.version) == ("de-AT", "text/html", 1)
 
 
 async def test_who_comes_too_late_is_told(store: SqlStore, model: SqlReadModel) -> None:

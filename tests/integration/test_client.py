@@ -51,6 +51,8 @@ async def test_an_index_follows_drifts_and_is_put_right(tmp_path: Path) -> None:
             await client.refresh(two, wait=20)
             await client.remove(three)
             assert await followed(client, 3, 3, {one: 1}) == ["changed /cue/1", "gone /cue/2", "removed /cue/3"]
+            told = await client.changes(0, kinds="gone,removed")
+            assert [one["verdict"] for one in told["changes"]] == ["gone", "removed"]
             drifted: dict[str, int | None] = {two: 2, three: 3}
             run = client.reconcile(drifted)
             steps = [(change.action, change.url) async for change in run]

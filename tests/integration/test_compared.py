@@ -36,7 +36,7 @@ async def test_a_new_menu_entry_is_no_change(tmp_path: Path) -> None:
 
 
 async def test_get_prints_what_is_compared_and_explain_says_what_is_not(tmp_path: Path) -> None:
-    """`get --text` prints the compared blocks, `explain` counts those left out, and both follow the rules."""
+    """`get --compared` prints the compared blocks, `explain` counts those left out, and both follow the rules."""
     async with Site() as site:
         url, plain = site.url("/page"), site.url("/plain")
         site.pages |= {"/page": html(PAGE.format("One", TEXT)), "/plain": answer("words", content_type="text/plain")}
@@ -48,18 +48,18 @@ async def test_get_prints_what_is_compared_and_explain_says_what_is_not(tmp_path
         given = ["--config", str(settings(tmp_path, [url], **more)), "--database", database]
         return await asyncio.to_thread(CliRunner().invoke, main, [*arguments, *given])
 
-    assert (await ask("get", url, "--text")).stdout == f"Page | Site\n{TEXT}\na\n  b\n"
+    assert (await ask("get", url, "--compared")).stdout == f"Page | Site\n{TEXT}\na\n  b\n"
     told = json.loads((await ask("explain", url, "--json")).stdout)["compared"]
     assert told == {"mode": "main", "blocks": 3, "whole": False, "left_out": {"nav": 2, "footer": 1}}
     told = (await ask("explain", url)).stdout
     assert "main text, 3 blocks; left out: nav 2, footer 1" in " ".join(told.split())
 
-    assert (await ask("get", plain, "--text")).stdout == "words\n"
-    bytes_only = await ask("get", plain, "--text", digest=[{"mode": "raw"}])
+    assert (await ask("get", plain, "--compared")).stdout == "words\n"
+    bytes_only = await ask("get", plain, "--compared", digest=[{"mode": "raw"}])
     assert bytes_only.exit_code == 2
     assert "compared by its bytes" in bytes_only.stderr
     assert "the whole document, 1 block" in (await ask("explain", plain)).stdout
 
     rule = {"only": "nav", "ignore": ["li:first-child"]}
-    assert (await ask("get", url, "--text", digest=[rule])).stdout == "Two\n"
+    assert (await ask("get", url, "--compared", digest=[rule])).stdout == "Two\n"
     assert "what the rule's `only` finds, 1 block" in (await ask("explain", url, digest=[rule])).stdout

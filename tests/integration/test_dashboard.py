@@ -25,6 +25,8 @@ VIEWS = (
     "/forecast",
     "/forecast/bandwidth?rate=3/s",
     "/calibration",
+    "/search",
+    "/search?q=relay",
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import asyncpg
 
+from crawld.client import Client
 from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
 from tests.process import command
 from tests.site import Site
@@ -53,10 +54,11 @@ async def test_a_running_worker_is_steered_from_outside(tmp_path: Path, postgres
 
 
 async def test_a_page_of_a_fleet_is_refreshed_from_outside(tmp_path: Path, postgres_url: str) -> None:
-    """Where no page is due and nobody bids, the one that is asked for is granted a slot."""
+    """Where no page is due and nobody bids, the one that is asked for, or read, is granted a slot."""
     async with Site() as site:
         await made(postgres_url, 4, 30, tmp_path)
-        calm = {"min_interval": 3600, "audit": {"share": 0}}
+        api = {"listen": None, "socket": str(tmp_path / "x.sock")}
+        calm = {"min_interval": 3600, "audit": {"share": 0}, "api": api}
         file = worker_settings(tmp_path / "w1", [site.url("/ok/1")], postgres_url, "w1", **calm)
         async with worker("w1", file) as running:
             run = {"w1": running}
@@ -67,6 +69,9 @@ async def test_a_page_of_a_fleet_is_refreshed_from_outside(tmp_path: Path, postg
             assert len(site.visits("/ok/1")) == 2
             ended = await command("refresh", site.url("/ok/2"), *given, cwd=tmp_path)
             assert (ended.status, json.loads(ended.out)["pages"][0]["state"]) == (1, "unknown"), ended
+            async with Client(f"unix:{tmp_path}/x-w1.sock") as client:
+                copy = await client.copy(site.url("/ok/1"), min_freshness=1.0, wait=30)
+            assert (copy.stale_reason, len(site.visits("/ok/1"))) == (None, 3)
 
 
 async def test_a_ping_reaches_whoever_holds_the_page(tmp_path: Path, postgres_url: str) -> None:

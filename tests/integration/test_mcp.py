@@ -26,7 +26,7 @@ async def called(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     assert result.structured_content is not None
-    return result.structured_content
+    return dict(result.structured_content)
 
 
 async def test_tools_over_standard_input(tmp_path: Path) -> None:

@@ -230,6 +230,8 @@ async def test_the_service_manager_hears_everything(tmp_path: Path) -> None:
         watched = told.environment | {"WATCHDOG_USEC": "600000"}
         async with daemon("--config", str(file), cwd=tmp_path, env=watched) as running:
             await told.until_told("READY=1")
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.connect(str(tmp_path / "x.db.sock"))  # who is told that it is ready is answered
             assert re.fullmatch(r"STATUS=1 pages at 5/s, .*fresh.*", await told.until_told("STATUS="))
             await told.until_told("WATCHDOG=1", times=3)
             running.process.send_signal(signal.SIGHUP)

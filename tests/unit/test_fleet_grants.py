@@ -138,3 +138,17 @@ def _answers(
         if rng.random() > 0.1:
             yield at + wait, schedule(DatabaseTime(own(at), own(at + wait), read), known)
         at += 1.0
+
+
+def test_a_slot_waits_once_for_a_host_that_opens_before_the_next() -> None:
+    """It is used when that host opens, also where another opens soon after; hosts that open later change nothing."""
+    pacer = GrantPacer(0.0)
+    pacer.follow(RateSchedule((0.0, 100.0), (1.0, 0.0)), 0.0)
+    opens = [1.5, 2.1]
+    pacer.openings = lambda: opens
+    come = pacer.next_at()
+    assert pacer.take(come) is None
+    assert pacer.next_at() == 1.5
+    assert pacer.take(1.5) is not None
+    opens[:] = [90.0]
+    assert pacer.take(pacer.next_at()) is not None

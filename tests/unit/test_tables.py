@@ -174,7 +174,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
     page: dict[str, Any] = {"state": "live", "host_in_trouble": trouble, "last_crawls": [], "last_change_at": None}
     found = explained(page, Answer(state="not_running"), time.time())
     assert [one["reason"] for one in found["reasons"]] == ["not_running", reason]
-    row = trouble | {
+    row: dict[str, Any] = trouble | {
         "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
         "crawl_delay_seconds": None, "turned_away": {},
     }  # fmt: skip

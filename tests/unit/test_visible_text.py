@@ -3,7 +3,7 @@
 import pytest
 
 from crawld.content.page.digest import digest
-from crawld.content.page.markup import visible_blocks
+from crawld.content.page.markup import page_language, visible_blocks
 from crawld.content.page.rules import DigestRule
 
 HTML = "text/html; charset=utf-8"
@@ -168,3 +168,18 @@ def test_indentation_of_a_whole_block_of_code_is_nothing(other: str) -> None:
     assert same(STEADY + known, STEADY + f"<pre>{other}</pre>")
     assert not same(STEADY + known, STEADY + f"<pre>{other}</pre>".replace("return 1", "return  1"))
     assert not same(STEADY + known, STEADY + known.replace("    # x", "# x"))
+
+
+@pytest.mark.parametrize(
+    ("head", "language"),
+    [
+        ("<!doctype html><html lang=de-AT><title>x</title>", "de-AT"),
+        ("<HTML class='a' xml:lang='fr'>", "fr"),
+        ("<html data-lang='en'><p lang='it'>", None),
+        ("<html lang=''>", None),
+        ("<html>", None),
+    ],
+)
+def test_the_language_is_what_the_page_says_of_itself(head: str, language: str | None) -> None:
+    """The lang attribute of the html element, and of nothing else."""
+    assert page_language(f"{head}<p>text</p>".encode(), "text/html") == language

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from crawld.content.charset import decode
 from crawld.content.encodings import unpack_body
-from crawld.content.page.difference import difference, visible_text
+from crawld.content.page.difference import difference
+from crawld.content.page.document import read_document, read_documents
 from crawld.content.page.rules import DigestRule
 from crawld.content.robots.parser import read_robots
 from crawld.daemon.crawl.judge import digested_again, read_apart
@@ -411,7 +412,8 @@ def test_what_a_rule_refuses_has_no_shape() -> None:
         read_robots,
         read_signals,
         read_indexnow,
-        visible_text,
+        read_document,
+        read_documents,
         difference,
         unpack_body,
     ],

@@ -26,9 +26,9 @@ BEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """Between two looks whether the asker is still there: one that left gives its place to another."""
 EVENTS_AT_ONCE = 100
-TEXTS_AT_ONCE, READ_AT_ONCE = 50, 16
+TEXTS_AT_ONCE, READ_AT_ONCE = 20, 20
 """Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
-ANSWER_BYTES = 8 << 20
+ANSWER_BYTES = 1 << 20
 """Bytes of texts after which an answer ends."""
 FAR = 10_000
 """Changes passed over after which those that follow are looked at before an answer waits."""

@@ -25,6 +25,8 @@ class LabDaemons:
     listen: str | None = None
     """Where a daemon serves its dashboard; only one at a time can."""
     read_share: float = 0.5
+    mode: str = "main"
+    """What of pages is compared; `raw` spends no request on telling noise from edits."""
 
     @property
     def url_list(self) -> Path:
@@ -66,6 +68,7 @@ class LabDaemons:
             "signals": {"share": POLL_SHARE} if policy.hears else {"sitemaps": "off", "feeds": "off"},
             "audit": {"share": self.audit_share if policy.hears else 0},
             "read_through": {"share": self.read_share},
+            "digest": [{"pattern": "*", "mode": self.mode}],
             "log": {"level": "warning"},
             "api": {"listen": self.listen},
         }

@@ -26,6 +26,7 @@ COLUMNS = (
     number("fresh_reads", 100, "fresh reads"),
     number("error", 60, "±"),
     number("reads", 70),
+    number("freshness", 50, "copies fresh"),
     duration("wait_mean_seconds", 80, "mean wait"),
     duration("wait_p95_seconds", 75, "95 %"),
     number("requests", 85),
@@ -94,7 +95,7 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
     scenario = read_scenario(run.pages, lives, run.changes, demand)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawld-lab-")))
-        daemons = LabDaemons(folder, budget * run.changes, read_share=run.share)
+        daemons = LabDaemons(folder, budget * run.changes, read_share=run.share, mode="raw")
         async with LabSite(scenario, seed=demand.seed) as site:
             daemons.url_list.write_text(site.url_list())
             chosen = {PROACTIVE: choose("greedy"), THROUGH: ON_DEMAND, BOTH: choose("greedy")}
@@ -114,6 +115,7 @@ def _rows(found: "ReadFinish", budget: float) -> list[dict[str, Any]]:
                 "mode": mode,
                 "budget": budget,
                 **log.report(found.finish.judged_from),
+                "freshness": found.finish.scores[mode].freshness,
                 "requests": asked,
                 "requests_per_change": asked / max(found.changes, 1),
             }

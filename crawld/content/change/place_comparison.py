@@ -22,6 +22,8 @@ from crawld.content.change.volatile import (
     bounded,
     has_few_variants,
     is_forgotten,
+    likened,
+    patterns_of,
     rested,
     revisited,
     times_varied,
@@ -38,6 +40,8 @@ MOST_VOLATILE = 0.75
 """A page of which a larger share varies changes at every visit, which is the truth."""
 MOST_DIFFERING = 0.8
 """Where a larger share of a page differs it is another text, and nothing is learnt from that."""
+SAME_SHAPE, FEWEST_LINES = 0.9, 4
+"""So large a share of the blocks, and so many, must be about as long as before where nearly all of them differ."""
 MOST_LETTERS = 30_000
 """So much text of a page is taken apart into words at one visit; other differences count, and teach nothing."""
 
@@ -204,7 +208,7 @@ def walk_places(versions: Versions) -> Walk:
             if borrowed:
                 continue
             end, old_end = ends
-            walk.found.append(widened(rested(place), versions.words, now, len(versions.new)))
+            walk.found.append(_grown(rested(place), versions, now))
             continue
         place, lead, trail = trimmed(place, stood, stands)  # noqa: PLW2901
         before, now = (range(span.start + lead, span.stop - trail) for span in (before, now))  # noqa: PLW2901
@@ -218,11 +222,18 @@ def walk_places(versions: Versions) -> Walk:
         if borrowed and not explained:
             continue
         end, old_end = ends
-        walk.found.append(widened(learnt, versions.words, now, len(versions.new)))
+        walk.found.append(_grown(learnt, versions, now))
         volatile += min(volatile_words(learnt), sum(map(len, words)))
         if explained and volatile <= most:
             walk.explained.append((before, now))
     return walk
+
+
+def _grown(place: Place, versions: Versions, span: range) -> tuple[Place, range]:
+    """The place with blocks beside it that keep changing; where it has few variants, these are known without them."""
+    if place.fewest < place.most and has_few_variants(place):
+        return place, span
+    return widened(place, versions.words, span, len(versions.new))
 
 
 def _known_variant(place: Place, versions: Versions, before: range, span: range) -> range:
@@ -266,7 +277,7 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions) -> tuple[
     blocks = versions.blocks
     total = sum(map(block_length, blocks)) or 1.0
     found = list(walk.found)
-    taken, made_new = _Taken(len(blocks)), 0
+    taken, made_new, patterns = _Taken(len(blocks)), 0, patterns_of(place for place, _ in found)
     for _, span in found:
         taken.add(span)
     for stretch, moved in _stretches(real, versions):
@@ -281,13 +292,21 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions) -> tuple[
             within = range(
                 min(within.start, *(span.start for _, span in met)), max(within.stop, *(span.stop for _, span in met))
             )
-        if sum(block_length(blocks[at]) for at in within) > MOST_DIFFERING * total:
+        if sum(block_length(blocks[at]) for at in within) > MOST_DIFFERING * total and not _same_shape(versions):
             continue
         if made_new < MOST_PLACES and versions.affords(within) and (made := new_place(versions, within)) is not None:
-            found.append(made)
+            found.append((likened(made[0], patterns), made[1]))
             taken.add(made[1])
             made_new += 1
     return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
+
+
+def _same_shape(versions: Versions) -> bool:
+    """Whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
+    if len(versions.old) != len(versions.new) or len(versions.new) < FEWEST_LINES:
+        return False
+    alike = sum(abs((one & 0xFF) - (other & 0xFF)) <= 1 for one, other in zip(versions.old, versions.new))
+    return alike >= SAME_SHAPE * len(versions.new)
 
 
 class _Taken:

@@ -5,7 +5,7 @@ left out and everything else in the place still counts: an edited word, a word m
 counts again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from zlib import crc32
 
@@ -44,11 +44,15 @@ from crawld.content.change.words import (
 from crawld.model.crawl import Place
 
 Words = Sequence[int]
+Pattern = tuple[int, ...]
+Patterns = dict[tuple[int, tuple[int, ...]], dict[Pattern, Pattern]]
 MOST_PLACES = 256
 MOST_PAGE_WORDS = 2_000
 POOLED = 3  # visits after which a word may be judged by its neighbours' pairs
 CHECK_EVERY = 16
 """One explained difference in so many is checked by a pair of fetches."""
+LIKE_WORDS = 3
+"""Words that a new block must share with one that varies, to be taken for one more of its kind."""
 MAX_VARIANTS = 16
 NEWS = 3
 """What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones are one
@@ -376,7 +380,8 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     stop = 0
     while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
         stop += 1
-    middle = [tuple(words) for words in found[start : len(found) - stop]]
+    patterns = patterns_of((place,))
+    middle = [_like(tuple(words), patterns) for words in found[start : len(found) - stop]]
     if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
         item = blocks[start - 1]  # one more of a varying list
         middle = [item if fits_in_length(item, words) else words for words in middle]
@@ -385,3 +390,31 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
         for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
     )
     return replace(place, blocks=kept, fewest=len(found), most=len(found), common=(), still=0)
+
+
+def patterns_of(places: Iterable[Place]) -> Patterns:
+    """The blocks of which some words are volatile, by their length and where these are, and then by the others."""
+    found: Patterns = {}
+    for block in (block for place in places if place.fewest == place.most for block in place.blocks):
+        volatile = tuple(at for at, word in enumerate(block) if is_volatile(word))
+        if volatile and len(block) - len(volatile) >= LIKE_WORDS and not any(map(is_gap, block)):
+            steady = tuple(word & 0xFFFF_FFFF for word in block if not is_volatile(word))
+            found.setdefault((len(block), volatile), {})[steady] = block
+    return found
+
+
+def likened(place: Place, patterns: Patterns) -> Place:
+    """A new place, in which a block that is like others of the page varies where these do: one more of a list."""
+    if not patterns:
+        return place
+    return replace(place, blocks=tuple(_like(block, patterns) for block in place.blocks))
+
+
+def _like(block: Pattern, patterns: Patterns) -> Pattern:
+    for (length, volatile), known in patterns.items():
+        if length != len(block):
+            continue
+        steady = tuple(word & 0xFFFF_FFFF for at, word in enumerate(block) if at not in volatile)
+        if (pattern := known.get(steady)) is not None:
+            return tuple(like & ~0xFFFF_FFFF | word & 0xFFFF_FFFF for like, word in zip(pattern, block))
+    return block

@@ -12,20 +12,11 @@ from crawld.content.page.markup import is_html, visible_blocks
 from crawld.content.page.rules import DigestRule
 from crawld.model.difference import BlockEdit, Edit, Words
 
-ALL_TEXT = DigestRule(pattern="*", mode="text")
 WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 ALIKE = 0.3
 """Share of words that two blocks have in common from which on one is an edit of the other."""
 MOST_WORDS = 5_000
 """Of a block that is compared word by word; a longer one is shown whole, before and after."""
-
-
-def visible_text(body: bytes, content_type: str | None) -> str | None:
-    """The visible text of a page, a block a line, or a text that is no page as it is; None where there is no text."""
-    if is_html(body, content_type):
-        blocks = visible_blocks(body, content_type, ALL_TEXT)
-        return None if blocks is None else "".join(f"{block}\n" for block in blocks)
-    return _plain_text(body, content_type)
 
 
 def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from crawld.content.page import blocks, difference
 from crawld.content.page.document import read_document
 from crawld.content.page.rules import DigestRule
-from crawld.daemon.documents import documents_of
+from crawld.daemon.pages.documents import documents_of
 from crawld.interfaces import Copy, Workers
 from crawld.interfaces.read_model import VersionBody
 from crawld.model.difference import BlockEdit

@@ -6,7 +6,9 @@ granted in it and in the 5 ms before it.
 """
 
 import math
+from collections.abc import Callable, Iterable
 
+from crawld.auction import aim
 from crawld.fleet.pacing.grants import NOTHING, RateSchedule
 from crawld.pacer import TOLERANCE, Slot
 
@@ -18,6 +20,9 @@ class GrantPacer:
     """Implements `crawld.pacer.Slots`. It starts without a slot: a worker that is started again sends no extra one."""
 
     def __init__(self, now: float) -> None:
+        self.openings: Callable[[], Iterable[float]] = tuple
+        """When hosts open, by our own clock, that a slot should rather wait for than be used before (`auction.aim`)."""
+        self._aimed: float | None = None  # when the slot that has come is used, once that is decided
         self._schedule = NOTHING
         self._at = now
         self._credit = 0.0  # of a slot, as of `_at`
@@ -50,13 +55,19 @@ class GrantPacer:
 
     def next_at(self) -> float:
         """When the next slot begins; inf if no grant that is known brings one."""
-        return self._schedule.reached(self._at, (1.0 - self._credit) * STRETCH)
+        come = self._schedule.reached(self._at, (1.0 - self._credit) * STRETCH)
+        return come if self._aimed is None else max(come, self._aimed)
 
     def take(self, now: float) -> Slot | None:
         """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
         self._advance(now)
         if self._credit < 1.0 - ROUNDING or self.rate <= 0:
             return None
+        if self._aimed is None:
+            self._aimed = aim(now, self.spacing, self.openings())
+        if now < self._aimed:
+            return None
+        self._aimed = None
         self._credit -= 1.0
         self._index += 1
         return Slot(self._index - 1, now)

@@ -4,13 +4,14 @@ Workers have nothing in common but the rounds: what each may send is decided for
 a second before the round begins. Each learns from its own crawls; what they know of hosts in general they share.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
 import numpy as np
 
-from crawld.auction import clear
+from crawld.auction import Clearing, aim, clear
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.model.fleet import Bid
 from crawld.policies.policies import DEFAULT
@@ -48,6 +49,7 @@ class FleetWorker:
         self.times: list[float] = []
         self.crawled: list[int] = []
         self.slots = 0
+        self._held_up: tuple[int, ...] = ()  # hosts whose gates are waited for
 
     @property
     def taught(self) -> Floats:
@@ -62,23 +64,29 @@ class FleetWorker:
         """Let so many requests a day be sent from now on."""
         self._rate = rate
 
-    def bid(self, now: float, start: float) -> Bid:
+    def bid(self, now: float, start: float, level: float) -> Bid:
         """What this worker could use in the round that begins then."""
         self._events.tell(now)
         span, sent = (now * DAY, (start + ROUND) * DAY), (start - now) * self._rate
-        return self._crawler.scheduler.bid(*span, start=start * DAY, sent=sent)
+        bid = self._crawler.scheduler.bid(*span, start=start * DAY, sent=sent, level=level)
+        self._held_up = bid.held_up
+        return bid
 
     def run(self, until: float) -> None:
         """Crawl until then: a slot comes whenever what was granted has added up to one request."""
-        while self._rate > 0 and (now := self._at + (1.0 - self._credit) / self._rate) < until:
+        while self._rate > 0 and (now := self._aimed(self._at + (1.0 - self._credit) / self._rate)) < until:
             self._at, self._credit = now, 0.0
             self.slots += 1
             self._events.tell(now)
             page = self._crawler.pick(now)
             if page is not None:
                 self._crawl(page, now)
-        self._credit += (until - self._at) * self._rate
+        self._credit = min(1.0, self._credit + (until - self._at) * self._rate)
         self._at = until
+
+    def _aimed(self, now: float) -> float:
+        """When a slot that comes now is used: as soon as a host opens that it is worth waiting for."""
+        return aim(now * DAY, DAY / self._rate, [float(self._gate.earliest[host]) for host in self._held_up]) / DAY
 
     def learn(self, now: float) -> None:
         """One round of learning."""
@@ -100,12 +108,13 @@ def run_fleet(fleet: FleetWorld, policy: str) -> Run:
     parts = [everyone] if policy == ONE else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
     workers = _join(fleet, [pages for pages in parts if len(pages)])
     requests = len(everyone) * ROUND
-    shares = _shares(policy, workers, requests, START, START)
+    clearing = _clearing(policy, workers, requests, (START, START), math.inf)
     for number, begin in enumerate(np.arange(START, END - ROUND / 2, ROUND).tolist(), start=1):
         for name, worker in workers.items():
-            worker.grant(shares[name] / ROUND)
+            worker.grant(clearing.shares[name] / ROUND)
             worker.run(begin + ROUND - BIDDING)
-        shares = _shares(policy, workers, requests, begin + ROUND - BIDDING, begin + ROUND)
+        bidding = begin + ROUND - BIDDING, begin + ROUND
+        clearing = _clearing(policy, workers, requests, bidding, clearing.level)
         for worker in workers.values():
             worker.run(begin + ROUND)
         if number % LEARNING == 0:
@@ -131,14 +140,14 @@ def _learn(workers: Sequence[FleetWorker], now: float) -> None:
         worker.learn(now)
 
 
-def _shares(
-    policy: str, workers: Mapping[str, FleetWorker], requests: float, now: float, start: float
-) -> Mapping[str, float]:
-    """How many requests each worker may send in the next round."""
+def _clearing(
+    policy: str, workers: Mapping[str, FleetWorker], requests: float, bidding: tuple[float, float], level: float
+) -> Clearing:
+    """How many requests each worker may send in the next round, from bids made then for a round that starts then."""
     if policy == AUCTION:
-        return clear({name: worker.bid(now, start) for name, worker in workers.items()}, requests).shares
+        return clear({name: worker.bid(*bidding, level) for name, worker in workers.items()}, requests)
     weights = {name: 1.0 if policy == EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
-    return {name: requests * weight / sum(weights.values()) for name, weight in weights.items()}
+    return Clearing(math.inf, {name: requests * weight / sum(weights.values()) for name, weight in weights.items()})
 
 
 def _all_crawls(fleet: FleetWorld, workers: Sequence[FleetWorker]) -> Run:

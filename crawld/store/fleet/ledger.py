@@ -126,6 +126,7 @@ class SqlLedger:
             revision=found["revision"],
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
+            level=found["level"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
             taken=frozenset(found["taken"]),

@@ -199,10 +199,11 @@ async def _numbered(reading: AsyncConnection) -> IdMapping:
 
 
 async def _forgotten(reading: AsyncConnection) -> list[int]:
-    """Pages that are named by changes and by what waits for hooks, and are not kept any more."""
+    """Pages that are named, as by changes and by what waits for hooks, and are not kept any more."""
     known = select(of_pages.pages.c.id)
     found: set[int] = set()
-    for column in (of_pages.changes.c.page_id, of_pages.deliveries.c.page_id, of_pages.pages.c.alias_of):
+    every = (column for table in of_pages.metadata.sorted_tables for column in table.c if column.name in OF_PAGES)
+    for column in (column for column in every if not column.foreign_keys):
         lost = select(column).distinct().where(column.is_not(None), column.not_in(known))
         found |= {number for (number,) in await fetch(reading, lost)}
     return sorted(found)
@@ -261,6 +262,8 @@ def _with_new_ids(table: Table, rows: Sequence[Sequence[Any]], mapping: IdMappin
             columns[at] = mapping.pages.of(columns[at])
         elif column.name in OF_HOSTS or (table is of_pages.hosts and column.name == "id"):
             columns[at] = mapping.hosts.of(columns[at])
+        elif table is of_pages.documents and column.name == "indexed":  # the index of words is made anew
+            columns[at] = [False] * len(rows)
         elif isinstance(column.type, Boolean):  # SQLite has numbers in their place
             columns[at] = [None if one is None else bool(one) for one in columns[at]]
     if table is of_pages.deliveries:

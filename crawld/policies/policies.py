@@ -25,9 +25,8 @@ from crawld.value.greedy import (
     GreedyCisPlus,
     GreedyHarmonic,
     GreedyNcis,
-    OnDemand,
 )
-from crawld.value.valuation import Beliefs, Floats, Valuation
+from crawld.value.valuation import Beliefs, Floats, Number, Taylor, Valuation
 
 DEFAULT = "greedy-ncis"
 FLOOR = 0.4  # the ε that Kolobov et al. 2019 found best for BLCε
@@ -60,6 +59,27 @@ class Policy:
             return RateChooser(self.plan, bandwidth, gate, intervals, rng)
         assert self.valuation is not None, "a policy has a valuation or a plan"
         return Frontier(self.valuation(), gate, intervals)
+
+
+class OnDemand(Valuation):
+    """Nothing is worth a request before somebody reads it."""
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:  # noqa: ARG002 - the same for all
+        """Nothing."""
+        return np.zeros_like(tau)
+
+    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:  # noqa: ARG002 - the same for all
+        """Nothing, for ever."""
+        nothing = np.zeros_like(tau)
+        return Taylor(nothing, nothing, nothing, nothing)
+
+    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - the same for all
+        """The value never rises."""
+        return 0.0 * alpha
+
+    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:  # noqa: ARG002 - the same for all
+        """Never, but for a level that is nothing."""
+        return np.where(np.full_like(boost, level) <= 0, 0.0, np.inf)
 
 
 def change_rate(beliefs: Beliefs) -> Floats:

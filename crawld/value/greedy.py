@@ -249,24 +249,3 @@ def _either(mask: NDArray[np.bool_], yes: Find, no: Find, tau: Floats, boost: Fl
     for part, find in ((mask, yes), (~mask, no)):
         rows[:, part] = find(tau[part], boost[part], beliefs.select(part))
     return rows
-
-
-class OnDemand(Valuation):
-    """Nothing is worth a request before somebody reads it."""
-
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:  # noqa: ARG002 - the same for all
-        """Nothing."""
-        return np.zeros_like(tau)
-
-    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:  # noqa: ARG002 - the same for all
-        """Nothing, for ever."""
-        nothing = np.zeros_like(tau)
-        return Taylor(nothing, nothing, nothing, nothing)
-
-    def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - the same for all
-        """The value never rises."""
-        return 0.0 * alpha
-
-    def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:  # noqa: ARG002 - the same for all
-        """Never, but for a level that is nothing."""
-        return np.where(np.full_like(boost, level) <= 0, 0.0, np.inf)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crawld.client import Client, NotKeptError
-from crawld.daemon.reads import Reads
+from crawld.daemon.pages.reads import Reads
 from crawld.daemon.supervisor import Daemon
 from crawld.model.signal import SOURCES, Source
 from tests.acceptance.test_run import most_in_a_window

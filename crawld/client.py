@@ -307,7 +307,10 @@ class Client:
                 sentence = f"changes before {found['first']} are no longer kept: `reconcile` puts an index right"
                 raise CursorLostError(410, sentence)
             for told in found["changes"]:
-                yield _change(told)
+                change = _change(told)
+                superseded = include is not None and change.version is None and not change.deletes
+                if not superseded:  # a later change of the page brings what is kept of it
+                    yield change
             cursor = found["cursor"]
 
     # -- copies -----------------------------------------------------------------------------------------------------

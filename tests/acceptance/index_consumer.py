@@ -2,7 +2,7 @@
 
 Documents, their versions and the cursor are in one SQLite file; each change and its cursor are one transaction. Where
 documents are not as many as were noted with the cursor, the index has drifted and is reconciled. Every text that would
-be embedded is noted, with its version.
+be embedded is noted, with its version and whether the index held that very version.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ def open_index(file: str) -> sqlite3.Connection:
     index = sqlite3.connect(file, isolation_level=None)
     index.execute("CREATE TABLE IF NOT EXISTS documents (url TEXT PRIMARY KEY, version INTEGER, text TEXT)")
     index.execute("CREATE TABLE IF NOT EXISTS cursor (at INTEGER, documents INTEGER)")
-    index.execute("CREATE TABLE IF NOT EXISTS embedded (url TEXT, version INTEGER)")
+    index.execute("CREATE TABLE IF NOT EXISTS embedded (url TEXT, version INTEGER, held BOOLEAN)")
     return index
 
 
@@ -35,8 +35,9 @@ async def main(address: str, token: str, file: str) -> None:
                 index.execute("DELETE FROM documents WHERE url = ?", [change.url])
             else:
                 row = [change.url, change.version, change.markdown]
+                held = "SELECT ?, ?, EXISTS (SELECT 1 FROM documents WHERE url = ? AND version = ?)"
+                index.execute(f"INSERT INTO embedded {held}", [*row[:2], *row[:2]])
                 index.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", row)
-                index.execute("INSERT INTO embedded VALUES (?, ?)", row[:2])
             if change.cursor is not None:
                 index.execute("DELETE FROM cursor")
                 index.execute("INSERT INTO cursor SELECT ?, count(*) FROM documents", [change.cursor])

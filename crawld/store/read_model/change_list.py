@@ -20,8 +20,13 @@ MAX_SKIPPED = 100_000
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
+_BACK = ChangeVerdict.BACK.value
 _version = (
-    select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version == _change.id)
+    select(func.max(_other.c.version)).where(
+        _other.c.page_id == _change.page_id,
+        # A page that is kept again is back with the copy it had.
+        (_other.c.version == _change.id) | ((_change.verdict == _BACK) & (_other.c.version < _change.id)),
+    )
 ).scalar_subquery()  # fmt: skip
 _previous = (
     select(func.max(_other.c.version)).where(_other.c.page_id == _change.page_id, _other.c.version < _change.id)

@@ -106,7 +106,7 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
     """Random faults; every figure that they allow."""
     async with (
         HookLog() as ear,
-        running(options, options.pages, server, database, place, hook(ear, queue=1_000_000)) as run,
+        running(options, options.pages, server, database, place, hook(ear, queue=100_000)) as run,
     ):
         began = time.monotonic()
         await run.drills.at_random(options.faults, options.gap)

@@ -158,7 +158,7 @@ def _parent(pid: int) -> int | None:
         return None
 
 
-def _processor_seconds(pid: int) -> float:
+def _processor_seconds(pid: int | None) -> float:
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except OSError:

@@ -214,7 +214,7 @@ class Client:
     Without them they come from the environment: CRAWLD_URL (else http://127.0.0.1:8642) and CRAWLD_TOKEN.
     """
 
-    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:  # noqa: B008
+    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:
         given = address or os.environ.get("CRAWLD_URL") or "http://127.0.0.1:8642"
         self._socket = given.removeprefix("unix:") if given.startswith(("unix:", "/")) else None
         self._address = "http://crawld" if self._socket else given.rstrip("/")
@@ -486,7 +486,7 @@ def _number(given: str | None) -> float | None:
 class BlockingClient:
     """The same for programs without an event loop; its requests run in a thread of its own."""
 
-    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:  # noqa: B008
+    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:
         self._client = Client(address, token, pace=pace)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="crawld client", daemon=True)

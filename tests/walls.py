@@ -31,6 +31,17 @@ HUMAN = """<!DOCTYPE html><html lang="en"><head><title>Access to this page has b
 we believe you are using automation tools to browse the website.</p></section>
 <script>window._pxAppId='PXabc';</script><script src="https://captcha.px-cdn.net/PXabc/captcha.js"></script></body></html>"""
 
+DENIED = """<HTML><HEAD><TITLE>Access Denied</TITLE></HEAD><BODY><H1>Access Denied</H1>
+You don't have permission to access "http&#58;&#47;&#47;example&#46;org&#47;" on this server.<P>
+Reference&#32;&#35;18&#46;2d5c1502&#46;1700000000&#46;1a2b3c<P>https&#58;&#47;&#47;errors&#46;edgesuite&#46;net&#47;18</BODY></HTML>"""
+BLOCKED = """<!DOCTYPE html><html><head><title>Attention Required! | Cloudflare</title></head><body>
+<div id="cf-wrapper"><h1 data-translate="block_headline">Sorry, you have been blocked</h1>
+<h2>You are unable to access example.org</h2>
+<p>Cloudflare Ray ID: 8f0</p></div></body></html>"""
+UNAVAILABLE = """<HTML><HEAD><TITLE>Service Unavailable</TITLE></HEAD><BODY><H1>Service Unavailable</H1>
+The server is temporarily unable to service your request. Please try again later.<P>
+Reference&#32;&#35;15&#46;2d5c1502&#46;1700000000&#46;1a2b3c<P>https&#58;&#47;&#47;errors.edgesuite.net</BODY></HTML>"""
+
 WALLS: dict[str, tuple[str, Headers]] = {
     "Cloudflare": (CLOUDFLARE, {"Server": "cloudflare", "CF-RAY": "8f0-FRA"}),
     "Akamai": (AKAMAI, {"Server": "AkamaiGHost"}),

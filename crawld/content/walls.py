@@ -1,14 +1,16 @@
 """Answers that turn a crawler away instead of bringing a page: walls of delivery networks, logins, payment, the law.
 
 A wall is recognised by what its network documents or always sends: a header that nothing else sends, or parts of the
-markup of its challenge page. Beside a refusing status the markup is enough. Beside a 200 the page must also have
-little text of its own, so that an article about walls, which quotes their marks, stays an article; scripts that a
+markup of its challenge page. Beside a 4xx the markup, or the words of a refusal, are enough. Beside a 5xx words count
+under the title of a refusal alone: networks put their name on errors of the site, too. Beside a 200 the page must also
+have little text of its own, so that an article about walls, which quotes their marks, stays an article; scripts that a
 network puts into every page are no marks.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import re2
@@ -19,6 +21,8 @@ LONGEST_WALL = 120_000
 """Bytes of a page that may be a wall: challenge pages are some hundred to some ten thousand bytes long."""
 MAX_WALL_TEXT = 900
 """Letters that a reader of a wall sees at most; short articles have more, the longest challenge pages less."""
+MAX_REFUSAL_TEXT = 600
+"""The same of a refusal that is known by its title and words, and by no markup."""
 LOGIN_WORDS = frozenset(
     {"login", "log-in", "log_in", "logon", "signin", "sign-in", "sign_in", "wp-login.php", "login.php", "login.aspx",
      "login.jsp", "login.html", "login.action", "signin.html"}
@@ -33,7 +37,8 @@ LOGIN_HOSTS = ("login.", "signin.", "sso.", "auth.", "accounts.", "idp.")
 class _Network:
     """The marks of one network: a decisive header, markup of challenges, and words of refusals.
 
-    `refusal` are words that count beside a refusing status alone; `header` is a name and what its value begins with.
+    `refusal` are words that count beside a 4xx, or below the title of a refusal; `header` is a name and what its value
+    begins with.
     """
 
     name: str
@@ -46,7 +51,8 @@ NETWORKS = (
     _Network(
         "Cloudflare",
         (("cf-mitigated", "challenge"), ("cf-mitigated", "block")),
-        rb"_cf_chl_opt|cdn-cgi/challenge-platform/h/[a-z]/orchestrate|cf-browser-verification|__cf_chl_|cf_captcha_kind",
+        rb"_cf_chl_opt|cdn-cgi/challenge-platform/h/[a-z]/orchestrate|cf-browser-verification|__cf_chl_|cf_captcha_kind"
+        rb"|jschl[_-]answer|jschl_vc",
         rb"<title>Just a moment\.\.\.|<title>Attention Required! \| Cloudflare|Sorry, you have been blocked"
         rb"|cf-error-code\">10(?:0[678]|1[0-35]|20)<",
     ),
@@ -54,7 +60,7 @@ NETWORKS = (
         "Akamai",
         (("akamai-bot-challenge", ""),),
         rb"[?&]bm-verify=|_sec/cp_challenge|_sec/verify\?provider=|sec-if-cpt-container|sec-cpt-if",
-        rb"errors\.edgesuite\.net|Reference&#32;&#35;[0-9a-f]+\.|Reference #[0-9a-f]+\.[0-9a-f]+\.",
+        rb"errors(?:\.|&#46;)edgesuite(?:\.|&#46;)net|Reference(?: |&#32;)(?:#|&#35;)[0-9a-f]+(?:\.|&#46;)[0-9a-f]+",
     ),
     _Network(
         "AWS WAF",
@@ -127,6 +133,11 @@ _UNSEEN = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(rb"<(?:(?:title|script)\b(?:[^<]++|<(?!/(?:title|script)\b))*+|[^<>]*+>?+)", re.IGNORECASE)
+_DENIAL = re2.compile(
+    rb"(?i)<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
+    rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall)",
+    _QUIET,
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,30}")
 
 
@@ -135,10 +146,9 @@ def turned_away(status: int, headers: Mapping[str, str], body: bytes) -> tuple[T
 
     `headers` are by lower-case name.
     """
-    refuses = not 200 <= status < 300
-    if refuses and _GEO.search(body):
+    if 400 <= status < 500 and _GEO.search(body):
         return Trouble.GEO_BLOCKED, f"refused in this country (status {status})"
-    if (network := _wall(headers, body, refuses=refuses)) is not None:
+    if (network := _wall(status, headers, body)) is not None:
         return Trouble.BOT_WALL, f"challenge of {network} (status {status})"
     if status == 401:
         scheme = _SCHEME.match(headers.get("www-authenticate", ""))
@@ -153,21 +163,30 @@ def turned_away(status: int, headers: Mapping[str, str], body: bytes) -> tuple[T
     return None
 
 
-def _wall(headers: Mapping[str, str], body: bytes, *, refuses: bool) -> str | None:
+def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
     """The network whose wall an answer is."""
     for name in _HEADERS.keys() & headers.keys():
         for header, begin in _HEADERS[name].header:
             if header == name and headers[name].strip().lower().startswith(begin):
                 return _HEADERS[name].name
-    if refuses:
+    if 400 <= status < 500:
         if headers.get("x-datadome") and headers.get("server", "").lower() == "datadome":
             return "DataDome"
-        return next((name for name, marks in _REFUSALS.items() if marks.search(body)), None)
-    if len(body) > LONGEST_WALL or _CHALLENGE.search(body) is None:
+        return _named(_REFUSALS, body)
+    if len(body) > LONGEST_WALL:
         return None
-    markup = b"\n".join(found[0] for found in _MARKUP.finditer(body)) + _incident(body)
-    found = next((name for name, marks in _CHALLENGES.items() if marks.search(markup)), None)
-    return None if found is None or len(_visible(body)) > MAX_WALL_TEXT else found
+    if _CHALLENGE.search(body) is not None:
+        markup = b"\n".join(found[0] for found in _MARKUP.finditer(body)) + _incident(body)
+        found = _named(_CHALLENGES, markup)
+        if found is not None and (status >= 500 or len(_visible(body)) <= MAX_WALL_TEXT):
+            return found
+    if _DENIAL.search(body) is not None and len(_visible(body)) <= MAX_REFUSAL_TEXT:
+        return _named(_REFUSALS, body)
+    return None
+
+
+def _named(marks: Mapping[str, Any], text: bytes) -> str | None:
+    return next((name for name, mark in marks.items() if mark.search(text)), None)
 
 
 def _incident(body: bytes) -> bytes:

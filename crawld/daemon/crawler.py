@@ -425,7 +425,7 @@ class Crawler:
             return False
         request, verdict = chosen
         self.poll_share.spend_if_ready()
-        if not polls.sources.pays(request):
+        if not polls.sources.prefers(request):
             self.explore_share.spend_if_ready()
         self._start(request.host, verdict, polls.run(request, self._sender.follow, self._sender.send), now)
         return True

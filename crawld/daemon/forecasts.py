@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from crawld.daemon.freshness_now import FreshnessNow
+from crawld.daemon.pages.freshness_now import FreshnessNow
 from crawld.daemon.status import Status
 from crawld.errors import InputError
 from crawld.forecast.forecast import Forecast

@@ -13,8 +13,8 @@ import numpy as np
 
 from crawld import __version__
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.loop_lag import LoopLag
+from crawld.daemon.pages.freshness_now import FreshnessNow
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Clock, Store

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.freshness_now import FreshnessNow
+from crawld.daemon.pages.freshness_now import FreshnessNow
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.systemd import Notifier, one_line
 from crawld.interfaces import Clock, Fetcher, FreshnessPoint, Reload, Store, Workers

@@ -66,8 +66,8 @@ class SignalSources(Protocol):
         Unless to `explore`, only files whose signals pay for their polls.
         """
 
-    def pays(self, request: Request) -> bool:
-        """Whether the poll was planned because its signals pay for it, not to explore."""
+    def prefers(self, request: Request) -> bool:
+        """Whether the poll goes before exploring ones."""
 
     def postpone(self, request: Request, until: float) -> None:
         """The poll's host may not be asked before then."""

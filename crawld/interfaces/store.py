@@ -42,6 +42,7 @@ class Adoption:
     respelt: Sequence[Page] = ()  # the same page under another spelling of its URL
     held_back: int = 0  # pages no longer listed that stay, because too many at once would go
     excluded: int = 0  # lines passed over: their pages are kept out
+    listed: Sequence[int] = ()  # pages that links alone had kept, and that are listed now
 
     @classmethod
     def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
@@ -55,6 +56,7 @@ class Adoption:
             respelt=tuple(page for part in parts for page in part.respelt),
             held_back=sum(part.held_back for part in parts),
             excluded=sum(part.excluded for part in parts),
+            listed=tuple(page_id for part in parts for page_id in part.listed),
         )
 
 

@@ -25,6 +25,7 @@ FIRST_WAIT_FAILING = 600.0
 LONGEST_WAIT_DEAD = 30 * 86_400.0
 DEAD_AFTER = 8  # successive failures
 GROWTH, SHRINKAGE = 1.5, 0.5
+PROVING_POLLS = 20  # within which a file whose polls bring news is polled as one that pays
 POLL_MEMORY = 0.95  # what earlier polls of a file still weigh at the next one
 MEGABYTE = 2.0**20
 MOST_SPOKEN_FOR = 4  # hosts: those of a robots.txt, an index of indexes, and an index
@@ -88,6 +89,20 @@ class File:
     def dead(self) -> bool:
         """Whether it has failed so often that it is asked once a month only."""
         return self.failures >= DEAD_AFTER
+
+    @property
+    def preferred(self) -> bool:
+        """Whether the next poll goes before exploring ones.
+
+        1. It pays. 2. The file was never polled, and a person or a robots.txt named it. 3. It was polled once or twice,
+        or a few times of which half brought something new: what its signals are worth is known only after they were
+        heard for a while.
+        """
+        if self.pays or self.failures:
+            return self.pays
+        if self.polls == 0:
+            return self.origin in {Origin.CONFIG, Origin.ROBOTS}
+        return self.polls <= 2 or (self.polls < PROVING_POLLS and 2 * self.changes >= self.polls)
 
     @property
     def hosts(self) -> frozenset[str] | None:

@@ -188,14 +188,14 @@ class PolledSources:
     # -- polls ------------------------------------------------------------------------------------------------------
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
-        """Polls to send now, by turns of the sites that planted the files; only those that pay unless to `explore`."""
+        """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
         for file in self.schedule.due(now, explore=explore):
             yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
 
-    def pays(self, request: Request) -> bool:
-        """Whether the poll was planned because it pays, not to explore."""
+    def prefers(self, request: Request) -> bool:
+        """Whether the poll goes before exploring ones."""
         file = self.schedule.get(request.url)
-        return file is not None and file.pays
+        return file is not None and file.preferred
 
     def postpone(self, request: Request, until: float) -> None:
         """The poll's host may not be asked before then."""

@@ -15,7 +15,7 @@ class PollSchedule:
         self._files: dict[str, File] = {}
         self._children: dict[str, dict[str, None]] = {}  # of an index
         self._under_way: set[str] = set()
-        self._exploring, self._paying = PollRotation(self._planned), PollRotation(self._planned)
+        self._exploring, self._preferred = PollRotation(self._planned), PollRotation(self._planned)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -41,7 +41,7 @@ class PollSchedule:
         self._files[file.url] = file
         self.budgets.add(file)
         self._exploring.join(file)
-        self._paying.join(file)
+        self._preferred.join(file)
         if file.parent is not None:
             self._children.setdefault(file.parent, {})[file.url] = None
         self.plan(file)
@@ -54,7 +54,7 @@ class PollSchedule:
             return
         self.budgets.remove(file)
         self._exploring.leave(file)
-        self._paying.leave(file)
+        self._preferred.leave(file)
         self._under_way.discard(url)
         siblings = self._children.get(file.parent or "", {})
         siblings.pop(url, None)
@@ -65,7 +65,7 @@ class PollSchedule:
         """Take over the time of a file's next poll."""
         self._under_way.discard(file.url)
         if file.url in self._files:
-            (self._paying if file.pays else self._exploring).plan(file)
+            (self._preferred if file.preferred else self._exploring).plan(file)
 
     def begin(self, url: str) -> None:
         """A poll of the file is under way."""
@@ -80,14 +80,14 @@ class PollSchedule:
         file = self._files.get(url)
         if file is not None:
             self._exploring.rest(file.planter, file.host, until)
-            self._paying.rest(file.planter, file.host, until)
+            self._preferred.rest(file.planter, file.host, until)
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[File]:
-        """Files to poll now, those that pay first, by turns of the sites that planted them; others to `explore`.
+        """Files to poll now, preferred ones first, by turns of the sites that planted them; others to `explore`.
 
         Several, since a host may not be ready.
         """
-        yield from self._paying.due(now)
+        yield from self._preferred.due(now)
         if explore:
             yield from self._exploring.due(now)
 

@@ -26,7 +26,6 @@ from crawld.daemon.control import Steering
 from crawld.daemon.crawler import Crawler, Parts
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
-from crawld.daemon.freshness_now import FreshnessNow
 from crawld.daemon.learner import Learner
 from crawld.daemon.loop_lag import LoopLag
 from crawld.daemon.metrics import DaemonMetrics
@@ -34,6 +33,7 @@ from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.demand import Demand
 from crawld.daemon.pages.discovery import Discoverer
 from crawld.daemon.pages.documents import DocumentKeeper
+from crawld.daemon.pages.freshness_now import FreshnessNow
 from crawld.daemon.pages.list_file import ListFile, read_once
 from crawld.daemon.pages.list_watch import ListWatch
 from crawld.daemon.pages.live_pages import LivePageView

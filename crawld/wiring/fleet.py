@@ -63,8 +63,7 @@ class FleetAssembly(Assembly):
 
     def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:
         settings, self._revision = given.settings, given.revision
-        if settings.importance == "requests":
-            raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+        _check_importance(settings)
         if any(site.links for site in settings.discover):
             raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
@@ -238,6 +237,12 @@ class NoList:
         return None
 
 
+def _check_importance(settings: Settings) -> None:
+    if settings.importance == "requests":
+        raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+
+
 def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> Daemon:
     """A worker's process, ready to run."""
+    _check_importance(settings)  # before they become the fleet's
     return FleetAssembly(take_settings(settings, name), name).daemon(read_settings)

@@ -70,7 +70,7 @@ async def test_a_fleet_takes_a_single_daemon_over_and_gives_it_back(tmp_path: Pa
             await until(lambda: told.read_text().count('"verdict"') >= PAGES, run, "the hook is told of the rest")
             assert await running.end() == 0
         heard = [json.loads(one) for one in told.read_text().replace("}{", "}\n{").splitlines()]
-        assert [one["id"] for one in heard] == [number for number, *_ in of_file(file, FEED)]  # each once, in order
+        assert sorted(one["id"] for one in heard) == [number for number, *_ in of_file(file, FEED)]  # each once
         verdicts = await of_fleet(postgres_url, f"SELECT DISTINCT verdict FROM crawls WHERE id > {copied['crawls']}")
         assert verdicts == [("unchanged",)]
         back = tmp_path / "back.db"

@@ -28,6 +28,6 @@ async def test_the_whole_daemon_runs_on_postgresql_by_changing_one_url(tmp_path:
         assert copy.status == 0
         assert "/ok/1" in copy.out
         async with daemon(*given, cwd=tmp_path) as running:
-            await running.until_logged("restored pages=5")
+            assert "pages=5" in await running.until_logged("ready")
             shown = await command("bandwidth", *given, cwd=tmp_path)
             assert shown.out.strip() == "9/s"

@@ -197,9 +197,13 @@ async def test_first_visits_keep_to_their_share_and_outlive_a_stop(tmp_path: Pat
             before = {seen.path for seen in site.log}
             async with following(tmp_path, site, urls=listed, share=0.1):
                 await until(lambda begun=begun: len(site.log) - begun >= 300)  # type: ignore[misc]
-            first = {seen.path for seen in site.log[begun:] if seen.path.startswith("/docs/p")} - before
-            assert 10 <= len(first) <= 0.1 * (len(site.log) - begun) + 3
-        assert rows(tmp_path, "SELECT count(*) FROM pages WHERE origin = 'links' AND state = 'waiting'")[0][0] > 200
+                await until(lambda before=before: len(_found(site) - before) >= 10)  # type: ignore[misc]
+            assert len(_found(site) - before) <= 0.1 * (len(site.log) - begun) + 3
+        assert rows(tmp_path, "SELECT count(*) FROM pages WHERE origin = 'links' AND state = 'waiting'")[0][0] > 50
+
+
+def _found(site: Site) -> set[str]:
+    return {seen.path for seen in site.log if seen.path.startswith("/docs/p")}
 
 
 async def test_a_site_has_no_more_pages_than_its_limit(tmp_path: Path) -> None:

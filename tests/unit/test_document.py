@@ -173,3 +173,13 @@ def test_other_documents(body: bytes, kind: str, markdown: str) -> None:
 def test_no_text_no_document() -> None:
     """A picture has no document."""
     assert read_document(b"\x89PNG\0\0", "image/png", URL) is None
+
+
+def test_control_characters_cost_nothing_but_themselves() -> None:
+    """Bytes and references that no XML may hold are left out, in text and in attributes."""
+    link = b"<a href='/x\x01y' title='a&#8;b'>l\x02ink</a>"
+    body = b"<main><h1>T\x07itle</h1><p>red &#27;[31m and \x00 " + link + b" words</p></main>"
+    found = read_document(body, "text/html", "https://example.org/")
+    assert found is not None
+    assert "red [31m and" in found.markdown
+    assert '[link](https://example.org/xy "ab")' in found.markdown

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crawld.daemon import freshness_now
-from crawld.daemon.freshness_now import FreshnessNow
+from crawld.daemon.pages import freshness_now
+from crawld.daemon.pages.freshness_now import FreshnessNow
 from crawld.frontier.scan import Scan
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyNcis

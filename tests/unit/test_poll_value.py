@@ -61,7 +61,7 @@ def test_polls_that_pay_come_before_those_that_explore() -> None:
     """Where the share for exploring is spent, only files that pay are offered."""
     schedule = PollSchedule()
     for name, pays in (("a.org", False), ("b.org", True)):
-        schedule.add(File(f"https://{name}/s", Source.SITEMAP, name, Origin.ROBOTS, next_poll=0.0, pays=pays))
+        schedule.add(File(f"https://{name}/s", Source.SITEMAP, name, Origin.GUESS, next_poll=0.0, pays=pays))
     assert [file.host for file in schedule.due(1.0)] == ["b.org", "a.org"]
     assert [file.host for file in schedule.due(1.0, explore=False)] == ["b.org"]
 
@@ -139,3 +139,18 @@ def test_what_a_source_bought_is_told_in_words() -> None:
     assert bought_in_words(0, -3.0, 0.0) == "nothing yet"
     assert bought_in_words(9, 340.2, 0.04) == "saved 340 requests, +0.040 freshness"
     assert bought_in_words(9, -1.2, None) == "cost 1 request"
+
+
+def test_files_that_bring_news_go_before_exploring_ones() -> None:
+    """A named file is preferred at once, one that pays always, one that mostly brings news for its first polls."""
+
+    def preferred(origin: Origin, **state: int) -> bool:
+        return File("https://a.org/s", Source.SITEMAP, "a.org", origin, **state).preferred  # type: ignore[arg-type]
+
+    assert preferred(Origin.ROBOTS)
+    assert not preferred(Origin.GUESS)
+    assert preferred(Origin.GUESS, polls=10, changes=5)
+    assert not preferred(Origin.ROBOTS, polls=10, changes=4)
+    assert not preferred(Origin.ROBOTS, polls=100, changes=100)
+    assert preferred(Origin.ROBOTS, polls=100, pays=True)
+    assert not preferred(Origin.GUESS, polls=1, failures=1)

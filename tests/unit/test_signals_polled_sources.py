@@ -214,7 +214,8 @@ def test_an_index_of_indexes_ends() -> None:
     now = NOW
     for depth in range(5):
         for request in desk.due(now):
-            rows = (f"<sitemap><loc>{url}</loc></sitemap>" for url in (request.url, f"{request.url}.{depth}"))
+            deeper = (f"{request.url}.{number}" for number in range(depth + 1))
+            rows = (f"<sitemap><loc>{url}</loc></sitemap>" for url in (request.url, *deeper))
             body = f"<sitemapindex>{''.join(rows)}</sitemapindex>"
             desk.poll(body.encode(), request.url, now)
         now += 10 * STEP

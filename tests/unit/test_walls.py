@@ -4,7 +4,7 @@ import pytest
 
 from crawld.content.walls import LONGEST_WALL, is_login, turned_away
 from crawld.model.fetched import Trouble
-from tests.walls import BY_HEADER, CLOUDFLARE, NO_WALLS, WALLS, plain
+from tests.walls import BLOCKED, BY_HEADER, CLOUDFLARE, DENIED, NO_WALLS, UNAVAILABLE, WALLS, plain
 
 
 @pytest.mark.parametrize("status", [403, 503, 200, 429])
@@ -14,6 +14,18 @@ def test_challenge_pages_are_named(network: str, status: int) -> None:
     body, headers = WALLS[network]
     found = turned_away(status, plain(headers), body.encode())
     assert found == (Trouble.BOT_WALL, f"challenge of {network} (status {status})")
+
+
+@pytest.mark.parametrize("status", [403, 503, 200])
+@pytest.mark.parametrize(("network", "body"), [("Akamai", DENIED), ("Cloudflare", BLOCKED)])
+def test_refusals_of_networks_are_named(network: str, body: str, status: int) -> None:
+    """The page that a network refuses with is its wall too, known by its title and words."""
+    assert turned_away(status, {}, body.encode()) == (Trouble.BOT_WALL, f"challenge of {network} (status {status})")
+
+
+def test_a_networks_error_page_is_an_error() -> None:
+    """A site that is down behind a network is down, though the network signs the page."""
+    assert turned_away(503, {"server": "AkamaiGHost"}, UNAVAILABLE.encode()) is None
 
 
 @pytest.mark.parametrize("network", BY_HEADER)

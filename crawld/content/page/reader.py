@@ -129,6 +129,22 @@ class _Weight:
         self.characters += letters
 
 
+_MAY_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#|\xef\xbf[\xbe\xbf]")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def _drop_controls(root: Any) -> None:
+    """Take out the characters that the parser reads and refuses to write: no reader sees them."""
+    for element in root.iter(etree.Element):
+        if element.text and _UNWRITABLE.search(element.text):
+            element.text = _UNWRITABLE.sub("", element.text)
+        if element.tail and _UNWRITABLE.search(element.tail):
+            element.tail = _UNWRITABLE.sub("", element.tail)
+        for name, value in element.attrib.items():
+            if _UNWRITABLE.search(value):
+                element.set(name, _UNWRITABLE.sub("", value))
+
+
 def main_tree(
     body: bytes,
     content_type: str | None,
@@ -142,6 +158,8 @@ def main_tree(
     root = parsed_page(body, content_type, rule)
     if root is None or sum(1 for _ in root.iter()) > LIMITS.max_elements:
         return None
+    if _MAY_CONTROL.search(body):
+        _drop_controls(root)
     page = next(root.iter("body"), root)
     chosen = rule._only.find(root) if rule._only is not None else []
     _drop_all(element for element in page.iter(*_UNREAD) if not _shadow(element))

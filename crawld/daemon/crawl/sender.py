@@ -94,7 +94,6 @@ class Sender:
         place = None
         try:
             monotonic = await self.door.leave()
-            self.gate.wait_a_spacing(host, self.clock.now())  # the spacing is that on the wire, not that of the picks
             if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
                 place = self.late_requests.take(host, monotonic)
             outcome = await self.fetcher.fetch(request)

@@ -68,6 +68,7 @@ class PageSet:
         self._pages = pages
         self._scheduler = scheduler
         self._gate = gate
+        self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
@@ -242,6 +243,9 @@ class PageSet:
             await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
         self._take_in([page for page in adoption.added if self.keeps(page.id)], first_visit)
         self._change(adoption.reweighted, adoption.respelt)
+        self.on_listed(adoption.listed)
+        for page_id in adoption.listed:
+            self._scheduler.lift(page_id, -math.inf)
         self._drop([page.id for page in adoption.retired])
 
     def _change(self, reweighted: Sequence[Page], respelt: Sequence[Page] = ()) -> None:

@@ -172,6 +172,7 @@ class SiteLinks:
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
         self._order: deque[str] = deque(self._sites)
         self._turn = asyncio.Lock()
+        page_set.on_listed = self._listed
 
     def __bool__(self) -> bool:
         return bool(self._sites)
@@ -298,6 +299,11 @@ class SiteLinks:
             self._wait(site, page_id, depth, wait, now)
         else:
             del self._first[page_id]
+
+    def _listed(self, page_ids: Sequence[int]) -> None:
+        """These pages are listed now: they wait for no share any longer."""
+        for page_id in page_ids:
+            self._first.pop(page_id, None)
 
     # -- visits -----------------------------------------------------------------------------------------------------
 

@@ -290,14 +290,16 @@ async def search_documents(
         return []
     chosen, parameters = among(connection.dialect.name, _document.page_id, list(found))
     query: Select[Any] = (
-        select(tables.documents, _page.url, _page.last_success, _page.state, _host.name.label("host"))
+        select(_document.page_id, _document.version, _page.url, _host.name.label("host"))
         .join_from(tables.documents, tables.pages, _page.id == _document.page_id)
         .join(tables.hosts, _host.id == _page.host_id)
         .where(chosen, _listed(), *([] if host is None else [_host.name == host.lower()]))
     )  # fmt: skip
     rows = list(await connection.execute(query, parameters))
     rows.sort(key=lambda row: (-found[row.page_id], row.url))
-    return [(row, unpacked_document(row), found[row.page_id]) for row in rows[:limit]]
+    rows = rows[:limit]
+    documents = await read_documents(connection, [row.version for row in rows])
+    return [(row, documents[row.version], found[row.page_id]) for row in rows if row.version in documents]
 
 
 async def stored_freshness(connection: AsyncConnection, urls: Sequence[str]) -> dict[str, float]:

@@ -38,6 +38,11 @@ _BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=Big
     failures=0,
     weight=None,
 )  # fmt: skip
+_DEEPEN = (
+    update(tables.site_pages)
+    .where(tables.site_pages.c.page_id == bindparam("b_id", type_=BigInteger), tables.site_pages.c.depth == 0)
+    .values(depth=1)
+)
 _HAND_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(origin=FROM_LINKS)
 _RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
     url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
@@ -85,6 +90,7 @@ class PageList:
                 lines=len(chunk),
                 respelt=part.respelt,
                 excluded=part.excluded,
+                listed=part.listed,
             )
         if complete:
             unlisted, listed = await self._count_others(origin, kept)
@@ -229,6 +235,7 @@ class _Chunk:
         self.reweighted: list[Page] = []
         self.respelt: list[Page] = []
         self.kept: set[int] = set()
+        self.listed: list[int] = []  # that links alone had kept
         self.excluded = 0  # lines
         self._hosts: dict[str, int] = {}
         self._hosts_of_origins = hosts_of_origins
@@ -273,6 +280,8 @@ class _Chunk:
                 if row.url != url:
                     self.respelt.append(Page(row.id, url, row.host, importance))
                     spellings.append(_spelling(row.id, url))
+                if row.origin == FROM_LINKS != self._origin:
+                    self.listed.append(row.id)
                 if (row.importance, row.origin) != (importance, self._origin):
                     taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
         await self._insert(connection, new)
@@ -322,6 +331,7 @@ async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]
     linked = set(await connection.scalars(query, parameters))
     rows = [{"page_id": page_id, "depth": 1} for page_id in sorted(linked)]
     await run(connection, added_once(connection.dialect.name, tables.site_pages), rows)
+    await run(connection, _DEEPEN, [{"b_id": page_id} for page_id in sorted(linked)])
     await run(connection, _HAND_OVER, [{"b_id": page_id} for page_id in sorted(linked)])
     return linked
 

@@ -82,6 +82,14 @@ NO_MEMORY = (
 log_no_memory = _OncePerMinute()
 
 
+def _tells_more_than_no_memory(record: logging.LogRecord) -> bool:
+    """Tell in one sentence that memory has run out, where a library would add a traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], MemoryError):
+        log_no_memory()
+        return False
+    return True
+
+
 def configure(level: str, style: str, *, in_journal: bool, crawls: bool = False, stream: TextIO | None = None) -> None:
     """Send crawld's log lines to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -90,4 +98,9 @@ def configure(level: str, style: str, *, in_journal: bool, crawls: bool = False,
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
+    # SQLAlchemy tells of connections that it could not put back; without a handler Python prints it past ours.
+    library = logging.StreamHandler(stream or sys.stderr)
+    library.setFormatter(handler.formatter)
+    library.addFilter(_tells_more_than_no_memory)
+    logging.getLogger("sqlalchemy").handlers[:] = [library]
     _EACH.setLevel(logging.INFO if crawls else logging.WARNING)

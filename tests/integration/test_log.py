@@ -46,7 +46,7 @@ async def test_only_changes_and_troubles_have_lines_of_their_own(tmp_path: Path,
     assert {one["verdict"] for one in _events(log_lines, "crawl")} == {"changed", "failed"}
     summaries = _events(log_lines, "summary")
     assert sum(one["crawls"] for one in summaries) >= sum(one["unchanged"] for one in summaries) >= 3
-    assert any("1 status" in one.get("troubles", "") for one in summaries)
+    assert any("1 forbidden" in one.get("troubles", "") for one in summaries)
 
 
 @pytest.mark.parametrize(("level", "crawls", "told_at"), [("info", True, "info"), ("debug", False, "debug")])

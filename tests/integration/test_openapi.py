@@ -54,12 +54,13 @@ def test_the_description_holds_together() -> None:
 
 async def test_answers_are_what_is_described(tmp_path: Path) -> None:
     """What a daemon answers can be read by the models that the description is made of."""
-    async with Site() as site, serving(tmp_path, site, "/cue/1", "/ok/2") as (_, session):
+    async with Site() as site, serving(tmp_path, site, "/cue/1", "/ok/2", search=True) as (_, session):
         for endpoint in ENDPOINTS:
             if not endpoint.reads or endpoint.answer is None or endpoint.path == "/v1/diff":
                 continue
             asks_for_a_page = "url" in endpoint.asked.model_fields and endpoint.asked.model_fields["url"].is_required()
             query = {"url": site.url("/cue/1")} if asks_for_a_page else {}
+            query |= {"q": "page"} if endpoint.path == "/v1/search" else {}
             async with session.get(endpoint.path, params=query) as answered:
                 assert answered.status == 200, endpoint.path
                 adapter(endpoint.answer).validate_json(await answered.read())

@@ -141,7 +141,7 @@ class PageCrawls:
 
     async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
         """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
-        at, rule = self.clock.now(), self.rule_for(page.url)
+        at = self.clock.now()
         is_alias = self.pages.state(page.id) is PageState.ALIAS
         kept = self.page_set.aliases.of(page.id)
         chain.known = None if kept is None else kept.url
@@ -157,7 +157,7 @@ class PageCrawls:
             outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
         frame = await self._frame(page, memory, reading)
         given = noise if reading is not None and reading.prepared is not None else None
-        judgement = judge(page.id, at, outcome, memory, rule, reading, frame, given)
+        judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
         if memory is not recalled and judgement.memory is None:
             judgement = replace(judgement, memory=memory)  # digested again: once is enough
         head = _head(memory, judgement, reading, outcome)

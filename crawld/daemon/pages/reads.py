@@ -101,10 +101,8 @@ class Reads:
         scheduler, now = self._parts.scheduler, self._parts.clock.now()
         pages = [page for url in urls if (page := self._find(url)) is not None]
         new = [page for page in pages if math.isnan(scheduler.last_success(page.id))]
-        asked = [self._read(page, Claim.INSIST, wait, now) for page in new]
-        if asked:
-            await asyncio.gather(*asked)
-            await self._commit(wait)
+        await asyncio.gather(*(self._read(page, Claim.INSIST, wait, now) for page in new))
+        await self._commit(wait)  # of those that were crawled before we looked, too
 
     def _find(self, url: str) -> Page | None:
         """The page that the URL is an address of, if the scheduler has it."""

@@ -43,8 +43,9 @@ async def test_killed_daemons_leave_no_process(tmp_path: Path) -> None:
         file = settings(tmp_path, long_pages(site, 1), bandwidth="5/s")
         async with daemon("--config", str(file), cwd=tmp_path) as running:
             await running.until_logged("verdict=new")
-            below = children(running.process.pid)
-            assert len(below) >= 2  # the template and a worker
+            async with asyncio.timeout(HANG_SECONDS):
+                while len(below := children(running.process.pid)) < 2:  # the template and a worker
+                    await asyncio.sleep(0.05)
             await running.end(signal.SIGKILL)
             assert await gone(below)
 

@@ -137,4 +137,4 @@ async def test_deploys_change_the_pages_whose_articles_were_edited(tmp_path: Pat
     events = rows(tmp_path, "SELECT pages, lost, gained FROM frame_changes ORDER BY first_at")
     least = 1 if semantic else 3  # what the markup itself names as frame need not be learnt
     assert len(events) >= least
-    assert all(pages > PAGES / 2 for pages, _, _ in events[:least])
+    assert sum(pages > PAGES / 2 for pages, _, _ in events) >= least, events

@@ -28,7 +28,8 @@ async def test_every_request_and_idle_slot_is_kept_by_what_it_was_for(tmp_path: 
     assert {use for use, _ in requests} <= {use.value for use in Use}
     assert {outcome for _, outcome in requests} <= set(OUTCOMES)
     assert kept["robots", "ok"] + kept["robots", "gone"] == sum(seen.path == "/robots.txt" for seen in visits)
-    assert kept["redirect", "ok"] == sum(seen.path == "/ok/there" for seen in visits)
+    hops = sum(count for (use, _), count in kept.items() if use == "redirect")  # a later one may be answered by 304
+    assert hops == sum(seen.path == "/ok/there" for seen in visits)
     assert {why for use, why in kept if use == IDLE} <= {why.value for why in Why}
     assert status.slots == status.idle_slots + status.requests
 

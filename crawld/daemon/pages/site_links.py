@@ -465,8 +465,14 @@ class SiteLinks:
         site = None if page is None else self.site_of(page.url)
         if page is None or site is None:
             return
-        body, memory = await self._store.copy(page_id), await self._store.recall(page_id)
-        if body is None or memory is None:
+        memory = await self._store.recall(page_id)
+        if memory is None:  # links are written before their crawl is recorded
+            if page_id not in self._due:
+                self._due.append(page_id)
+            return
+        await self._store.flush()  # what is remembered may be queued
+        body = await self._store.copy(page_id)
+        if body is None:
             return  # no copy is kept: the next version of the page will be read
         targets = await self._targets(page, body, memory.answered or page.url, memory.content_type)
         await self._offer(site, page, targets if memory.canonical is None else [*targets, memory.canonical], now)

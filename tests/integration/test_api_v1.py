@@ -260,8 +260,10 @@ async def test_a_program_that_has_taken_the_port_gets_no_token(tmp_path: Path) -
         listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
         file = tmp_path / "config.yaml"
         file.write_text(f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{listen}'}}\n")
-        async with running(tmp_path, [site.url("/ok/1")], api={"listen": listen}):
+        async with running(tmp_path, [site.url("/ok/1")], api={"listen": listen}), asyncio.timeout(300.0):
             ended = await command("dashboard", "--config", str(file), cwd=tmp_path)
+            while "no daemon runs" in ended.err:  # its control socket opens a moment after its pages are there
+                ended = await command("dashboard", "--config", str(file), cwd=tmp_path)
             stats = await command("stats", "--json", "--config", str(file), cwd=tmp_path)
             token = (tmp_path / "x.db.token").read_text().strip()
     assert ended.status == 2

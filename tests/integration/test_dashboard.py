@@ -1,10 +1,12 @@
 """The dashboard as a browser gets it: every view over a real daemon, with no page, one page and some."""
 
+import asyncio
 import html
 import re
 import socket
 import sqlite3
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -195,8 +197,9 @@ async def test_a_store_that_cannot_write_is_shown_as_a_stop(tmp_path: Path) -> N
         settings: dict[str, object] = {"bandwidth": "4/s", "api": {"listen": f"127.0.0.1:{port}"}}
         async with running(tmp_path, urls, **settings) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] >= 1 and listening(port))
-            with sqlite3.connect(tmp_path / "x.db", isolation_level=None) as other:
-                other.execute("BEGIN IMMEDIATE")  # as on a full disk, no commit succeeds
+            given: dict[str, Any] = {"timeout": 60.0, "isolation_level": None, "check_same_thread": False}
+            with sqlite3.connect(tmp_path / "x.db", **given) as other:
+                await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")  # as on a full disk, no commit succeeds
                 await until(lambda: not daemon.store.healthy)
                 _, text = await _get(session, f"{api}/")
                 other.execute("ROLLBACK")

@@ -140,8 +140,9 @@ async def test_health_is_one_word(tmp_path: Path) -> None:
     async with Site() as site, listening(tmp_path, site) as (daemon, _, session):
         async with session.get("/healthz") as answered:
             assert (answered.status, await answered.text()) == (200, "ok")
-        other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
+        other = sqlite3.connect(tmp_path / "x.db", timeout=60.0, isolation_level=None, check_same_thread=False)
+        # in a thread: the writer may hold the lock, and needs the loop to let it go
+        await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
         daemon.store.record_host(HostState("example.org"))
         await until(lambda: not daemon.store.healthy)
         async with session.get("/healthz") as answered:

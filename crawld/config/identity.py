@@ -89,7 +89,7 @@ class Credential(BaseModel):
             )
         if self.origin.startswith("http:") and not self.allow_http:
             raise ValueError(
-                f"{self.origin}: whoever is on the way reads what is sent over http: write https, or `allow_http: true`"
+                f"{self.origin}: http would send the secret in the clear: write https, or `allow_http: true`"
             )
         return self
 

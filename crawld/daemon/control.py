@@ -30,7 +30,7 @@ from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 log = logging.getLogger("crawld")
 BANDWIDTH, PAUSED = "bandwidth", "paused"
 OWN_WAITS = frozenset({Why.GONE, Why.FAILING, Why.MIN_INTERVAL})
-"""Waits of a page that whoever asks for it now does not wait for."""
+"""Waits of a page that a request for it now skips."""
 KEPT_SECONDS = 5.0
 """For which an answer waits until what was steered is written."""
 
@@ -211,7 +211,7 @@ class Steering:
         asked = [answer for answer in answers.values() if answer is not None]
         if asked and wait > 0:
             await asyncio.wait(asked, timeout=wait)
-            await self._kept()  # whoever looks next sees what came
+            await self._kept()  # the next read sees what came
         return [self._refreshed(url, known.get(identity(url), -1), answer) for url, answer in answers.items()]
 
     def ask_now(self, page_id: int, claim: Claim = Claim.ORDER) -> "asyncio.Future[Answer] | None":

@@ -488,8 +488,9 @@ class BlockingClient:
 
     def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:
         self._client = Client(address, token, pace=pace)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="crawld client", daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._serve, name="crawld client", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -506,7 +507,11 @@ class BlockingClient:
             self._run(self._client.close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._loop.close()
+
+    def _serve(self) -> None:
+        """Run requests until `close`, and see those that it cancelled to their end."""
+        with self._runner:
+            self._loop.run_forever()
 
     def follow(
         self,

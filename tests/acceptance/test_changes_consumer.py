@@ -7,11 +7,12 @@ import random
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from crawld.api.token import make_token
-from crawld.client import Client
+from crawld.client import Client, NotKeptError, PageGoneError
 from tests.acceptance import changes_consumer, index_consumer
 from tests.behaviours import answer
 from tests.integration.test_daemon import until
@@ -93,8 +94,12 @@ def indexed(file: Path) -> dict[str, tuple[int, str]]:
 async def copied(client: Client) -> dict[str, tuple[int | None, str]]:
     """The version and the Markdown of each copy there is."""
     urls = [page["url"] async for page in client.pages() if page["gone_since"] is None and page["version"] is not None]
-    copies = [await client.markdown(url) for url in urls]
-    return {copy.url: (copy.version, copy.text) for copy in copies}
+    copies = {}
+    for url in urls:
+        with suppress(PageGoneError, NotKeptError):  # it left after the list was read
+            copy = await client.markdown(url)
+            copies[copy.url] = (copy.version, copy.text)
+    return copies
 
 
 async def keep_living(site: Site, client: Client, rng: random.Random) -> None:

@@ -23,13 +23,14 @@ async def test_noise_is_learnt_and_the_copy_renewed(tmp_path: Path) -> None:
             page("Harbour", *STEADY, f"{number:,} visitors so far", f"Your token is {token}", *STEADY[:1])
         )
 
+    def learnt() -> bool:
+        verdicts = rows(tmp_path, "SELECT verdict FROM crawls ORDER BY id DESC LIMIT 25")
+        return verdicts == [("unchanged",)] * 25
+
     async with Site() as site:
         site.pages["/noisy"] = noisy
-        async with running(tmp_path, [site.url("/noisy")]) as daemon:
-            await until(lambda: len(site.visits("/noisy")) >= 40)
-            await daemon.store.flush()
-    verdicts = [verdict for (verdict,) in rows(tmp_path, "SELECT verdict FROM crawls ORDER BY id")]
-    assert verdicts[15:] == ["unchanged"] * (len(verdicts) - 15)
+        async with running(tmp_path, [site.url("/noisy")], fetch={"timeout": 30, "first_byte_timeout": 20}):
+            await until(learnt)
     copy, at = rows(tmp_path, "SELECT zstd, at FROM bodies ORDER BY id")[-1]
     ((last,),) = rows(tmp_path, "SELECT max(at) FROM crawls")
     assert at == last

@@ -13,7 +13,7 @@ class ReadingThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runner: asyncio.Runner | None = None
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -21,17 +21,23 @@ class ReadingThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
 
     async def close(self) -> None:
-        """End the thread."""
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
+        """End the thread; what it still runs is cancelled and comes to its end first."""
+        runner, thread = self._runner, self._thread
+        self._runner = self._thread = None
+        if runner is not None and thread is not None:
+            loop = runner.get_loop()
             loop.call_soon_threadsafe(loop.stop)
             await asyncio.to_thread(thread.join)
-            loop.close()
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+        if self._runner is None:
+            self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._thread = threading.Thread(target=_serve, args=[self._runner], name=self._name, daemon=True)
             self._thread.start()
-        return self._loop
+        return self._runner.get_loop()
+
+
+def _serve(runner: asyncio.Runner) -> None:
+    """Run the loop until it is stopped, then cancel what is left, wait for it, and close."""
+    with runner:
+        runner.get_loop().run_forever()

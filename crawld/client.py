@@ -204,6 +204,8 @@ class Reconciliation:
             if error.status in {404, 406, 422}:  # it has no text, or left while the list was read
                 return change
             raise
+        if copy.version is not None and copy.version == self._known.get(change.url):
+            return None  # the index is ahead of the list
         body = {self._include: copy.text}
         return replace(change, version=copy.version, **body)  # type: ignore[arg-type]
 
@@ -459,9 +461,14 @@ def _keep(known: MutableMapping[str, int | None], change: DocumentChange) -> Non
 
 
 def _held(known: Known, change: DocumentChange) -> bool:
-    """Whether the index has what the change tells: a version is the number of the change that brought it."""
+    """Whether the index has what the change tells: a version is the number of the change that brought it.
+
+    A page that was removed and kept again at once comes back with the version that it had.
+    """
     version = known.get(change.url)
-    return version is not None and change.cursor is not None and change.cursor <= version
+    if version is None or change.cursor is None:
+        return False
+    return change.cursor <= version or (change.version == version and change.kind != "moved")
 
 
 def _change(told: Mapping[str, Any]) -> DocumentChange:

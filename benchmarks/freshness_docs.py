@@ -1,4 +1,4 @@
-"""docs/results.md, its picture and the table of README.md, written from what the benchmarks printed as JSON.
+"""docs/results.md, docs/results.csv, their picture and README's table, from what the benchmarks printed as JSON.
 
 `python -m benchmarks.freshness_docs FILE...` takes runs of `benchmarks.freshness`, one or one for each part, and of
 `benchmarks.signals`; of signals alone it renews their section. With --small it prints README's small table alone and
@@ -6,8 +6,10 @@ writes nothing.
 """
 
 import argparse
+import csv
+import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from crawld.sim.peers import PEERS
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshness.svg", ROOT / "README.md"
+EVERYTHING = ROOT / "docs" / "results.csv"
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- its end -->"
 COLUMNS = {
     (NCIS, DRAWN): "the paper's worlds",
@@ -103,32 +106,55 @@ def _lead(row: Row) -> str:
     return lead if row["above"] or abs(row["lead"]) < 5e-5 else f"**{lead}**"
 
 
-def whole_table(rows: Sequence[Row]) -> Iterator[str]:
-    """Every contestant in one kind of world."""
-    yield "| contestant | freshness | crawld's lead | age, days | delay, days | missed | slots used | crawld is |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row in rows:
-        other = row["others"]
-        figures = [f"{row['freshness']:.4f}", "" if row["contestant"] == CRAWLD else _lead(row)]
-        figures += [_figure(other[name], digits) for name, digits in (("age", 2), ("delay", 2), ("missed", 3))]
-        figures += [f"{other['used']:.0%}", _verdict(row)]
-        yield f"| {row['contestant']} | " + " | ".join(figures) + " |"
+def whole_table(rows: Sequence[Row]) -> str:
+    """Every contestant in every kind of world, as CSV."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(
+        ["world", "part", "worlds", "budgets", "contestant", "freshness", "lead", "stderr", "age_days", "delay_days",
+         "missed", "slots_used", "crawld_is"]
+    )  # fmt: skip
+    for kind, title in COLUMNS.items():
+        for row in (row for row in rows if (row["kind"], row["weights"]) == kind):
+            other, own = row["others"], row["contestant"] == CRAWLD
+            error = "" if own or row["stderr"] is None else f"{row['stderr']:.3f}"
+            lead = ["" if own else f"{row['lead']:.3f}", error]
+            figures = [_figure(other[name], digits) for name, digits in (("age", 2), ("delay", 2), ("missed", 3))]
+            figures += [f"{other['used']:.0%}", _verdict(row)]
+            about = [title, row["part"], row["worlds"], " ".join(row["by_budget"]), row["contestant"]]
+            table.writerow([*about, f"{row['freshness']:.4f}", *lead, *figures])
+    return out.getvalue()
+
+
+def policies_table(rows: Sequence[Row]) -> str:
+    """Crawld's lead over the papers' policies, in every kind of world they were run in."""
+    kinds = [kind for kind in COLUMNS if any((row["kind"], row["weights"]) == kind for row in rows)]
+    by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
+    names = [name for name in POLICIES if any(row["contestant"] == name for row in rows) and name != CRAWLD]
+    lines = [
+        "| crawld's lead over | " + " | ".join(COLUMNS[kind] for kind in kinds) + " |",
+        "|---|" + "---|" * len(kinds),
+    ]
+    for name in names:
+        leads = [_lead(by_place[name, kind]) if (name, kind) in by_place else "" for kind in kinds]
+        lines.append(f"| {name} | " + " | ".join(leads) + " |")
+    return "\n".join(lines)
 
 
 def _figure(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _verdict(row: Row) -> str:
     if row["contestant"] == CRAWLD:
         return ""
-    words = "above" if row["above"] else "level" if row["lead"] == 0 else "**below**"
+    words = "above" if row["above"] else "level" if row["lead"] == 0 else "below"
     losses = row["losses"]
     if not losses:
         return words
     worst = losses[0]
     where = "" if worst["where"] == "all" else f"{worst['where']} at "
-    told = f"{where}{worst['budget']:g}: {worst['lead']:+.3f}".replace("-", "−")
+    told = f"{where}{worst['budget']:g}: {worst['lead']:+.3f}"
     return f"{words}; loses {len(losses)} cell{'s' if len(losses) > 1 else ''}, worst {told}"
 
 
@@ -165,15 +191,12 @@ def document(runs: Sequence[Mapping[str, Any]], signals: Sequence[Mapping[str, A
         BEGIN + "\n" + head_table(against) + "\n" + END,
         "![Freshness over the budget on recorded histories](freshness.svg)",
         _where_it_loses(against),
+        "Every contestant in every world, with age, delay, missed changes and slots used: [results.csv](results.csv).",
         f"The rules: {rules}. Common Crawl's generator and YaCy's autocrawl publish no constants, and are left out.",
     ]
-    for (kind, weights), title in COLUMNS.items():
-        for part, name in (("peers", "peers"), ("policies", "policies")):
-            some = [r for r in rows if (r["part"], r["kind"], r["weights"]) == (part, kind, weights)]
-            if some:
-                size = f"{some[0]['worlds']} worlds, budgets {', '.join(some[0]['by_budget'])}"
-                parts += [f"### {title[0].upper()}{title[1:]}: {name}, {size}"]
-                parts.append("\n".join(whole_table(some)))
+    papers = [row for row in rows if row["part"] == "policies"]
+    if papers:
+        parts += ["## crawld beside the papers' policies", policies_table(papers)]
     parts.append("The policies: " + "; ".join(f"*{p.name}*: {p.summary}" for p in POLICIES.values()) + ".")
     return "\n\n".join(parts) + "\n"
 
@@ -250,6 +273,7 @@ def main() -> None:
         print(small_table(against))
         return
     RESULTS.write_text(document(runs, signals))
+    EVERYTHING.write_text(whole_table([row for run in runs for row in run["rows"]]))
     recorded = [row for row in against if row["kind"] == HISTORY]
     PICTURE.write_text(picture(recorded or against))
     readme = README.read_text()

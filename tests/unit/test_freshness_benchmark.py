@@ -1,5 +1,6 @@
 """The freshness benchmark: what its rows say, and that README shows what docs/results.md found."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from benchmarks.freshness_docs import (
     document,
     head_table,
     picture,
+    whole_table,
 )
 from benchmarks.freshness_runs import BUDGETS, CRAWLD, Job, measure
 from benchmarks.freshness_summary import Result, Row, summarise
@@ -139,7 +141,7 @@ def test_help_names_the_options() -> None:
 
 
 def test_the_document_is_made_of_any_run() -> None:
-    """Rows of a run become tables, losses and a picture."""
+    """Rows of a run become tables, losses, a picture and a file of every figure."""
     results = []
     for name in (CRAWLD, "uniform", *PEERS):
         for budget in BUDGETS:
@@ -151,5 +153,8 @@ def test_the_document_is_made_of_any_run() -> None:
                 "histories": []}  # fmt: skip
     text = document([{"settings": settings, "rows": rows}])
     assert head_table(rows) in text
-    assert "real sites: peers" in text.lower()
+    assert "**Where crawld loses.**" in text
+    every = list(csv.DictReader(whole_table(rows).splitlines()))
+    assert [row["contestant"] for row in every] == [row["contestant"] for row in rows]
+    assert {row["world"] for row in every} == {"real sites"}
     assert picture(rows).startswith("<svg")

@@ -1,6 +1,6 @@
 """How fast and how exactly pages are picked: `python -m benchmarks.pick [--pages N…] [--json]`.
 
-A mixed load over the papers' world (docs/method.md, "What the simulator must be able to show"): each slot picks a
+A mixed load over the papers' world (docs/method.md, "Experiments"): each slot picks a
 page, asks its host, settles it and brings one signal; estimates are learnt anew for each crawled page, in batches as
 the learner does; one page in a thousand slots is added and one retired; there are 10,000 hosts; in the middle the
 bandwidth rises tenfold and falls again. Rates are learnt and signals heard, as in the daemon, and then, for comparison

@@ -256,8 +256,8 @@ class Polls:
     def learn(self, estimates: Sequence[Estimate], pages: Pages) -> None:
         """Tell the sources what their signals proved to be worth, by host and source, over the latest estimates.
 
-        A host's signals are given credit at first: estimates start near "worthless" (docs/method.md 4), and a file
-        that is polled less and less could never prove itself.
+        A host's signals are given credit at first: estimates start near "worthless" (docs/method.md, "Estimation"), and
+        a file that is polled less and less could never prove itself.
         """
         heard: dict[tuple[str, Source], list[float]] = {}
         for estimate in estimates:

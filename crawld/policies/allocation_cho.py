@@ -28,7 +28,7 @@ def age_optimal(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
 
 
 def harmonic_optimal(mu: ArrayLike, delta: ArrayLike, bandwidth: float) -> Floats:
-    """Rates that minimise Σ μ·harmonic penalty at even intervals (docs/method.md 1, other objectives)."""
+    """Rates that minimise Σ μ·harmonic penalty at even intervals (docs/method.md, "Other objectives")."""
     return _periodic(mu, delta, bandwidth, 1, inverse_harmonic_gain)
 
 

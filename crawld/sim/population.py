@@ -46,7 +46,7 @@ class Population:
 
     @property
     def alpha(self) -> Floats:
-        """Rate of changes that no signal announces (docs/method.md 1)."""
+        """Rate of changes that no signal announces (docs/method.md, "The model")."""
         return (1.0 - self.lam) * self.delta
 
     @property

@@ -43,7 +43,7 @@ def counted(heard: Ints, changed: Bools) -> tuple[float, float]:
 
 
 def quality(alpha: float, kappa: float, gamma: float) -> tuple[float, float]:
-    """Precision and recall that (α, κ, γ) stand for (docs/method.md 1)."""
+    """Precision and recall that (α, κ, γ) stand for (docs/method.md, "The model")."""
     precision = -float(np.expm1(-kappa))
     announced = gamma * precision
     return precision, announced / (alpha + announced) if alpha + announced > 0 else 0.0

@@ -32,6 +32,7 @@ class ReadingThread:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._runner is None:
             self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._runner.get_loop()  # made before the thread starts: two threads that make it would make two
             self._thread = threading.Thread(target=_serve, args=[self._runner], name=self._name, daemon=True)
             self._thread.start()
         return self._runner.get_loop()

@@ -1,6 +1,11 @@
 """How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
-    python -m benchmarks.pipeline [--rounds 5] [--seconds 4] [--pages 1000] [--size 10000] [--clients NAME …] [--json]
+    python -m benchmarks.pipeline [--shape narrow|wide|first] [--rounds 5] [--seconds 4] [--pages N] [--hosts N]
+        [--size 10000] [--clients NAME …] [--json]
+
+`narrow` is 1,000 pages on one host, `wide` 50,000 pages on 1,000 hosts, `first` the first visits of `narrow`; --pages
+and --hosts make them smaller. The JSON has a key of that name with crawld's rate over the others' within the rounds,
+and the processor time of a page: `loop_us_per_page` of the event loop's thread, `cpu_us_per_page` of all threads.
 
 All of them crawl the same site in the same run, from processes of their own; the site runs in another process. They
 take turns over several rounds, each round beginning with another of them: the figures are the medians of the rounds,
@@ -27,17 +32,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HOSTS = 1
+from benchmarks.pipeline_site import address
+
+SHAPES = {"narrow": (1_000, 1), "wide": (50_000, 1_000), "first": (1_000, 1)}
+"""Pages and hosts by shape."""
 AT_ONCE = 100
+COSTS = ("loop_us_per_page", "cpu_us_per_page")
 CLIENTS = ("bare", "crawld", "crawld-unconditional", "scrapy")
 SIGNED = {"crawld-signed": "crawld", "crawld-unconditional-signed": "crawld-unconditional"}
 """Clients that sign, and what they are compared with."""
 
 
 @contextmanager
-def site(size: int) -> Iterator[int]:
+def site(size: int, hosts: int) -> Iterator[int]:
     """The site in a process of its own; its port."""
-    command = [sys.executable, "-m", "benchmarks.pipeline_site", str(size), str(HOSTS)]
+    command = [sys.executable, "-m", "benchmarks.pipeline_site", str(size), str(hosts)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -46,9 +55,9 @@ def site(size: int) -> Iterator[int]:
             process.kill()
 
 
-def urls(port: int, pages: int) -> list[str]:
+def urls(port: int, pages: int, hosts: int = 1) -> list[str]:
     """The pages, spread over the hosts."""
-    return [f"http://127.0.0.{1 + i % HOSTS}:{port}/page/{i}" for i in range(pages)]
+    return [f"http://{address(i % hosts)}:{port}/page/{i}" for i in range(pages)]
 
 
 class Gauge:
@@ -57,12 +66,14 @@ class Gauge:
     def start(self, pages: int = 0) -> None:
         """Count from now on, when so many pages have been crawled."""
         self._cpu, self._wall, self._pages = time.process_time(), time.monotonic(), pages
+        self._loop = time.thread_time()
 
     def stop(self, pages: int) -> dict[str, Any]:
         """So many pages have been crawled by now."""
         cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
-        pages -= self._pages
-        return {"pages": pages, "pages_per_second": pages / wall, "cpu_us_per_page": 1e6 * cpu / max(pages, 1)}
+        loop, pages = time.thread_time() - self._loop, pages - self._pages
+        costs = {"cpu_us_per_page": 1e6 * cpu / max(pages, 1), "loop_us_per_page": 1e6 * loop / max(pages, 1)}
+        return {"pages": pages, "pages_per_second": pages / wall} | costs
 
 
 async def bare(pages: list[str], seconds: float) -> dict[str, Any]:
@@ -94,6 +105,7 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool, signed:
     from crawld.config import Settings
     from crawld.signing import new_key, write_keys
 
+    hosts = len({page.split("/", 3)[2] for page in pages})
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "urls.txt").write_text("\n".join(pages))
         given = {
@@ -101,7 +113,7 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool, signed:
             "database": f"sqlite:///{folder}/x.db",
             "bandwidth": "100000/s",
             "allow_private": ["127.0.0.0/8"],
-            "politeness": {"delay": 0, "per_host": AT_ONCE // HOSTS},
+            "politeness": {"delay": 0, "per_host": max(1, AT_ONCE // hosts)},
             "min_interval": 0,
             "fetch": {"unconditional_share": 0 if conditional else 1},
             "signals": {"sitemaps": "off", "feeds": "off"},
@@ -167,9 +179,9 @@ def scrapy(pages: list[str], seconds: float) -> dict[str, Any]:
     return gauge.stop(seen)
 
 
-def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, Any]:
+def measure(client: str, port: int, pages: int, hosts: int, seconds: float) -> dict[str, Any]:
     """Run one client in this process: its rate and CPU."""
-    listed = urls(port, pages)
+    listed = urls(port, pages, hosts)
     if client == "bare":
         return asyncio.run(bare(listed, seconds))
     if client == "scrapy":
@@ -178,10 +190,10 @@ def measure(client: str, port: int, pages: int, seconds: float) -> dict[str, Any
     return asyncio.run(crawld(listed, seconds, conditional=plain == "crawld", signed=signed))
 
 
-def run(client: str, port: int, pages: int, seconds: float) -> dict[str, Any]:
+def run(client: str, port: int, pages: int, hosts: int, seconds: float) -> dict[str, Any]:
     """Run one client in a process of its own: its rate and CPU, or why there is none."""
     command = [sys.executable, "-m", "benchmarks.pipeline", "--client", client, "--port", str(port)]
-    command += ["--pages", str(pages), "--seconds", str(seconds)]
+    command += ["--pages", str(pages), "--hosts", str(hosts), "--seconds", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"missing": done.stderr.strip().splitlines()[-1]}
@@ -194,26 +206,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of each client in each round")
-    parser.add_argument("--pages", type=int, default=1000)
+    parser.add_argument("--shape", choices=SHAPES, default="narrow")
+    parser.add_argument("--pages", type=int, help="in place of the shape's")
+    parser.add_argument("--hosts", type=int, help="in place of the shape's")
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--clients", nargs="+", choices=(*CLIENTS, *SIGNED), default=CLIENTS, metavar="NAME")
     parser.add_argument("--client", choices=(*CLIENTS, *SIGNED), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    pages, hosts = given.pages or SHAPES[given.shape][0], given.hosts or SHAPES[given.shape][1]
     if given.client:
-        print(json.dumps(measure(given.client, given.port, given.pages, given.seconds)))
+        print(json.dumps(measure(given.client, given.port, pages, hosts, given.seconds)))
         return
     rounds: list[dict[str, Any]] = []
     clients = tuple(given.clients)
-    with site(given.size) as port:
+    with site(given.size, hosts) as port:
         for number in range(given.rounds):
             first = number % len(clients)
             turns = clients[first:] + clients[:first]
-            rounds.append({client: run(client, port, given.pages, given.seconds) for client in turns})
-    figures: dict[str, Any] = {"rounds": given.rounds, "seconds": given.seconds, "pages": given.pages}
-    figures |= {"size": given.size} | {client: _typical([one[client] for one in rounds]) for client in clients}
-    figures |= _ratios(rounds) | _signing(rounds)
+            rounds.append({client: run(client, port, pages, hosts, given.seconds) for client in turns})
+    figures: dict[str, Any] = {"rounds": given.rounds, "seconds": given.seconds, "pages": pages}
+    figures |= {"hosts": hosts, "size": given.size} | {
+        client: _typical([one[client] for one in rounds]) for client in clients
+    }
+    figures |= _ratios(rounds) | _signing(rounds) | {given.shape: _by_shape(given.shape, rounds)}
     if given.json:
         print(json.dumps(figures, indent=2))
         return
@@ -228,7 +245,8 @@ def main() -> None:
 
 
 def _shown(row: dict[str, Any]) -> str:
-    return f"{row['pages_per_second']:8.0f} pages/s {row['cpu_us_per_page']:8.0f} µs CPU a page"
+    costs = f"{row['cpu_us_per_page']:8.0f} µs CPU a page, {row['loop_us_per_page']:.0f} of the loop"
+    return f"{row['pages_per_second']:8.0f} pages/s {costs}"
 
 
 def _typical(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -255,6 +273,18 @@ def _signing(rounds: list[dict[str, Any]]) -> dict[str, float]:
             found[f"signing_cpu_{plain}"] = statistics.median(shares)
             shares = [a["first_pass"]["cpu_us_per_page"] / b["first_pass"]["cpu_us_per_page"] - 1 for a, b in pairs]
             found[f"signing_cpu_first_pass_{plain}"] = statistics.median(shares)
+    return found
+
+
+def _by_shape(shape: str, rounds: list[dict[str, Any]]) -> dict[str, float]:
+    """The figures of crawld in this shape: medians of the rounds; a client that is missing has no ratio."""
+    rows = [one["crawld"]["first_pass"] if shape == "first" else one["crawld"] for one in rounds if "crawld" in one]
+    found = {name: statistics.median(row[name] for row in rows) for name in COSTS} if rows else {}
+    for other in ("bare", "scrapy"):
+        if rows and all("missing" not in one.get(other, ["missing"]) for one in rounds):
+            pairs = zip(rows, (one[other] for one in rounds), strict=True)
+            each = (ours["pages_per_second"] / theirs["pages_per_second"] for ours, theirs in pairs)
+            found[f"rate_over_{other}"] = statistics.median(each)
     return found
 
 

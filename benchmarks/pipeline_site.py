@@ -47,13 +47,18 @@ class _Answer(asyncio.Protocol):
             self._transport.write(answer)
 
 
+def address(host: int) -> str:
+    """The loopback address of a host, by its number from 0 on."""
+    return f"127.0.{host // 250}.{1 + host % 250}"
+
+
 async def serve(size: int, hosts: int) -> None:
     """Listen on loopback addresses with one port, say which, and serve until killed."""
     loop = asyncio.get_running_loop()
     first = await loop.create_server(lambda: _Answer(size), "127.0.0.1", 0, backlog=1024)
     port = first.sockets[0].getsockname()[1]
-    for host in range(2, hosts + 1):
-        await loop.create_server(lambda: _Answer(size), f"127.0.0.{host}", port, backlog=1024)
+    for host in range(1, hosts):
+        await loop.create_server(lambda: _Answer(size), address(host), port, backlog=1024)
     print(port, flush=True)
     await asyncio.Event().wait()
 

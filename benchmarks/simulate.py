@@ -1,11 +1,11 @@
 """How fast a simulation runs: one run of 1,000 pages × 100,000 slots with exact greedy-ncis.
 
-Run as `python -m benchmarks.simulate [pages] [slots]`; prints one JSON object. The figure named `cpu` is the same by
-processor time: what a machine shared with other work still tells truly.
+Run as `python -m benchmarks.simulate [pages] [slots] [--json]`; prints one JSON object. The figure named `cpu` is the
+same by processor time: what a machine shared with other work still tells truly.
 """
 
+import argparse
 import json
-import sys
 import time
 
 from crawld.sim.crawler import scheduled
@@ -17,7 +17,12 @@ from crawld.sim.world import draw_world
 
 def main() -> None:
     """Draw a world, run through it, account for it, and say how long each took."""
-    pages, slots = (int(argument) for argument in [*sys.argv[1:], *("1000", "100000")[len(sys.argv) - 1 :]])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", type=int, nargs="?", default=1_000)
+    parser.add_argument("slots", type=int, nargs="?", default=100_000)
+    parser.add_argument("--json", action="store_true", help="what it prints in any case")
+    given = parser.parse_args()
+    pages, slots = given.pages, given.slots
     key = run_key(1, 0)
     began = time.perf_counter()
     population = Population.draw(NOISY.draw, pages, key)

@@ -14,6 +14,8 @@ from crawld.model.usage import MAX_CHARACTERS, SaidIn, Statement
 WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 """Directives whose value follows a colon: any other word before one is the name of a robot."""
 ALL_ROBOTS = "robots"
+SAYING = frozenset({"content-usage", "content-signal", "x-robots-tag", "link"})
+"""Headers that say something of the use of a page."""
 
 
 def directives(words: str) -> Iterable[str]:
@@ -58,6 +60,8 @@ _LINK_LICENSE = re.compile(r"<([^<>]{1,2000})>((?:\s*;[^,<>]{0,200}){0,5})", re.
 
 def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[Statement, ...]:
     """What the headers of an answer say of its use."""
+    if SAYING.isdisjoint(headers):
+        return ()
     said: list[Statement] = []
     for name, place in (("content-usage", SaidIn.USAGE), ("content-signal", SaidIn.SIGNAL)):
         if words := headers.get(name, "").strip()[:MAX_CHARACTERS]:

@@ -107,6 +107,18 @@ async def test_other_spellings_with_the_same_text_are_one_page(tmp_path: Path, v
     assert changed == [(kept, "changed")]
 
 
+async def test_a_better_spelling_listed_later_is_found(tmp_path: Path) -> None:
+    """A page that had no other spelling becomes an alias once a plainer one is listed."""
+    async with Site() as site:
+        site.pages["/a/"] = site.pages["/a/index.html"] = versioned("a")
+        async with running(tmp_path, [site.url("/a/index.html")]) as daemon:
+            await until(lambda: _asked(site, "/a/index.html") >= 3)
+            with (tmp_path / "urls.txt").open("a") as listed:
+                listed.write(site.url("/a/") + "\n")
+            await daemon.reload()
+            await until(lambda: aliases(tmp_path) == {"/a/index.html": "/a/"})
+
+
 def _asked(site: Site, target: str) -> int:
     return sum(seen.target == target for seen in site.log)
 

@@ -197,10 +197,9 @@ class PageCrawls:
         answered = memory.answered or page.url
         if self._distrusted(answered, now) or self.rng.random() < self.unconditional_share:
             return plain
-        chain.validators = Validators(answered, memory.etag, memory.last_modified)
-        if memory.answered is not None:
-            return plain
-        return replace(plain, etag=memory.etag, last_modified=memory.last_modified)
+        tag, date = memory.etag, memory.last_modified
+        chain.validators = Validators(answered, tag, date)
+        return plain if memory.answered is not None else Request(page.url, page.host, etag=tag, last_modified=date)
 
     def _distrusted(self, url: str, now: float) -> bool:
         return self.gate.export(self.gate.host(host_of(url))).distrust_304_until > now
@@ -474,7 +473,8 @@ def _addressed(
     kept = judgement.memory or memory
     if kept is None or not isinstance(outcome, Fetched) or not judgement.verdict.succeeded:
         return judgement
-    answered = None if identity(outcome.url) == identity(page.url) else outcome.url
+    at_home = outcome.url == page.url or identity(outcome.url) == identity(page.url)
+    answered = None if at_home else outcome.url
     canonical = canonical_in_header(outcome.headers.get("link"), outcome.url)
     if head is not None:
         canonical = canonical or head.canonical

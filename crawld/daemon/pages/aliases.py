@@ -58,6 +58,7 @@ class Aliases:
         self._pages, self._scheduler, self._index = pages, scheduler, index
         self._doubted: set[int] = set()
         self._claims: OrderedDict[int, tuple[str, int, int]] = OrderedDict()  # target, times proved, times looked at
+        self._unrivalled: set[int] = set()  # pages that are the best address of those alike, until more are listed
         self.left: set[int] = set()  # pages that an alias left: who wanted them besides is looked up
 
     def of(self, page_id: int) -> Page | None:
@@ -109,9 +110,20 @@ class Aliases:
 
         Better is https, then the plain spelling, then the page that was listed first.
         """
+        if page.id in self._unrivalled:
+            return None
         best = min((page, *(one for spelling in twin_spellings(page.url) for one in self._alike(spelling))), key=_rank)
+        if best is page:
+            if len(self._unrivalled) >= MAX_CLAIMS:
+                self._unrivalled.clear()
+            self._unrivalled.add(page.id)
+            return None
         kept = self.of(best.id) or best
         return None if kept.id == page.id or not self.may_stand_for(page, kept.url) else kept
+
+    def more_listed(self) -> None:
+        """Pages were added to the index: any of them may be alike to one that had none alike before."""
+        self._unrivalled.clear()
 
     def _alike(self, url: str) -> list[Page]:
         return [page for page_id in self._index.alike(url) if (page := self._pages.get(page_id)) is not None]
@@ -122,6 +134,8 @@ class Aliases:
 
     def without_tracking(self, page: Page) -> str | None:
         """The page's URL without parameters that track visitors, where it has any."""
+        if "?" not in page.url:
+            return None
         found = without_tracking(page.url)
         return None if found == identity(page.url) else found
 

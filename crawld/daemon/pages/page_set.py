@@ -175,6 +175,7 @@ class PageSet:
                 self._gate.host_of_pages(name)
             self._put_back(some, now)
             self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
+            self.aliases.more_listed()
             await asyncio.sleep(0)
         self._put_aliases(stored)
 
@@ -203,6 +204,7 @@ class PageSet:
         while self._unindexed:
             some = self._unindexed[-INDEXED_AT_ONCE:]
             self._index.put([page for page_id in some if (page := self._pages.get(page_id)) is not None])
+            self.aliases.more_listed()
             del self._unindexed[-INDEXED_AT_ONCE:]
             await asyncio.sleep(INDEX_PAUSE)
         give_back()
@@ -298,6 +300,7 @@ class PageSet:
         new = [page for page in pages if page.id not in self._scheduler]
         self._pages.put_all(new, [PageState.WAITING] * len(new), [0] * len(new))
         self._index.put(new)
+        self.aliases.more_listed()
         self._scheduler.add(
             Arrivals(
                 ids=np.array([page.id for page in new], dtype=np.int64),

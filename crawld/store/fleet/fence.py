@@ -14,10 +14,13 @@ STOPPED_WRITER = {
     "idle_in_transaction_session_timeout": "3000",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
+    "enable_seqscan": "off",
+    "random_page_cost": "1.1",
 }
 """Server settings of a connection that takes the fence. A worker that is stopped in the middle of a write holds its
 shards' rows, and nobody could claim them until the server ends that transaction (milliseconds). Statements over arrays
-have one good plan: making it anew for each batch costs more than running it."""
+have one good plan: making it anew for each batch costs more than running it. That plan looks rows up by their keys,
+also where it was made while the table was small."""
 
 _HELD = text(
     "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"

@@ -21,6 +21,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -139,18 +140,26 @@ async def _read_observations(connection: AsyncConnection, page_ids: list[int], m
 
 @cache
 def _observations(dialect: str) -> Select[Any]:
-    changed = case((or_(*(_crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
     # More may be kept of a page than is ever read: look no further back than that many crawls, by the index alone.
-    other = tables.crawls.alias()
-    before = (
-        select(other.c.id).where(other.c.page_id == _page.id)
-        .order_by(other.c.id.desc()).offset(bindparam("skipped", type_=BigInteger)).limit(1).scalar_subquery()
-    )  # fmt: skip
+    skipped = bindparam("skipped", type_=BigInteger)
+    if dialect == "postgresql":  # a condition on the id would have the server count the crawls again for each of them
+        latest = (
+            select(tables.crawls).where(_crawl.page_id == _page.id).order_by(_crawl.id.desc()).limit(skipped).lateral()
+        )  # fmt: skip
+        query, crawl = select(_page.id).join_from(tables.pages, latest, true()), latest.c
+    else:
+        other = tables.crawls.alias()
+        before = (
+            select(other.c.id).where(other.c.page_id == _page.id)
+            .order_by(other.c.id.desc()).offset(skipped).limit(1).scalar_subquery()
+        )  # fmt: skip
+        known_of = and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0))
+        query, crawl = select(_page.id).join_from(tables.pages, tables.crawls, known_of), _crawl
+    changed = case((or_(*(crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
     return (
-        select(_page.id, _crawl.at, _crawl.tau, changed, *(_crawl[name] for name in by_source("signals")))
-        .join_from(tables.pages, tables.crawls, and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0)))
-        .where(chosen(dialect, _page.id), _crawl.tau.is_not(None), _crawl.verdict != Verdict.FAILED.value)
-        .order_by(_page.id, _crawl.id)
+        query.add_columns(crawl.at, crawl.tau, changed, *(crawl[name] for name in by_source("signals")))
+        .where(chosen(dialect, _page.id), crawl.tau.is_not(None), crawl.verdict != Verdict.FAILED.value)
+        .order_by(_page.id, crawl.id)
     )
 
 

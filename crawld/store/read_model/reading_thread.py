@@ -32,6 +32,7 @@ class ReadingThread:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._runner is None:
             self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._runner.get_loop()  # makes the loop before the thread enters: else each might make its own
             self._thread = threading.Thread(target=_serve, args=[self._runner], name=self._name, daemon=True)
             self._thread.start()
         return self._runner.get_loop()

@@ -40,7 +40,8 @@ PAGES, SLOTS = 200, 1000
 """Pages and crawls of a cell, about; a history that is too small has fewer."""
 PAPER_PAGES, PAPER_ROUND = 80, 0.1
 """Every policy runs in the paper's worlds, so they are smaller, and learning comes in larger rounds."""
-DRAWS = 5
+DRAWS, FULL_DRAWS = 3, 10
+"""Draws of each cell: in the short form, which must end within ten minutes, and in the full one."""
 HONEST, EXACT = Honesty(0.7, 0.7, late=1.0), Honesty(1.0, 1.0)
 NAMED_DAILY = 1.0
 STAGES = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0))
@@ -192,7 +193,7 @@ def cells(groups: Sequence[str], folder: Path, *, full: bool) -> Iterator[Cell]:
         ],
         EVERY_WEB: [("weblike, every kind", budget, ("every kind",), weights) for weights in both for budget in every],
     }
-    for draw in range(2 * DRAWS if full else DRAWS):
+    for draw in range(FULL_DRAWS if full else DRAWS):
         for group in groups:
             for world, budget, signals, weights in plan[group]:
                 yield Cell(group, world, budget, draw, signals, weights, folder, 0.01 if full else ROUND_SHARE)

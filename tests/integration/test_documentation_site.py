@@ -83,10 +83,10 @@ def reworded(article: Article) -> Article:
 async def deploy(site: Site, daemon: Daemon, docs: Docs, folder: Path) -> set[int]:
     """Serve the site as it is now, until every page was visited twice; the pages found changed."""
     docs.deploys += 1
+    await daemon.store.flush()
+    before = rows(folder, "SELECT coalesce(max(id), 0) FROM crawls")[0][0]  # of the deploy before
     for number in range(PAGES):
         site.pages[f"/docs/{number}"] = html(docs.page(number))
-    await daemon.store.flush()
-    before = rows(folder, "SELECT coalesce(max(id), 0) FROM crawls")[0][0]
     seen = {path: len(site.visits(path)) for path in site.pages}
     await until(lambda: all(len(site.visits(path)) >= count + 3 for path, count in seen.items()))
     await asyncio.sleep(0)

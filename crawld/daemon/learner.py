@@ -33,10 +33,13 @@ class Learner:
         interval: float = 1.0,
         half_life: float = YEAR,
         prior: Prior | None = None,
+        significance: bool = False,
     ) -> None:
         self._store, self._sink, self._clock = store, sink, clock
         self._interval = interval
-        self._online_learner = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
+        self._online_learner = OnlineLearner(
+            prior or Prior(), len(SOURCES), half_life=half_life, significance=significance
+        )
         self._leaving: list[int] = []  # pages to forget before the next batch
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting

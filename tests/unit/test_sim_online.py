@@ -82,6 +82,23 @@ def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
     assert sum(crawler.scheduler.heard(page)) == 1
 
 
+def test_significance_keeps_more_words_fresh_and_fewer_pages() -> None:
+    """Of pages that change alike, half rewritten and half touched up each time, the first are crawled more often."""
+    pages = 40
+    style = SiteStyle(pages=pages, rate=0.2, never=0.0, spread=0.1, mass_every=1e9, sitemap=Sitemap.NONE)
+    world = draw_weblike([style], 120.0, 1, zipf=False)
+    of_page = np.repeat(np.arange(pages), np.diff(world.change_offsets))
+    world = replace(world, magnitudes=np.where(of_page % 2 == 0, 0.9, 0.02))
+    words, fresh = [], []
+    for significance in (False, True):
+        how = OnlineLearning(round_share=0.1, significance=significance)
+        ledger = simulate(world, OnlineCrawler("greedy-ncis", world, 4.0, how), 4.0).ledger()
+        words.append(ledger.words(40.0, 120.0))
+        fresh.append(ledger.accuracy(40.0, 120.0))
+    assert words[1] > words[0] + 0.01
+    assert fresh[1] < fresh[0]
+
+
 def test_histories_keep_the_latest_rows() -> None:
     """The first crawl begins, later ones are rows, and beyond the most the oldest are forgotten."""
     kept = MemoryHistories(["a", "b"], sources=1, most_rows=6)

@@ -105,14 +105,15 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: in
         at=rows[:, 1].copy(),
         tau=rows[:, 2].copy(),
         changed=rows[:, 3] != 0,
-        signals=rows[:, 4:].astype(np.int64),
+        magnitude=np.where(rows[:, 4] < 0, np.nan, rows[:, 4]),
+        signals=rows[:, 5:].astype(np.int64),
         hosts=[page[1] for page in found],
         first_success=np.array([page[2] for page in found], dtype=np.float64),
         signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
     )
 
 
-_WIDTH = 4 + len(SOURCES)
+_WIDTH = 5 + len(SOURCES)
 
 
 async def _read_pages(connection: AsyncConnection, page_ids: list[int]) -> dict[int, tuple[Any, ...]]:
@@ -132,7 +133,7 @@ def _pages(dialect: str) -> Select[Any]:
 
 
 async def _read_observations(connection: AsyncConnection, page_ids: list[int], most: int) -> np.ndarray[Any, Any]:
-    """Rows (page, at, tau, changed, signals…) of each page's latest crawls, by page and oldest first."""
+    """Rows (page, at, tau, changed, magnitude, signals…) of each page's latest crawls, by page and oldest first."""
     dialect = connection.dialect.name
     rows = await fetch(connection, _observations(dialect), choice(dialect, page_ids) | {"skipped": most})
     return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * _WIDTH).reshape(-1, _WIDTH)
@@ -156,8 +157,9 @@ def _observations(dialect: str) -> Select[Any]:
         known_of = and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0))
         query, crawl = select(_page.id).join_from(tables.pages, tables.crawls, known_of), _crawl
     changed = case((or_(*(crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
+    magnitude = func.coalesce(crawl.magnitude, -1.0)
     return (
-        query.add_columns(crawl.at, crawl.tau, changed, *(crawl[name] for name in by_source("signals")))
+        query.add_columns(crawl.at, crawl.tau, changed, magnitude, *(crawl[name] for name in by_source("signals")))
         .where(chosen(dialect, _page.id), crawl.tau.is_not(None), crawl.verdict != Verdict.FAILED.value)
         .order_by(_page.id, crawl.id)
     )

@@ -224,7 +224,13 @@ async def write_estimates(
     return {page: since for page, since in told if since is not None}
 
 
-_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust)
+def _heard_since(new: Any) -> dict[str, Any]:
+    """A source that was heard before has been heard since then."""
+    old = tables.signal_trust.c
+    return {"heard_since": case((and_(old.heard, new.heard), old.heard_since), else_=new.heard_since)}
+
+
+_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust, _heard_since)
 _host, _curve = tables.hosts.c, tables.age_curves.c
 _FORGET_AGE_CURVE = delete(tables.age_curves).where(
     tables.age_curves.c.host_id
@@ -259,9 +265,11 @@ async def write_age_curves(
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
 
 
-async def write_signal_trust(connection: AsyncConnection, scope: Scope | None, trust: Sequence[SignalTrust]) -> None:
+async def write_signal_trust(
+    connection: AsyncConnection, scope: Scope | None, trust: Sequence[SignalTrust], now: float
+) -> None:
     """Write which sources are heard over what was known of the same hosts and sources."""
     if scope is not None:
         trust = await scope.ours(connection, trust, lambda one: scope.of_host(one.host))
-    fields = [asdict(one) for one in trust]
+    fields = [asdict(one) | {"heard_since": now if one.heard else None} for one in trust]
     await _PUT_TRUST.run(connection, [tuple(row[name] for name in _PUT_TRUST.columns) for row in fields])

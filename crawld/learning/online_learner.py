@@ -122,8 +122,7 @@ class OnlineLearner:
         rows = _Rows(histories, page, foretold, age_weights(histories.at, now, self._half_life), gamma)
         end = histories.at[foretold]
         age = self._age(number[page[foretold]], end - histories.tau[foretold], end)
-        everyone = np.arange(len(ids))
-        old, news = rows.split(everyone, [], age, OWN_SHARES)
+        old, news = rows.split(np.arange(len(ids)), [], age, OWN_SHARES)
         taught, before = self.deaf.sizes[number] > 0, self.deaf.prior(number).alpha
         fit, again = self.deaf.fit(ids, number, old, news)
         heard: list[_Heard | None] = [None] * len(self.ears)
@@ -133,8 +132,9 @@ class OnlineLearner:
                 late = some[taught[some]]
                 begun = ear.priors.start(number[late], before[late])
                 heard[which], more = self._listen(ear, rows, number, some, age)
-                more = np.union1d(more, self._page_ids(self.deaf.rows_at(begun)))  # hear all pages of a host at once
-                again = np.union1d(again, more)
+                more = np.union1d(self.deaf.rows.find(more), self.deaf.rows_at(begun))  # hear all pages at once
+                audible = self._audible(self.deaf.host_of(more)).any(axis=1)  # signals not heard change nothing
+                again = np.union1d(again, self._page_ids(more[audible]))
         moved = self._tell_hosts(rows, number, new, fit, news, heard)
         if len(moved):
             again = np.union1d(again, self._page_ids(self.deaf.rows_at(moved)))
@@ -156,9 +156,8 @@ class OnlineLearner:
         pages, points = len(number), len(self.deaf.grid.alpha)
         alpha, kappa, total = np.zeros((pages, points)), np.zeros((pages, self._sources, len(KAPPAS))), np.zeros(pages)
         share = own @ np.array(OWN_SHARES)
-        names_only = np.ones(pages, bool)  # where no bulk ever came both ears are one
-        if heard[1] is not None:
-            names_only[heard[1].pages] = False
+        # Where no bulk ever came both ears are one.
+        names_only = ~np.isin(np.arange(pages), [] if heard[1] is None else heard[1].pages)
         for which, (ear, found) in enumerate(zip(self.ears, heard, strict=True)):
             if found is None:
                 continue
@@ -168,8 +167,7 @@ class OnlineLearner:
             alpha[some] += believed[:, None] * _by_share(found.common.alpha, prior, evidence, own[some])
             each = share[some, None, None]
             mixed = each * found.fit.found.kappa + (1.0 - each) * found.common.kappa
-            silent = np.zeros((len(some), self._sources, len(KAPPAS)))
-            silent[:, :, 0] = 1.0
+            silent = np.tile(np.eye(1, len(KAPPAS)), (len(some), self._sources, 1))
             silent[:, ear.sources] = mixed
             kappa[some] += believed[:, None, None] * silent
             total[some] += believed
@@ -196,8 +194,7 @@ class OnlineLearner:
         at_row, told = self.deaf.rows.find(rows.histories.page_ids), rows.histories.magnitude
         if told is not None:
             known = np.flatnonzero(rows.histories.changed & ~np.isnan(told))
-            each = np.ones(len(known)), told[known]
-            sums = [np.bincount(rows.page[known], one, minlength=len(number)) for one in each]
+            sums = [np.bincount(rows.page[known], one, minlength=len(number)) for one in (None, told[known])]
             magnitudes.count(at_row, number, np.column_stack(sums))
         return magnitudes.significance(at_row, number)
 
@@ -256,7 +253,14 @@ class OnlineLearner:
         self._seen = grown(self._seen, int(host.max(initial=-1)) + 1, 0)
         after = signals > 0
         np.add.at(self._seen, host, np.stack([after, after & news.changed[:, None], signals], axis=2))
-        return self.hearing.judge(host[told], size[told], gain[told], events)
+        hosts = np.unique(host[told])
+        before = self._audible(hosts)
+        self.hearing.judge(host[told], size[told], gain[told], events)
+        return np.asarray(hosts[(self._audible(hosts) != before).any(axis=1)])
+
+    def _audible(self, host: Ints) -> Floats:
+        """By host, the weights of the ears; those of deaf and twins may move without a page's knowing."""
+        return np.asarray(self.hearing.weights(host)[:, 1 : 1 + len(self.ears)])
 
     def _rounds(self, host: Ints, tau: Floats) -> Floats:
         """How long a round of each host takes: twice the mean age of its copies, and no less than an interval."""

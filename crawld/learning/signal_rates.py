@@ -61,15 +61,12 @@ class SignalRates:
 
 
 class Magnitudes:
-    """How much of its text a change of a page changes: its own mean, drawn to its host's, and that to the mean of all.
-
-    By page and by host, sums over the changes whose share is known: how many, and their shares.
-    """
+    """How much of its text a change of a page changes: its own mean, drawn to its host's, that to the mean of all."""
 
     alike = 3.0  # changes just like the mean above that the changes of a page or host count beside
 
     def __init__(self) -> None:
-        self._page, self._host = np.zeros((2, 0, 2))
+        self._page, self._host = np.zeros((2, 0, 2))  # changes whose share is known, and the sum of those shares
 
     def count(self, rows: Ints, hosts: Ints, sums: Floats) -> None:
         """Take over the changes and shares (pages, 2) of pages; none of both takes them out."""

@@ -68,6 +68,17 @@ def test_stamps_of_a_build_are_a_source_of_their_own() -> None:
     assert deaf.histories.of(np.arange(30)).signal_counts.sum() == 0
 
 
+def test_signals_that_are_not_heard_change_nothing() -> None:
+    """Stamps of every build, which foretell nothing, leave each single pick as it is without them."""
+    world = draw_weblike([SiteStyle(pages=30, sitemap=Sitemap.BUILD)], 60.0, 1)
+    hearing = OnlineCrawler("greedy-ncis", world, 5.0)
+    picks = simulate(world, hearing, 5.0).pages
+    (stamps,) = hearing.learner.trust(["host0"])
+    assert (stamps.heard, stamps.intervals > 100) == (False, True)
+    deaf = OnlineCrawler("greedy-ncis", world, 5.0, OnlineLearning(signals=False))
+    assert picks.tolist() == simulate(world, deaf, 5.0).pages.tolist()
+
+
 def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
     """It is not counted; one from after it is."""
     world = _lives()

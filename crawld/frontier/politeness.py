@@ -83,7 +83,13 @@ USUAL_SECONDS = 1.0
 class HostGate:
     """Says which hosts may be asked now."""
 
-    def __init__(self, limits: HostLimits | None = None, rng: Random | None = None) -> None:
+    def __init__(
+        self,
+        limits: HostLimits | None = None,
+        rng: Random | None = None,
+        crawl_delay_of: Callable[[str], float | None] = lambda _: None,
+    ) -> None:
+        """`crawl_delay_of` says what robots.txt asks for of a host that is new here."""
         self._limits = limits or HostLimits()
         self._rng = rng or Random(0)  # noqa: S311 - jitter is no secret
         self._index: dict[str, int] = {}
@@ -98,8 +104,8 @@ class HostGate:
         self._held: Counter[int] = Counter()
         self._free: deque[int] = deque()  # indexes of forgotten hosts
         self._waits = Waits()
-        self.crawl_delay_of: Callable[[str], float | None] = lambda _: None  # as robots.txt has it, of a new host
-        self.on_forget: list[Callable[[int, str], None]] = []  # who must forget a host too, by index and name
+        self._crawl_delay_of = crawl_delay_of
+        self.on_forget: list[Callable[[int], None]] = []  # who must forget a host too, by its index
         self.revision = 0
         self.ready_at: Floats = np.zeros(0)
         self.earliest: Floats = np.zeros(0)
@@ -125,7 +131,7 @@ class HostGate:
                 self._foreign.move_to_end(found)
             return found
         index = self._index[name] = self._new_index()
-        self._states[index] = state = HostState(name, crawl_delay=self.crawl_delay_of(name))
+        self._states[index] = state = HostState(name, crawl_delay=self._crawl_delay_of(name))
         self._next_start[index] = self._waits.until(name)
         self.delay[index] = self._delay(state)
         self._update(index)
@@ -194,7 +200,7 @@ class HostGate:
     def _forget(self, index: int) -> None:
         name = self.name(index)
         for forget in self.on_forget:
-            forget(index, name)
+            forget(index)
         del self._index[name], self._foreign[index]
         for table in (self._usual, self._backed_off_at, self._late):
             table.pop(index, None)
@@ -256,9 +262,9 @@ class HostGate:
         self._next_start[host] = now + float(self.delay[host])
         self._update(host)
 
-    def wait_a_spacing(self, host: int, now: float) -> None:
-        """Ask a host nothing for as long as must lie between two requests: somebody else may just have asked it."""
-        self._next_start[host] = max(self._next_start[host], now + float(self.delay[host]))
+    def wait_until(self, host: int, until: float) -> None:
+        """Ask a host nothing before that time."""
+        self._next_start[host] = max(self._next_start[host], until)
         self._update(host)
 
     def finish(self, host: int, now: float, evidence: Evidence | None = None, *, late: bool = False) -> None:

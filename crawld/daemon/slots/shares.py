@@ -1,5 +1,17 @@
 """Shares of the slots: polls and audits may take so much and no more."""
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SlotShares:
+    """Parts of the slots that work other than planned crawls may take, and of crawls that go without conditions."""
+
+    polls: float = 0.25
+    audits: float = 0.01
+    reads: float = 0.5
+    unconditional: float = 0.02
+
 
 class Share:
     """Grants at most `share` of all slots, spread evenly; what is not used is not saved up beyond one slot."""

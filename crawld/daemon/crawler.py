@@ -38,8 +38,7 @@ from crawld.daemon.reasons import Reasons
 from crawld.daemon.slots.admission import NotNow
 from crawld.daemon.slots.asked_pages import AskedPages, Claim
 from crawld.daemon.slots.shares import Share, SlotShares
-from crawld.daemon.slots.slot_log import SlotLog, page_to_ask, why_idle
-from crawld.daemon.slots.stall_watch import StallWatch
+from crawld.daemon.slots.slot_log import SlotLog, StallWatch, page_to_ask, why_idle
 from crawld.errors import UnsentError
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Record, RobotsFailure
 from crawld.model.crawl import Crawl, Verdict
@@ -102,6 +101,8 @@ class Crawler:
         self.audits, self.asked = Audits(shares.audits), AskedPages()
         self.poll_share, self.explore_share = Share(shares.polls), Share(shares.polls * EXPLORING)
         self.read_share = Share(shares.reads)
+        polled = (self.poll_share, self.explore_share) if self._polls is not None else ()
+        self._shares = (*polled, self.audits.share, self.read_share, self.admission.surplus)
         self.read_worth = 0.0  # what one fresh read is worth beside crawl values
         self.page_crawls = PageCrawls(
             page_set,
@@ -233,10 +234,7 @@ class Crawler:
         served = 0
         while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
             served += 1
-            self.poll_share.tick()
-            self.explore_share.tick()
-            self.audits.share.tick()
-            self.read_share.tick()
+            Share.tick(self._shares)
             self.admission.tick(monotonic)
             if self._links is not None:
                 self._links.tick()
@@ -259,9 +257,9 @@ class Crawler:
             self._count_tasks()
 
     def _count_tasks(self) -> None:
-        sender = self._sender
-        self.status.in_flight = self.in_flight
-        self.status.waiting = len(self.admission) + sender.waiting_for_robots
+        status, sender = self.status, self._sender
+        status.in_flight = len(self._tasks) - sender.waiting_in_slots
+        status.waiting = self.admission.waiting + sender.waiting_for_robots
 
     def _use_slot(self, now: float) -> bool:
         """Whether the slot of this moment is used; it goes to the first of these that may be sent now.
@@ -279,8 +277,7 @@ class Crawler:
         """
         return (
             self.admission.grant(now)
-            or self._crawl_asked(now, Claim.ORDER)
-            or self._crawl_read(now)
+            or (len(self.asked) > 0 and (self._crawl_asked(now, Claim.ORDER) or self._crawl_read(now)))
             or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
@@ -331,8 +328,7 @@ class Crawler:
         asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain
         and are told so.
         """
-        bids = self.asked.bids()
-        if not bids:
+        if not len(self.asked) or not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
         worth = value + self.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
@@ -352,9 +348,11 @@ class Crawler:
 
     def _poll(self, now: float) -> bool:
         polls = self._polls
+        if polls is None:
+            return False
         # Without pages nothing else could use the slot, and polls may find some.
         alone = len(self.scheduler) == 0
-        if polls is None or not (self.poll_share.ready or alone):
+        if not (self.poll_share.ready or alone):
             return False
         explore = alone or self.explore_share.ready
         chosen = polls.choose(now, self.admission, explore=explore)
@@ -469,7 +467,7 @@ class Crawler:
 
     def _crawl(self, page: Page, host: int, now: float, *, audit: bool = False) -> bool:
         """Spend the slot on a page that is held."""
-        return self._start(host, self.page_crawls.crawl(page, audit=audit), now)
+        return self._start(host, self.page_crawls.crawl(page, host, audit=audit), now)
 
     def _fetch_robots(self, host: int, verdict: NeedsFetch, now: float) -> bool:
         """Spend the slot on a robots.txt that is not known; what it was chosen for comes up again."""

@@ -150,7 +150,7 @@ class ShardSet:
 
     def _let_wait(self, name: str) -> None:
         host = self.gate.host_of_pages(name)
-        self.gate.wait_until(host, self.clock.now() + float(self.gate.delay[host]))
+        self.crawler.admission.pause(host, self.clock.now() + float(self.gate.delay[host]))
 
     def _forget_host(self, name: str) -> None:
         self.scheduler.age_by(self.gate.host(name), None)

@@ -315,7 +315,8 @@ class HostGate:
             return NotReady.BACKING_OFF
         if self.ready(host, now):
             return None
-        return NotReady.BUSY if self.in_flight[host] >= self._places(state) else NotReady.SPACING
+        places = 1 if state.failures else self._limits.per_host
+        return NotReady.BUSY if self.in_flight[host] >= places else NotReady.SPACING
 
     def has_answered(self, host: int) -> bool:
         """Whether the host has ever answered."""
@@ -428,14 +429,12 @@ class HostGate:
             outage += wait
         return wait * (1.0 + limits.jitter * self._rng.random())
 
-    def _places(self, state: HostState) -> int:
-        return 1 if state.failures else self._limits.per_host
-
     def _update(self, host: int) -> None:
         state = self._states[host]
         earliest = np.inf if state.blocked else max(self._next_start[host], state.blocked_until)
         self.earliest[host] = earliest
-        self.ready_at[host] = np.inf if self.in_flight[host] >= self._places(state) else earliest
+        places = 1 if state.failures else self._limits.per_host
+        self.ready_at[host] = np.inf if self.in_flight[host] >= places else earliest
 
     def _grow(self, capacity: int) -> None:
         for name, empty in (("ready_at", -np.inf), ("earliest", -np.inf), ("delay", 0.0)):

@@ -336,10 +336,9 @@ class Assembly:
         credentials.retire(self.fetcher.credentials)
         self.fetcher.credentials = credentials
         waiting = self.pages.turned_away_by(Trouble.LOGIN_REQUIRED)
-        for host in {self.gate.host(self.pages[page_id].host) for page_id in waiting}:
-            if self.gate.backs_off(host):
-                self.gate.end_backoff(host)
-                self.store.record_host(self.gate.export(host))
+        for host in {self.pages[page_id].host for page_id in waiting}:
+            if (state := self.crawler.admission.end_backoff(host)) is not None:
+                self.store.record_host(state)
         for page_id in waiting:
             self.pages.forgive(page_id)
             self.scheduler.lift(page_id, self.clock.now() - self.settings.min_interval)

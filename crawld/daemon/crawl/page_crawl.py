@@ -36,7 +36,7 @@ from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.site_links import SiteLinks
-from crawld.daemon.slots.admission import RequestChain
+from crawld.daemon.slots.admission import RequestChain, Sent
 from crawld.daemon.slots.asked_pages import AskedPages
 from crawld.errors import TooCostlyError, UnsentError
 from crawld.interfaces import Record
@@ -92,19 +92,19 @@ class PageCrawls:
         self.frames = Frames(self._store, self._pages)
         self._duplicates = Duplicates(page_set, sender)
 
-    async def crawl(self, page: Page, *, audit: bool = False) -> None:
+    async def crawl(self, page: Page, host: int, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        chain, gone = RequestChain(page.host), self._pages.state(page.id) is PageState.GONE
+        chain, before = RequestChain(page.host), self._pages.state(page.id)
         sending = False
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
             seen = not math.isnan(self._scheduler.last_success(page.id))
             memory = await self._store.recall(page.id) if seen else None
             sending = True
-            visit = await self._visit(page, memory, chain, audit=audit)
+            visit = await self._visit(page, memory, chain, is_alias=before is PageState.ALIAS, audit=audit)
         except BaseException as error:
             if not sending:
-                self._admission.release(self._admission.gate.host(page.host))
+                self._admission.abandon(Sent(host))
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self._clock.now() + FAULT_WAIT if fault else -math.inf
             self._scheduler.release(page.id, wait)
@@ -112,18 +112,19 @@ class PageCrawls:
             self._asked.crawled(page.id, "the request was given up")
             raise
         self._scheduler.charge(page.id, chain.requests)
-        self._settle(page, visit, chain, audit=audit)
+        self._settle(page, host, visit, chain, audit=audit)
         verdict = visit.judgement.verdict
-        if verdict is Verdict.NEW or (gone and verdict is Verdict.CHANGED):
+        if verdict is Verdict.NEW or (before is PageState.GONE and verdict is Verdict.CHANGED):
             self._look_for_feeds(visit.outcome, visit.head)
         if self._links is not None and visit.refusal is not None:
             await self._links.refuse(page, visit.refusal.value, self._clock.now())
         await self._page_set.retire_left(self._clock.now())
 
-    async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
+    async def _visit(
+        self, page: Page, memory: Memory | None, chain: RequestChain, *, is_alias: bool, audit: bool
+    ) -> _Visit:
         """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
         at = self._clock.now()
-        is_alias = self._pages.state(page.id) is PageState.ALIAS
         kept = self._page_set.aliases.of(page.id)
         chain.known = None if kept is None else kept.url
         outcome = await self._sender.follow(
@@ -313,7 +314,7 @@ class PageCrawls:
             self._store.record_host(self._admission.distrust_304(name, self._clock.now() + DISTRUST_304))
             log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
-    def _settle(self, page: Page, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
+    def _settle(self, page: Page, own: int, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
         at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
@@ -341,10 +342,10 @@ class PageCrawls:
             audit=audit,
             reverted=judgement.reverted,
         )
-        wait = self._wait(page, at, outcome, judgement.state, audit=audit)
+        wait = self._wait(page, own, at, outcome, judgement.state, audit=audit)
         # An answer that brings no page, such as a 403, shows a host that works all the same.
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
-        self._admission.judge(self._admission.gate.host(page.host), good=succeeded or answered)
+        self._admission.judge(own, good=succeeded or answered)
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
         title, language = _title(judgement)
         self._store.record(
@@ -403,7 +404,7 @@ class PageCrawls:
         log.info("same page", extra={"url": page.url, "of": alias.url, "why": alias.why})
         return replace(judgement, state=PageState.ALIAS)
 
-    def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
+    def _wait(self, page: Page, own: int, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
             return self._pages.after(page.id, state, at, audit=audit)
@@ -412,7 +413,7 @@ class PageCrawls:
         gate, now = self._admission.gate, self._clock.now()
         host = gate.host(host_of(outcome.url))
         if outcome.scope is Scope.HOST:
-            wait = self._admission.wait_for_host(host, page.id, gate.host(page.host), at)
+            wait = self._admission.wait_for_host(host, page.id, own, at)
             if wait is not None:
                 return wait
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.

@@ -60,11 +60,11 @@ class Sender:
         self.waiting_for_robots = 0  # requests that wait for a robots.txt under way
         self.waiting_in_slots = 0  # tasks of the crawler that wait for a slot or a robots.txt
 
-    async def send(self, request: Request) -> Outcome:
+    async def send(self, request: Request, host: int | None = None) -> Outcome:
         """Send one request that has its place at the host."""
         status, admission = self.status, self.admission
         status.requests += 1
-        sent = Sent(admission.gate.host(request.host))
+        sent = Sent(admission.gate.host(request.host) if host is None else host)
         try:
             await admission.leave(request, sent)
             outcome = await self._fetcher.fetch(request)
@@ -116,21 +116,23 @@ class Sender:
         A page that refreshes to another address after a short delay redirects there, permanently where at once. One
         that ends at a page for logging in is trouble.
         """
-        hops: list[Redirected] = []
-        outcome = await self._follow(request, chain, hops)
-        return _login_required(request, hops, outcome) or outcome
-
-    async def _follow(self, request: Request, chain: RequestChain | None, hops: list[Redirected]) -> Outcome:
-        chain = chain or RequestChain(request.host)
+        chain, admission = chain or RequestChain(request.host), self.admission
         chain.requests += 1
+        host = admission.gate.host(request.host)
         if not chain.further:
-            self.admission.earn(chain.payer)
-        asked = {request.url}
-        outcome = _refreshed(await self.send(request), request, asked)
-        reserved = self.admission.take_turn(request.url)
+            admission.earn(host)
+        outcome = _refreshed(await self.send(request, host), request, {request.url})
+        reserved = admission.take_turn(request.url)
         if not isinstance(outcome, Redirected):
             return outcome
         chain.reserved = reserved
+        hops: list[Redirected] = []
+        outcome = await self._follow(request, chain, outcome, hops)
+        return _login_required(request, hops, outcome) or outcome
+
+    async def _follow(self, request: Request, chain: RequestChain, outcome: Outcome, hops: list[Redirected]) -> Outcome:
+        """Follow redirects from the first one, `outcome`, on; each is added to `hops`."""
+        asked = {request.url}
         cookies, permanent, home = ChainCookies(), True, origin_of(request.url)
         chain.bare = chain.bare or request.bare
         for _ in range(MOST_REDIRECTS):

@@ -165,6 +165,7 @@ class SiteLinks:
         self._store, self._links, self._page_set = store, links, page_set
         self._scheduler, self._robots, self._workers = scheduler, robots, workers
         self._share = Share(max((site.share for site in sites), default=0.0))
+        self._shares = (self._share, *(site.share for site in self._sites.values()))
         self._scope = tuple(self._sites)
         self._first: dict[int, tuple[_Site, int]] = {}  # pages never crawled with success: their site and depth
         self._deferred: dict[int, set[UrlShape | None]] = {}  # pages with links that wait for room; None: of the site
@@ -231,9 +232,7 @@ class SiteLinks:
 
     def tick(self) -> None:
         """A slot came."""
-        self._share.tick()
-        for site in self._sites.values():
-            site.share.tick()
+        Share.tick(self._shares)
 
     def choose(
         self, now: float, admission: Admission, *, spare: bool = False

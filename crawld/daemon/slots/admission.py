@@ -227,25 +227,22 @@ class Admission:
         self.door = door or PacedDoor(Departures(pacer), clock)
         self.robots_under_way: dict[str, RobotsFetch] = {}  # by the URL of the file
         self._ledgers: OrderedDict[int, _Ledger] = OrderedDict()  # by host, the one longest unused first
-        self._surplus = Share(LIMITS.surplus_share)
+        self.surplus = Share(LIMITS.surplus_share)
         self._tokens = self._max_tokens()
         self._unproven = 0  # requests under way that took a token
         self._set_aside: dict[int, None] = {}  # hosts that wait for a token, in order
         self._sent: deque[Sent] = deque()  # requests under way, in the order in which they are looked at
         self._looks: list[tuple[float, int]] = []  # when to look at each host that paid requests wait for
         self._beyond: OrderedDict[str, deque[_Further]] = OrderedDict()  # requests beyond their payer's credit
-        self._waiting = self._waiting_with_turns = 0
+        self.waiting = 0  # further requests
+        self._waiting_with_turns = 0
         self._turns: OrderedDict[str, Turn] = OrderedDict()  # by the URL that has one
         self._targets: OrderedDict[int, _Ledger] = OrderedDict()  # that turns are kept of
         self._waits_for: dict[int, int] = {}  # by page the one host, the latest, that it waits for
         gate.on_forget.append(self._forget)
 
-    def __len__(self) -> int:
-        return self._waiting
-
     def tick(self, monotonic: float) -> None:
         """A slot came: it brings part of a token, and a whole one lets a host come back."""
-        self._surplus.tick()
         self._tokens = min(self._tokens + LIMITS.unproven_share, self._max_tokens())
         if self._set_aside and self._tokens >= 1.0:
             self.let_in()
@@ -284,24 +281,28 @@ class Admission:
             ledger.unproven += 1
             self.gate.set_aside(host)  # one request at a time, until it has answered or given up its place
 
-    def release(self, host: int) -> None:
-        """Give the place back of a request that is not sent after all."""
-        self._end(Sent(host), None, self.clock.now())
-
     def pause(self, host: int, until: float) -> None:
-        """Let other hosts come first until then."""
+        """Ask a host nothing before that time: others come first."""
         self.gate.wait_until(host, until)
+
+    def end_backoff(self, name: str) -> HostState | None:
+        """Lift the back-off of a host whose cause is gone: what is to be remembered of it now; None if it had none."""
+        host = self.gate.host(name)
+        if not self.gate.backs_off(host):
+            return None
+        self.gate.end_backoff(host)
+        return self.gate.export(host)
 
     # -- hosts that are not known to answer -------------------------------------------------------------------------
 
     def unproven(self, host: int) -> bool:
         """Whether no page of the host has answered (nothing, where it has none), or it backs off."""
-        if self.gate.backs_off(host):
+        state = self.gate.export(host)
+        if state.failures:
             return True
-        name = self.gate.name(host)
-        if self.pages.on_host(name):
-            return not self.pages.answered_on_host(name)
-        return not self.gate.has_answered(host)
+        if self.pages.answered_on_host(state.name):
+            return False
+        return self.pages.on_host(state.name) > 0 or not self.gate.has_answered(host)
 
     def admits(self, host: int, *, spare: bool = False) -> bool:
         """Whether the host is known to answer or there is a token for it; slots to spare need none."""
@@ -342,9 +343,8 @@ class Admission:
 
     # -- further requests -------------------------------------------------------------------------------------------
 
-    def earn(self, payer: str) -> None:
+    def earn(self, host: int) -> None:
         """Credit a host whose first request is sent."""
-        host = self.gate.host(payer)
         ledger = self._ledgers.get(host)
         if ledger is not None and ledger.credit is not None:
             self._ledgers.move_to_end(host)
@@ -363,7 +363,7 @@ class Admission:
                 await asyncio.wait((further.granted,), timeout=None if limit == math.inf else limit)
             except asyncio.CancelledError:
                 if further.granted.done():  # in the same turn of the loop: nothing was sent
-                    self.release(host)
+                    self.abandon(Sent(host))
                 else:
                     self._leave(further)
                 raise
@@ -391,7 +391,7 @@ class Admission:
         further = _Further(host, chain, paid, asyncio.get_running_loop().create_future(), has_turn)
         ledger = self._ledger(host)
         ledger.waiting += 1
-        self._waiting += 1
+        self.waiting += 1
         self._waiting_with_turns += has_turn
         if paid:
             if not ledger.looked_at:
@@ -406,7 +406,7 @@ class Admission:
         """Whether the host will be ready soon enough, and there is room to wait."""
         ledger = self._ledgers.get(host)
         waiting = 0 if ledger is None else ledger.waiting
-        if waiting >= LIMITS.max_waiting_per_host or self._waiting >= LIMITS.max_waiting:
+        if waiting >= LIMITS.max_waiting_per_host or self.waiting >= LIMITS.max_waiting:
             return False
         gaps = self._gaps(host, chain)
         gap = gaps * float(self.gate.delay[host])
@@ -452,7 +452,7 @@ class Admission:
                 del self._beyond[further.chain.payer]
 
     def _count_out(self, further: _Further) -> None:
-        self._waiting -= 1
+        self.waiting -= 1
         self._waiting_with_turns -= further.has_turn
         self._ledgers[further.host].waiting -= 1
 
@@ -482,7 +482,7 @@ class Admission:
 
         It is within the share of those, or to `spare`.
         """
-        if not self._beyond or not (spare or self._surplus.ready):
+        if not self._beyond or not (spare or self.surplus.ready):
             return False
         for _ in range(min(LIMITS.payers_looked_at, len(self._beyond))):
             payer, queue = self._beyond.popitem(last=False)
@@ -495,7 +495,7 @@ class Admission:
             if granted:
                 self._grant(further, now)
                 if not spare:
-                    self._surplus.spend()
+                    self.surplus.spend()
                 return True
         return False
 
@@ -575,7 +575,7 @@ class Admission:
             self._sent.append(sent)
 
     def abandon(self, sent: Sent) -> None:
-        """End a request that was stopped: it says nothing of its host."""
+        """End a request that was stopped, or not sent after all: it says nothing of its host."""
         self._end(sent, None, self.clock.now())
 
     def settle(self, request: Request, sent: Sent, outcome: Outcome) -> HostState | None:

@@ -1,5 +1,6 @@
 """Shares of the slots: polls and audits may take so much and no more."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -20,9 +21,11 @@ class Share:
         self.share = share
         self._credit = 0.0
 
-    def tick(self) -> None:
+    @staticmethod
+    def tick(shares: "Iterable[Share]") -> None:
         """A slot came."""
-        self._credit = min(self._credit + self.share, 1.0)
+        for share in shares:
+            share._credit = min(share._credit + share.share, 1.0)
 
     @property
     def ready(self) -> bool:

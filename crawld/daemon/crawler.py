@@ -21,6 +21,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -48,32 +49,25 @@ from crawld.model.why import Why
 
 log = logging.getLogger("crawld.crawl")
 
-MOST_TRIES = 50
-"""Pages looked at in one slot before it is given up, where robots.txt forbids each."""
-ROBOTS_WAIT = 1.0
-"""Seconds that a page waits while its site's robots.txt is being fetched."""
-MOST_SET_ASIDE = 200
-"""Hosts that may be set aside in one slot because they are not known to answer; each is a pick in vain, once."""
-RELISTED_LOOKED_AT = 20
-"""Pages that are gone and listed anew that are looked at in one slot."""
-MOST_IN_FLIGHT = 2000
-"""Requests that are being sent, answered or read at once; what waits for a permit is counted apart."""
-FORGET_PAUSE = 0.1
-"""Seconds between two steps of forgetting hosts."""
-MOST_AT_ONCE = 16
-"""Slots served in one turn of the loop where they come faster than it turns."""
-FORBIDDEN_IN_A_ROW = 10
-"""Forbidden pages of one host that one slot looks at: the next ones wait for the host's pause to end."""
-SHORTEST_PAUSE = 0.2
-"""Seconds of a pause: at most some fifty forbidden pages of a host are looked at in a second."""
-PAUSE_SLOTS = 4
-"""Slots that a pause lasts at least: most of them are free of the host's forbidden pages, however rare slots are."""
-FORBIDDEN_SPACING = 0.5
-"""Seconds between looks at a host's forbidden pages in the long run: each waits this long times the host's pages."""
 
-EXPLORING = 0.2
-"""The part of the polls' share that files may take whose signals have not yet paid for their polls."""
+@dataclass(frozen=True, slots=True)
+class CrawlLimits:
+    """Bounds of what one slot looks at and of what is under way; times in seconds."""
 
+    in_flight: int = 2000  # requests that are being sent, answered or read; what waits for a slot is counted apart
+    slots_at_once: int = 16  # served in one turn of the loop where they come faster than it turns
+    tries: int = 50  # pages looked at in one slot before it is given up, where robots.txt forbids each
+    set_aside: int = 200  # hosts set aside in one slot because they are not known to answer: each is a pick in vain
+    relisted: int = 20  # pages that are gone and listed anew that are looked at in one slot
+    robots_wait: float = 1.0  # of a page while its site's robots.txt is being fetched
+    forbidden: int = 10  # pages of one host that one slot looks at: the next ones wait for the host's pause to end
+    pause: float = 0.2  # of such a host, at least: some fifty forbidden pages of it are looked at in a second
+    pause_slots: int = 4  # of such a host, at least: most are free of its forbidden pages, however rare slots are
+    forbidden_spacing: float = 0.5  # between looks at a host's forbidden pages: each waits this times the host's pages
+    exploring: float = 0.2  # of the polls' share, for files whose signals have not yet paid for their polls
+
+
+LIMITS = CrawlLimits()
 Work = Coroutine[Any, Any, None]
 
 
@@ -89,17 +83,13 @@ class Crawler:
         shares: SlotShares,
         links: SiteLinks | None = None,
     ) -> None:
-        self.page_set, self.pages, self.scheduler, self.store = (
-            page_set,
-            page_set.in_memory,
-            page_set.scheduler,
-            page_set.store,
-        )
+        self.page_set, self.scheduler = page_set, page_set.scheduler
+        self.pages, self.store = page_set.in_memory, page_set.store
         self.admission, self.status = sender.admission, sender.status
         self.gate, self.pacer, self.clock = self.admission.gate, self.admission.pacer, self.admission.clock
         self._sender, self._polls, self._links, self._rng = sender, sender.polls, links, rng
         self.audits, self.asked = Audits(shares.audits), AskedPages()
-        self.poll_share, self.explore_share = Share(shares.polls), Share(shares.polls * EXPLORING)
+        self.poll_share, self.explore_share = Share(shares.polls), Share(shares.polls * LIMITS.exploring)
         self.read_share = Share(shares.reads)
         polled = (self.poll_share, self.explore_share) if self._polls is not None else ()
         self._shares = (*polled, self.audits.share, self.read_share, self.admission.surplus)
@@ -173,7 +163,7 @@ class Crawler:
 
     def change_shares(self, polls: float, audits: float, reads: float) -> None:
         """Let polls, audits and reads take up to these shares of the slots from now on."""
-        self.poll_share.share, self.explore_share.share = polls, polls * EXPLORING
+        self.poll_share.share, self.explore_share.share = polls, polls * LIMITS.exploring
         self.audits.share.share, self.read_share.share = audits, reads
 
     def serves_slots(self) -> bool:
@@ -196,13 +186,6 @@ class Crawler:
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, the one that failed most often first."""
         return sorted(self.admission.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
-
-    async def forget_idle_hosts(self) -> None:
-        """Forget hosts without pages that nobody asks for any more, and what their robots.txt said when that is old."""
-        self.gate.begin_round()
-        self.admission.robots.forget_old(self.clock.now())
-        while self.gate.forget_idle(self.clock.now()):  # noqa: ASYNC110 - slots are served in between
-            await asyncio.sleep(FORGET_PAUSE)
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""
@@ -232,13 +215,13 @@ class Crawler:
         """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
         pacer, status, healthy = self.pacer, self.status, self.store.healthy
         served = 0
-        while served < MOST_AT_ONCE and pacer.take(monotonic) is not None:
+        while served < LIMITS.slots_at_once and pacer.take(monotonic) is not None:
             served += 1
             Share.tick(self._shares)
             self.admission.tick(monotonic)
             if self._links is not None:
                 self._links.tick()
-            full = self.in_flight >= MOST_IN_FLIGHT
+            full = self.in_flight >= LIMITS.in_flight
             # What is under way goes on where there is no room for more: it makes room.
             if healthy and (self.admission.grant(now) if full else self._use_slot(now)):
                 self._stall.used(monotonic)
@@ -372,7 +355,7 @@ class Crawler:
         polls = self._polls
         if polls is None or not polls.relisted or not self.poll_share.ready:
             return False
-        for page_id in list(islice(polls.relisted, RELISTED_LOOKED_AT)):
+        for page_id in list(islice(polls.relisted, LIMITS.relisted)):
             page = self.pages.get(page_id)
             del polls.relisted[page_id]
             if page is None or self.pages.state(page_id) is not PageState.GONE:
@@ -385,11 +368,12 @@ class Crawler:
             if isinstance(verdict, NeedsFetch):
                 self.poll_share.spend()
                 return self._fetch_robots(host, verdict, now)
+            if isinstance(verdict, Disallowed) and not verdict.by_rule:
+                continue  # it waits until its robots.txt is available
             del polls.relisted[page_id]
-            if isinstance(verdict, Disallowed) or not self.scheduler.hold(page_id, now):
-                return False
-            self.poll_share.spend()
-            return self._crawl(page, host, now)
+            if isinstance(verdict, Allowed) and self.scheduler.hold(page_id, now):
+                self.poll_share.spend()
+                return self._crawl(page, host, now)
         return False
 
     def _audit(self, now: float) -> bool:
@@ -431,7 +415,7 @@ class Crawler:
         forbidden: Counter[int] = Counter()  # by host
         tries = asides = 0
         spare = False
-        while tries < MOST_TRIES and asides < MOST_SET_ASIDE:
+        while tries < LIMITS.tries and asides < LIMITS.set_aside:
             page_id = self.scheduler.pick(now)
             if page_id is None:
                 if spare or not self.admission.let_in():
@@ -450,10 +434,10 @@ class Crawler:
             if isinstance(verdict, Disallowed):
                 self._forbid(page, verdict, now)
                 forbidden[host] += 1
-                if forbidden[host] >= FORBIDDEN_IN_A_ROW:
-                    self.admission.pause(host, now + max(SHORTEST_PAUSE, PAUSE_SLOTS * self.pacer.spacing))
+                if forbidden[host] >= LIMITS.forbidden:
+                    self.admission.pause(host, now + max(LIMITS.pause, LIMITS.pause_slots * self.pacer.spacing))
             elif isinstance(verdict, NotNow):
-                self.scheduler.release(page_id, now + ROBOTS_WAIT, attempted=False)
+                self.scheduler.release(page_id, now + LIMITS.robots_wait, attempted=False)
             elif isinstance(verdict, NeedsFetch):
                 self.scheduler.release(page_id, attempted=False)
                 return self._outbid(page_id, now) or self._fetch_robots(host, verdict, now)
@@ -485,7 +469,7 @@ class Crawler:
         self.admission.judge(self.gate.host(page.host), good=verdict.by_rule)
         # Many forbidden pages of a host are looked at again one by one, not all whenever robots.txt was read again.
         crowd = self.pages.on_host(page.host) if verdict.by_rule else 0
-        self.scheduler.release(page.id, max(verdict.until, now + FORBIDDEN_SPACING * crowd))
+        self.scheduler.release(page.id, max(verdict.until, now + LIMITS.forbidden_spacing * crowd))
         if self.pages.state(page.id) is PageState.ALIAS:
             return  # it stays another address of a page, which is what it was when it could be asked
         if verdict.by_rule and self.pages.change_state(page.id, PageState.DISALLOWED):

@@ -1,10 +1,13 @@
 """Which request may leave, and who pays: few wait, not long, at little cost to each slot, and nothing piles up."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.slots import admission as admission_module
 from crawld.daemon.slots.admission import LIMITS, Admission, Cause, NotNow, Refusal, RequestChain, RobotsFetch, Sent
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -228,5 +231,29 @@ def test_pages_that_lead_to_ever_other_dead_hosts_are_remembered_once() -> None:
             admission.settle(request, Sent(host), well(request))
         assert admission.ledgers == 0
         assert max(admission.scheduler.waits_until(page_id) for page_id in range(3)) <= now + 1.0
+
+    in_virtual_time(course())
+
+
+def test_ledgers_are_bounded_and_those_in_use_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound the one longest unused goes, and its host is as good as new."""
+    monkeypatch.setattr(admission_module, "LIMITS", replace(LIMITS, max_ledgers=50))
+
+    async def course() -> None:
+        gate = HostGate(HostLimits(spacing=60.0))
+        admission, now = _admission(gate), VirtualClock().now()
+        busy = gate.host("busy.org")
+        admission.begin(busy, now)
+        slow = _busy(gate, "slow.org", now)
+        assert await admission.wait(slow, RequestChain("from.org")) is not None
+        for number in range(500):
+            assert await admission.wait(_busy(gate, f"{number}.org", now), RequestChain("from.org")) is not None
+        assert admission.ledgers <= 51
+        again = await admission.wait(slow, RequestChain("from.org"))
+        assert again is not None
+        assert round(again.at - now) == 58  # as the first time
+        request = Request("https://busy.org/", "busy.org")
+        admission.settle(request, Sent(busy), well(request))
+        assert not admission.unproven(busy)
 
     in_virtual_time(course())

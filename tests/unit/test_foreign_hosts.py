@@ -42,7 +42,7 @@ def test_hosts_seen_once_leave_nothing() -> None:
             crawling.crawler.change_bandwidth(0.0)
             for _ in range(3):
                 await asyncio.sleep(DAY / 3)
-                await crawling.crawler.forget_idle_hosts()
+                await crawling.crawler.admission.forget_idle_hosts()
             admission = crawling.crawler.admission
             assert not admission.robots_under_way
             assert admission.ledgers <= 1

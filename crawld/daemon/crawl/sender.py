@@ -61,7 +61,7 @@ class Sender:
         self.waiting_in_slots = 0  # tasks of the crawler that wait for a slot or a robots.txt
 
     async def send(self, request: Request, host: int | None = None) -> Outcome:
-        """Send one request that has its place at the host."""
+        """Sends one request that has its place at the host."""
         status, admission = self.status, self.admission
         status.requests += 1
         sent = Sent(admission.gate.host(request.host) if host is None else host)
@@ -78,14 +78,14 @@ class Sender:
         return outcome
 
     async def send_again(self, request: Request, chain: RequestChain) -> Outcome:
-        """Wait for a slot and a place, then send; trouble where they cannot be waited for."""
+        """Waits for a slot and a place, then send; trouble where they cannot be waited for."""
         if not await self._wait(request.host, chain):
             return self._refused(request.url, chain)
         chain.requests += 1
         return await self.send(request)
 
     async def _wait(self, host: str, chain: RequestChain) -> bool:
-        """Wait for a slot and a place at the host; whether they are there."""
+        """Waits for a slot and a place at the host; whether they are there."""
         self.waiting_in_slots += chain.in_slot
         try:
             chain.refusal = await self.admission.wait(self.admission.gate.host(host), chain)
@@ -102,7 +102,7 @@ class Sender:
         return FetchFailed(url, Trouble.HOST_NOT_READY, Scope.PAGE, refusal.cause.value, retry_after=after)
 
     async def send_alone(self, request: Request, chain: RequestChain) -> Outcome:
-        """Send a request without a slot of its own yet, where robots.txt allows it; redirects are not followed."""
+        """Sends a request without a slot of its own yet, where robots.txt allows it; redirects are not followed."""
         verdict = await self.permission(request, chain)
         if isinstance(verdict, NeedsFetch):
             return self._refused(request.url, chain)
@@ -111,7 +111,7 @@ class Sender:
         return await self.send_again(request, chain)
 
     async def follow(self, request: Request, chain: RequestChain | None = None) -> Outcome:
-        """Send a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt.
+        """Sends a request and follow its redirects: each hop has a slot of its own and passes gate and robots.txt.
 
         A page that refreshes to another address after a short delay redirects there, permanently where at once. One
         that ends at a page for logging in is trouble.
@@ -131,7 +131,7 @@ class Sender:
         return _login_required(request, hops, outcome) or outcome
 
     async def _follow(self, request: Request, chain: RequestChain, outcome: Outcome, hops: list[Redirected]) -> Outcome:
-        """Follow redirects from the first one, `outcome`, on; each is added to `hops`."""
+        """Follows redirects from the first one, `outcome`, on; each is added to `hops`."""
         asked = {request.url}
         cookies, permanent, home = ChainCookies(), True, origin_of(request.url)
         chain.bare = chain.bare or request.bare
@@ -198,7 +198,7 @@ class Sender:
         return verdict
 
     async def _wait_for_robots(self, under_way: RobotsFetch, chain: RequestChain) -> None:
-        """Wait a little until a robots.txt under way has come, where not too many do already."""
+        """Waits a little until a robots.txt under way has come, where not too many do already."""
         if under_way.waiting >= LIMITS.max_waiting_per_host or self.waiting_for_robots >= LIMITS.max_waiting:
             return
         under_way.waiting += 1
@@ -215,7 +215,7 @@ class Sender:
             self.waiting_in_slots -= chain.in_slot
 
     def fetch_robots(self, url: str, chain: RequestChain | None = None) -> Coroutine[Any, Any, None]:
-        """Fetch a robots.txt, under way from this call on: for a chain, or else with a slot and gate of its own."""
+        """Fetches a robots.txt, under way from this call on: for a chain, or else with a slot and gate of its own."""
         self.admission.robots_under_way[url] = RobotsFetch()
         return self._fetch_robots(url, chain)
 
@@ -233,14 +233,14 @@ class Sender:
             self.admission.robots_under_way.pop(url).set()
 
     async def _read_robots(self, request: Request, body: bytes) -> RobotsReading:
-        """Read a robots.txt, in a worker unless it is small; TooCostlyError where that exceeds a limit."""
+        """Reads a robots.txt, in a worker unless it is small; TooCostlyError where that exceeds a limit."""
         given = (body, request.url, self.robots.token)
         if len(body) <= SMALL_ROBOTS:
             return read_robots(*given)
         return await self.workers.run(request.host, read_robots, *given)
 
     async def _learn_robots(self, request: Request, outcome: Outcome) -> None:
-        """Take over what a robots.txt says; one that costs too much to read is unavailable."""
+        """Takes over what a robots.txt says; one that costs too much to read is unavailable."""
         url, reading = request.url, None
         if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:
             try:

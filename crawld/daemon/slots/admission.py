@@ -72,6 +72,7 @@ class AdmissionLimits:
     turned_away: int = 10  # pages of a host that must turn us away with no success between before it backs off,
     turned_away_wait: float = 900.0  # and for how long
     late_look: float = 1.0  # between looks whether a request is late
+    forget_pause: float = 0.1  # between two steps of forgetting hosts
     max_turn_elsewhere: float = 3600.0  # of a page where not its own host is down but one that it redirects to
 
 
@@ -192,7 +193,7 @@ class Door(Protocol):
     """Where requests leave, between their slot and the wire."""
 
     async def leave(self) -> float:
-        """Wait until the request may leave; the monotonic time at which it does. UnsentError where it may not."""
+        """Waits until the request may leave; the monotonic time at which it does. UnsentError where it may not."""
 
 
 class PacedDoor:
@@ -202,7 +203,7 @@ class PacedDoor:
         self._departures, self._clock = departures, clock
 
     async def leave(self) -> float:
-        """Wait until the request may leave."""
+        """Waits until the request may leave."""
         now = self._clock.monotonic()
         if (early := self._departures.delay(now)) > 0:
             await asyncio.sleep(early)
@@ -253,7 +254,7 @@ class Admission:
     # -- first requests ---------------------------------------------------------------------------------------------
 
     def decide(self, url: str, host: int, now: float) -> Decision:
-        """Whether a first request may leave in the slot of this moment.
+        """Returns whether a first request may leave in the slot of this moment.
 
         1. robots.txt forbids it, or is unavailable: Disallowed, with the time of the next look.
         2. Its host may not be asked now: NotNow.HOST, or NotNow.FAR where that lasts.
@@ -271,7 +272,7 @@ class Admission:
         return verdict
 
     def begin(self, host: int, now: float) -> None:
-        """Take a place at a host that is ready, and a token where it is not known to answer."""
+        """Takes a place at a host that is ready, and a token where it is not known to answer."""
         self.gate.acquire(host, now)
         if self.unproven(host):
             self._tokens = max(self._tokens - 1.0, 0.0)
@@ -282,11 +283,18 @@ class Admission:
             self.gate.set_aside(host)  # one request at a time, until it has answered or given up its place
 
     def pause(self, host: int, until: float) -> None:
-        """Ask a host nothing before that time: others come first."""
+        """Asks a host nothing before that time: others come first."""
         self.gate.wait_until(host, until)
 
+    async def forget_idle_hosts(self) -> None:
+        """Forgets hosts without pages that are asked for no more, and what their robots.txt said when that is old."""
+        self.gate.begin_round()
+        self.robots.forget_old(self.clock.now())
+        while self.gate.forget_idle(self.clock.now()):  # noqa: ASYNC110 - slots are served in between
+            await asyncio.sleep(LIMITS.forget_pause)
+
     def end_backoff(self, name: str) -> HostState | None:
-        """Lift the back-off of a host whose cause is gone: what is to be remembered of it now; None if it had none."""
+        """Lifts the back-off of a host whose cause is gone: what is to be remembered of it now; None if it had none."""
         host = self.gate.host(name)
         if not self.gate.backs_off(host):
             return None
@@ -296,7 +304,7 @@ class Admission:
     # -- hosts that are not known to answer -------------------------------------------------------------------------
 
     def unproven(self, host: int) -> bool:
-        """Whether no page of the host has answered (nothing, where it has none), or it backs off."""
+        """Returns whether no page of the host has answered (nothing, where it has none), or it backs off."""
         state = self.gate.export(host)
         if state.failures:
             return True
@@ -305,18 +313,18 @@ class Admission:
         return self.pages.on_host(state.name) > 0 or not self.gate.has_answered(host)
 
     def admits(self, host: int, *, spare: bool = False) -> bool:
-        """Whether the host is known to answer or there is a token for it; slots to spare need none."""
+        """Returns whether the host is known to answer or there is a token for it; slots to spare need none."""
         if not self.unproven(host):
             return True
         return self._unproven < LIMITS.max_unproven and (spare or self._tokens >= 1.0)
 
     def set_aside(self, host: int) -> None:
-        """Let no page of a host be picked until there is a token for it."""
+        """Lets no page of a host be picked until there is a token for it."""
         self.gate.set_aside(host)
         self._set_aside.setdefault(host)
 
     def let_in(self) -> bool:
-        """Let the host that waited longest for a token be picked again; False if there is none, or no place for it."""
+        """Lets the host that waited longest for a token be picked again; False if there is none, or no place for it."""
         if not self._set_aside or self._unproven >= LIMITS.max_unproven:
             return False
         host = next(iter(self._set_aside))
@@ -325,7 +333,7 @@ class Admission:
         return True
 
     def is_set_aside(self, host: int) -> bool:
-        """Whether the host waits for a token."""
+        """Returns whether the host waits for a token."""
         return host in self._set_aside
 
     def judge(self, host: int, *, good: bool) -> None:
@@ -344,14 +352,14 @@ class Admission:
     # -- further requests -------------------------------------------------------------------------------------------
 
     def earn(self, host: int) -> None:
-        """Credit a host whose first request is sent."""
+        """Credits a host whose first request is sent."""
         ledger = self._ledgers.get(host)
         if ledger is not None and ledger.credit is not None:
             self._ledgers.move_to_end(host)
             ledger.credit = min(ledger.credit + LIMITS.credit_per_request, LIMITS.max_credit)
 
     async def wait(self, host: int, chain: RequestChain) -> Refusal | None:
-        """Wait for a slot and a place at the host; None once they are there, else why they are not."""
+        """Waits for a slot and a place at the host; None once they are there, else why they are not."""
         with self.gate.held(host):
             further = self._enter(host, chain)
             if isinstance(further, Refusal):
@@ -374,7 +382,7 @@ class Admission:
             return Refusal(Cause.SHARE, now) if self.gate.ready(host, now) else self.refuse(host, chain)
 
     def _enter(self, host: int, chain: RequestChain) -> _Further | Refusal:
-        """Let a further request wait, and decide who pays for it.
+        """Lets a further request wait, and decide who pays for it.
 
         1. Its host is not ready soon, or too many wait: it is refused with a turn.
         2. The host is known to answer, or there is a token, and its payer has credit: that pays, and it waits in front.
@@ -403,7 +411,7 @@ class Admission:
         return further
 
     def _worth_waiting(self, host: int, chain: RequestChain, now: float, *, has_turn: bool) -> bool:
-        """Whether the host will be ready soon enough, and there is room to wait."""
+        """Returns whether the host will be ready soon enough, and there is room to wait."""
         ledger = self._ledgers.get(host)
         waiting = 0 if ledger is None else ledger.waiting
         if waiting >= LIMITS.max_waiting_per_host or self.waiting >= LIMITS.max_waiting:
@@ -427,7 +435,7 @@ class Admission:
         return -math.inf if ledger is None else ledger.redirect_at.get(gaps, -math.inf)
 
     def _spend(self, payer: str) -> bool:
-        """Pay for a further request; False where the credit does not suffice."""
+        """Pays for a further request; False where the credit does not suffice."""
         ledger = self._ledger(self.gate.host(payer))
         credit = LIMITS.first_credit if ledger.credit is None else ledger.credit
         if credit < 1.0:
@@ -436,7 +444,7 @@ class Admission:
         return True
 
     def _leave(self, further: _Further) -> None:
-        """Take out a request that waits no longer; queues are short."""
+        """Takes out a request that waits no longer; queues are short."""
         self._count_out(further)
         ledger = self._ledgers[further.host]
         self._drop_blank(further.host, ledger)
@@ -457,7 +465,7 @@ class Admission:
         self._ledgers[further.host].waiting -= 1
 
     def grant(self, now: float) -> bool:
-        """Give the slot of this moment to the first paid request whose host is ready; False if there is none."""
+        """Gives the slot of this moment to the first paid request whose host is ready; False if there is none."""
         looks = self._looks
         while looks and looks[0][0] <= now:
             _, host = heappop(looks)
@@ -478,7 +486,7 @@ class Admission:
         return False
 
     def grant_surplus(self, now: float, *, spare: bool = False) -> bool:
-        """Give the slot to a request beyond its payer's credit, one payer after the other.
+        """Gives the slot to a request beyond its payer's credit, one payer after the other.
 
         It is within the share of those, or to `spare`.
         """
@@ -514,7 +522,7 @@ class Admission:
     # -- turns at hosts that could not be waited for ----------------------------------------------------------------
 
     def refuse(self, host: int, chain: RequestChain) -> Refusal:
-        """Give a visit that cannot wait for a host a turn there.
+        """Gives a visit that cannot wait for a host a turn there.
 
         The payers that wait for a host share its requests evenly, and the pages of a payer come one by one: a thousand
         pages that redirect to a slow host hold nothing up.
@@ -541,7 +549,7 @@ class Admission:
         return Refusal(Cause.HOST, max(turn - LIMITS.turn_lead, now))
 
     def note_turn(self, url: str, turn: Turn) -> None:
-        """Remember that a URL is asked again for this turn."""
+        """Remembers that a URL is asked again for this turn."""
         self._turns[url] = turn
         self._turns.move_to_end(url)
         if len(self._turns) > LIMITS.max_turns:
@@ -559,14 +567,14 @@ class Admission:
     # -- on the wire ------------------------------------------------------------------------------------------------
 
     async def leave(self, request: Request, sent: Sent) -> None:
-        """Wait until a request may leave; UnsentError where it may not."""
+        """Waits until a request may leave; UnsentError where it may not."""
         sent.began = await self.door.leave()
         if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
             sent.look_at = sent.began + LIMITS.late_look
             self._sent.append(sent)
 
     def _look_at_late(self, sent: Sent, monotonic: float) -> None:
-        """Let a request that waits much longer than its host usually needs give its place to the next one."""
+        """Lets a request that waits much longer than its host usually needs give its place to the next one."""
         if sent.over:
             return
         sent.late = self.gate.give_up_place(sent.host, monotonic - sent.began)
@@ -575,11 +583,11 @@ class Admission:
             self._sent.append(sent)
 
     def abandon(self, sent: Sent) -> None:
-        """End a request that was stopped, or not sent after all: it says nothing of its host."""
+        """Ends a request that was stopped, or not sent after all: it says nothing of its host."""
         self._end(sent, None, self.clock.now())
 
     def settle(self, request: Request, sent: Sent, outcome: Outcome) -> HostState | None:
-        """End a request; what is to be remembered of its host, where the outcome has changed that."""
+        """Ends a request; what is to be remembered of its host, where the outcome has changed that."""
         host, now, before = sent.host, self.clock.now(), self.gate.export(sent.host)
         evidence = self._evidence(request, outcome, now - outcome.duration)
         self._end(sent, evidence, now)
@@ -618,7 +626,7 @@ class Admission:
     def learn_robots(
         self, url: str, name: str, outcome: Outcome, reading: RobotsReading | None
     ) -> tuple[RobotsState, HostState | None]:
-        """Take over what a robots.txt says: what is known of it now, and of its host where its Crawl-delay changed."""
+        """Takes over what a robots.txt says: what is known of it now, and of its host where its Crawl-delay changed."""
         gate = self.gate
         host = gate.host(name)
         state = self.robots.learn(url, outcome, self.clock.now(), reading=reading, host_down=gate.backs_off(host))
@@ -628,13 +636,13 @@ class Admission:
         return state, gate.export(host)
 
     def distrust_304(self, name: str, until: float) -> HostState:
-        """Send a host no conditional requests until then: it answered 304 for a page that had changed."""
+        """Sends a host no conditional requests until then: it answered 304 for a page that had changed."""
         host = self.gate.host(name)
         self.gate.distrust_304(host, until)
         return self.gate.export(host)
 
     def distrusts_304(self, name: str, now: float) -> bool:
-        """Whether a host's 304 is not believed."""
+        """Returns whether a host's 304 is not believed."""
         return self.gate.export(self.gate.host(name)).distrust_304_until > now
 
     def _enough(self, request: Request) -> int:
@@ -663,7 +671,7 @@ class Admission:
         return now + (turn if host == own else min(turn, LIMITS.max_turn_elsewhere))
 
     def _end_outage(self, host: int, ledger: _Ledger) -> None:
-        """Let pages that waited for a host wait no longer than the minimum interval: it has answered."""
+        """Lets pages that waited for a host wait no longer than the minimum interval: it has answered."""
         for page_id, asked_at in ledger.down.items():
             del self._waits_for[page_id]
             self.scheduler.lift(page_id, asked_at)
@@ -671,7 +679,7 @@ class Admission:
         self._drop_blank(host, ledger)
 
     def _wait_no_longer(self, page_id: int) -> None:
-        """Forget the host that a page waited for: pages may lead to ever other hosts that are down."""
+        """Forgets the host that a page waited for: pages may lead to ever other hosts that are down."""
         host = self._waits_for.pop(page_id, None)
         if host is not None:
             ledger = self._ledgers[host]
@@ -691,7 +699,9 @@ class Admission:
         if found is not None:
             self._ledgers.move_to_end(host)
             return found
-        if len(self._ledgers) >= LIMITS.max_ledgers:
+        looks = LIMITS.payers_looked_at
+        while looks and len(self._ledgers) >= LIMITS.max_ledgers:
+            looks -= 1
             oldest, ledger = next(iter(self._ledgers.items()))
             if ledger.idle:
                 self._targets.pop(oldest, None)
@@ -706,7 +716,7 @@ class Admission:
             self._ledgers.pop(host, None)
 
     def _forget(self, host: int) -> None:
-        """Forget a host that the gate has forgotten: its number may be another's soon."""
+        """Forgets a host that the gate has forgotten: its number may be another's soon."""
         self._targets.pop(host, None)
         self._set_aside.pop(host, None)
         ledger = self._ledgers.pop(host, None)

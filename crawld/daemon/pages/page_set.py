@@ -64,12 +64,22 @@ class PageSet:
         self._index = index
         self.aliases = aliases or Aliases(pages, scheduler, index)
         self._unindexed: list[int] = []  # ids of pages
-        self.store = store
+        self._store = store
         self._pages = pages
-        self.scheduler = scheduler
+        self._scheduler = scheduler
         self._gate = gate
         self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
+
+    @property
+    def store(self) -> Store:
+        """Where the pages are kept."""
+        return self._store
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What picks from them."""
+        return self._scheduler
 
     @property
     def in_memory(self) -> Pages:
@@ -92,15 +102,15 @@ class PageSet:
         return count
 
     async def _restore(self, now: float) -> int:
-        stored = await self.store.restore()
+        stored = await self._store.restore()
         for name in dict.fromkeys(stored.hosts):
             self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
-        for state in await self.store.hosts():
+        for state in await self._store.hosts():
             self._gate.restore(_usable(state))
         self._put_back(stored, now)
         self._put_aliases(stored)
-        for host, curve in (await self.store.age_curves()).items():
-            self.scheduler.age_by(self._gate.host_of_pages(host), curve)
+        for host, curve in (await self._store.age_curves()).items():
+            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
         _check_clock(stored, now)
         return len(stored.ids)
@@ -125,7 +135,7 @@ class PageSet:
         self._gate.remember_answers(np.unique(indices[~np.isnan(stored.last_success)]))
         with np.errstate(invalid="ignore"):
             alpha = stored.shape / stored.rate
-        self.scheduler.add(
+        self._scheduler.add(
             Arrivals(
                 ids=stored.ids,
                 hosts=indices,
@@ -146,7 +156,7 @@ class PageSet:
     def _put_aliases(self, stored: StoredPages) -> None:
         """Let pages that are here stand for others again; the page of one that is to do so no longer may be gone."""
         for page_id, of in zip(stored.ids.tolist(), stored.alias_of, strict=True):
-            if of is not None and page_id in self.scheduler:
+            if of is not None and page_id in self._scheduler:
                 self.aliases.put(page_id, of)
                 if self.aliases.doubted(page_id):
                     self.aliases.doubt(page_id)
@@ -168,7 +178,7 @@ class PageSet:
         """
         for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
             some = stored.part(slice(start, start + TAKEN_AT_ONCE))
-            new = [page_id not in self.scheduler and wanted(page_id) for page_id in some.ids.tolist()]
+            new = [page_id not in self._scheduler and wanted(page_id) for page_id in some.ids.tolist()]
             if not all(new):
                 some = some.part(np.array(new))
             for name in dict.fromkeys(some.hosts):
@@ -187,8 +197,8 @@ class PageSet:
         """Forget those of these pages that are not out being crawled, some at a time; the others."""
         left: list[int] = []
         for start in range(0, len(page_ids), TAKEN_AT_ONCE):
-            some = [page_id for page_id in page_ids[start : start + TAKEN_AT_ONCE] if page_id in self.scheduler]
-            held = [page_id for page_id in some if self.scheduler.held(page_id)]
+            some = [page_id for page_id in page_ids[start : start + TAKEN_AT_ONCE] if page_id in self._scheduler]
+            held = [page_id for page_id in some if self._scheduler.held(page_id)]
             self._drop(set(some).difference(held), retired=False)
             left += held
             await asyncio.sleep(0)
@@ -226,7 +236,7 @@ class PageSet:
         """
         parts: list[Adoption] = []
         lines = 0
-        parts_of = self.store.adopting(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        parts_of = self._store.adopting(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
         async with aclosing(parts_of) as adopting:
             async for part in adopting:
                 await self._follow(part, now, first_visit)
@@ -240,45 +250,45 @@ class PageSet:
 
     async def _follow(self, adoption: Adoption, now: float, first_visit: float) -> None:
         """Bring memory to what the store has done; pages that were here before come back with what is known of them."""
-        returned = [page for page in adoption.returned if page.id not in self.scheduler and self.keeps(page.id)]
+        returned = [page for page in adoption.returned if page.id not in self._scheduler and self.keeps(page.id)]
         if returned:
-            await self.take_back(await self.store.restore([page.id for page in returned]), now, self.keeps)
+            await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
         self._take_in([page for page in adoption.added if self.keeps(page.id)], first_visit)
         self._change(adoption.reweighted, adoption.respelt)
         self.on_listed(adoption.listed)
         for page_id in adoption.listed:
-            self.scheduler.lift(page_id, -math.inf)
+            self._scheduler.lift(page_id, -math.inf)
         self._drop([page.id for page in adoption.retired])
 
     def _change(self, reweighted: Sequence[Page], respelt: Sequence[Page] = ()) -> None:
         """Take over another importance or spelling of pages that are here."""
-        known = [page for page in (*reweighted, *respelt) if page.id in self.scheduler]
+        known = [page for page in (*reweighted, *respelt) if page.id in self._scheduler]
         self._pages.put_all(known, [PageState.WAITING] * len(known), [0] * len(known))
-        here = [page for page in reweighted if page.id in self.scheduler]
-        self.scheduler.reweight([page.id for page in here], np.array([page.importance for page in here]))
+        here = [page for page in reweighted if page.id in self._scheduler]
+        self._scheduler.reweight([page.id for page in here], np.array([page.importance for page in here]))
 
     async def renew(self, page_ids: Sequence[int], now: float) -> None:
         """Bring memory to what the store says of these pages: they came, went, or weigh otherwise."""
-        stored = await self.store.restore(page_ids)
-        here = [page_id for page_id in page_ids if page_id in self.scheduler]
+        stored = await self._store.restore(page_ids)
+        here = [page_id for page_id in page_ids if page_id in self._scheduler]
         self._drop(set(here).difference(stored.ids.tolist()))
         columns = zip(stored.ids.tolist(), stored.urls, stored.hosts, stored.importance.tolist(), strict=True)
-        self._change([Page(*fields) for fields in columns if fields[0] in self.scheduler])
+        self._change([Page(*fields) for fields in columns if fields[0] in self._scheduler])
         await self.take_back(stored, now, self.keeps)
         await self.retire_left(now)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[str]:
         """Retire these pages, whoever listed them; the URLs of those that were here."""
-        gone = await self.store.retire(urls, now=now, keep_out=keep_out)
+        gone = await self._store.retire(urls, now=now, keep_out=keep_out)
         self._drop([page.id for page in gone])
         await self.retire_left(now)
         return [page.url for page in gone]
 
     async def retire_left(self, now: float) -> None:
         """Retire pages that were kept only because others had moved there, once none of those is left."""
-        while left := [page_id for page_id in self.aliases.left if not self.scheduler.aliases_of(page_id)]:
+        while left := [page_id for page_id in self.aliases.left if not self._scheduler.aliases_of(page_id)]:
             self.aliases.left.clear()
-            self._drop([page.id for page in await self.store.retire_moved(left, now=now)])
+            self._drop([page.id for page in await self._store.retire_moved(left, now=now)])
         self.aliases.left.clear()
 
     async def settle_at(self, url: str, importance: float, now: float) -> Page | None:
@@ -290,18 +300,18 @@ class PageSet:
 
     def _drop(self, page_ids: Iterable[int], *, retired: bool = True) -> None:
         """Forget pages: retired ones, or those that another worker holds now."""
-        here = [page_id for page_id in page_ids if page_id in self.scheduler]
+        here = [page_id for page_id in page_ids if page_id in self._scheduler]
         self.aliases.drop(here, retired=retired)
-        self.scheduler.retire(here)
+        self._scheduler.retire(here)
         self._pages.drop(here)
         self._index.drop(here)
 
     def _take_in(self, pages: Sequence[Page], first_visit: float) -> None:
-        new = [page for page in pages if page.id not in self.scheduler]
+        new = [page for page in pages if page.id not in self._scheduler]
         self._pages.put_all(new, [PageState.WAITING] * len(new), [0] * len(new))
         self._index.put(new)
         self.aliases.more_listed()
-        self.scheduler.add(
+        self._scheduler.add(
             Arrivals(
                 ids=np.array([page.id for page in new], dtype=np.int64),
                 hosts=np.array([self._gate.host_of_pages(page.host) for page in new], dtype=np.int64),

@@ -6,6 +6,9 @@ many requests are in flight as the host allows. `earliest` moves to an earlier t
 shorter Crawl-delay or a success that ends a back-off, and each such move raises `revision`, so that who has put a
 blocked host aside can rely on it. Every request passes the gate, also those for robots.txt and sitemaps.
 
+Requests change it through admission alone. Beside those, hosts come and go with their pages (`host_of_pages`,
+`restore`, `let_go`), and the operator blocks a host or gives it a delay.
+
 Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
 more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
 asked again is kept in a table of fixed size (waits.py): a Retry-After is never forgotten.

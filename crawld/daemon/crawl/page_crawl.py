@@ -137,7 +137,7 @@ class PageCrawls:
             reading, memory = await self._read(page, at, outcome, memory, noise)
         except TooCostlyError as error:
             outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
-        frame = await self._frame(page, memory, reading)
+        frame = known if reading is None else await self._frame(page, memory, reading)
         given = noise if reading is not None and reading.prepared is not None else None
         judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
         if memory is not recalled and judgement.memory is None:
@@ -148,28 +148,21 @@ class PageCrawls:
         if is_alias:
             judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
             return _Visit(at, outcome, judgement, head, alias)
-        refusal = await self._follow_links(page, outcome, memory, judgement, head)
-        if refusal is not None:
-            why, sentence = refusal
-            refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
-            return _Visit(at, outcome, refused, head, None, refusal=why)
+        if self._links is not None:  # followed before the crawl is recorded: a kill loses both or none
+            refusal = await self._links.refusal(page, outcome, head)
+            await self._links.read(page, outcome, memory, judgement.memory, head, self._clock.now())
+            if refusal is not None:
+                why, sentence = refusal
+                refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
+                return _Visit(at, outcome, refused, head, None, refusal=why)
         usage = _new_terms(memory, judgement)
-        judgement = await self._second_look(page, at, reading, judgement, chain)
+        if reading is not None and wants_second_look(judgement):
+            judgement = await self._second_look(page, at, reading, judgement, chain)
         if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
             await self._check_honesty(page, memory, chain)
         alias = await self._find_alias(page, memory, judgement, chain)
         self.frames.visited(page, memory, judgement, at)
         return _Visit(at, outcome, judgement, head, alias, usage)
-
-    async def _follow_links(
-        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, head: Head | None
-    ) -> tuple[Trouble, str] | None:
-        """Follow the links of a page, before its crawl is recorded: a kill loses both or none; why it is not kept."""
-        if self._links is None:
-            return None
-        refusal = await self._links.refusal(page, outcome, head)
-        await self._links.read(page, outcome, memory, judgement.memory, head, self._clock.now())
-        return refusal
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
@@ -260,24 +253,22 @@ class PageCrawls:
                 raise
             return read_bytes(body, rule)
 
-    async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
+    async def _frame(self, page: Page, memory: Memory | None, reading: Reading) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
         if memory is None:
             return None
-        before, now = memory.digest.text, reading.digest.text if reading is not None else None
+        before, now = memory.digest.text, reading.digest.text
         if before is None or now is None or before == now:
             return self.frames.at_hand(page.host)
         return await self.frames.read(page.host)
 
     async def _second_look(
-        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, chain: RequestChain
+        self, page: Page, at: float, reading: Reading, judgement: Judgement, chain: RequestChain
     ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise, or still is.
 
         What was explained is checked now and then; such a check is one of the audits.
         """
-        if reading is None or not wants_second_look(judgement):
-            return judgement
         if is_check(judgement):
             if not self._audits.share.ready:
                 return judgement

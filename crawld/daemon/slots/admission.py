@@ -382,7 +382,7 @@ class Admission:
             return Refusal(Cause.SHARE, now) if self.gate.ready(host, now) else self.refuse(host, chain)
 
     def _enter(self, host: int, chain: RequestChain) -> _Further | Refusal:
-        """Lets a further request wait, and decide who pays for it.
+        """Decides whether a further request may wait, and who pays for it.
 
         1. Its host is not ready soon, or too many wait: it is refused with a turn.
         2. The host is known to answer, or there is a token, and its payer has credit: that pays, and it waits in front.

@@ -3,15 +3,15 @@
     pick -> admit -> send -> read -> judge -> record -> settle
 
 1. pick: the use of the slot with the highest claim (`_use_slot` lists them); a page is held from here on.
-2. admit: robots.txt, the host and who pays for the request (`slots/admission.py`); its place at the host is taken.
-3. send: the request and its redirects, each further one with a slot and a place of its own (`crawl/sender.py`).
+2. admit: robots.txt, the host and who pays for the request (`admission.py`); its place at the host is taken.
+3. send: the request and its redirects, each further one with a slot and a place of its own (`sender.py`).
 4. read: the body, in a worker where it may be costly.
-5. judge: what the page is now, compared with the last copy (`crawl/judge.py`).
+5. judge: what the page is now, compared with the last copy (`judge.py`).
 6. record: the crawl, in the store's queue.
 7. settle: the page is given back to the scheduler with the time before which it is not asked again.
 
-Picking and admitting, and likewise judging, recording and settling, are one synchronous step each; sending and reading
-await in between.
+Picking and admitting are one synchronous step, and so are recording and settling. Sending and reading await; judging
+does not, but may ask for a second look, which is sent, read and judged in turn.
 """
 
 import asyncio

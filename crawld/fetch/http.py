@@ -185,7 +185,6 @@ class HttpFetcher:
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
                 dns_cache_max_size=CACHED_NAMES,
-                keepalive_timeout=4,  # less than the 5 s of common servers: a reused connection must not be closing
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
             )

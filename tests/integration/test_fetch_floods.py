@@ -171,6 +171,30 @@ async def test_few_connections_are_kept(
     assert len(kept) == expected
 
 
+async def test_connections_last_as_long_as_their_server_keeps_them(
+    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that closes an idle connection is asked over a new one from then on, which is not kept for nothing."""
+    monkeypatch.setattr(connection, "CLOSING_SECONDS", 0.1)
+
+    async def closed_later(visit: Visit) -> None:
+        await visit.reply(b"hello")
+        await asyncio.sleep(0.2)
+        visit.keep = False
+
+    site.pages["/later"] = closed_later
+    assert isinstance(await fetcher.fetch(ask(site.url("/later"))), Fetched)
+    [[(kept, _)]] = connector_of(fetcher)._conns.values()
+    while kept.is_connected():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
+    assert not any(connector_of(fetcher)._conns.values())  # it came round later than connections last
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
+    assert [len(kept) for kept in connector_of(fetcher)._conns.values()] == [1]
+    assert len({seen.peer for seen in site.visits()}) == 3
+
+
 async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher) -> None:
     """The client makes our connections, begins each answer by `set_response_params` and hands over each head."""
     outcome = await fetcher.fetch(ask(site.url("/ok")))

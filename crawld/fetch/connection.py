@@ -5,8 +5,8 @@ framing (interim answers, chunks of one byte, headers, trailers) keeps the loop 
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
 more than others waits for turns (see turns.py).
 
-What this relies on: `TCPConnector._factory` makes the protocol of a connection; `connect` is the last thing awaited
-before a request is written; `set_response_params` is called once for each request; `feed_data` gets each parsed head
+What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
+that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head
 with its body's reader; a reader counts its bytes in `total_bytes`.
 `tests/integration/test_fetch_floods.py` fails where one of these changes.
 """
@@ -21,8 +21,10 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
+from yarl import URL
 
 from crawld.errors import UnsentError
 from crawld.fetch.loop_share import LoopShare
@@ -360,9 +362,11 @@ class BoundedConnector(aiohttp.TCPConnector):
         make: Callable[..., ResponseHandler] = BoundedConnection
         self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)
 
-    async def connect(self, *given: Any, **named: Any) -> Connection:
+    async def lend(self, key: ConnectionKey, origin: URL, bounds: aiohttp.ClientTimeout) -> Connection:
         """A connection to send one request on; UnsentError where that may not be sent any more."""
-        connection = await super().connect(*given, **named)
+        connection = await self._get(key, [])
+        if connection is None:
+            connection = await self.connect(ClientRequest("GET", origin, loop=self._loop), [], bounds)
         if not self._may_send():
             connection.close()
             raise UnsentError("the right to send this request has ended")

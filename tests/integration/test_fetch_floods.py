@@ -41,10 +41,8 @@ def ask(url: str) -> Request:
 
 def connector_of(fetcher: HttpFetcher) -> BoundedConnector:
     """What opens and keeps the connections."""
-    assert fetcher._session is not None
-    connector = fetcher._session.connector
-    assert isinstance(connector, BoundedConnector)
-    return connector
+    assert fetcher._connector is not None
+    return fetcher._connector
 
 
 BROKEN_OFF = [

@@ -199,7 +199,9 @@ def _as_utf8(body: bytes, content_type: str | None) -> bytes:
     encoding = encoding_of(body, content_type)
     if encoding != "utf-8":
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
-    return _NONCHARACTERS.sub("\ufffd".encode(), body) if b"\xef\xb7" in body else body
+    if body.isascii() or b"\xef\xb7" not in body:
+        return body
+    return _NONCHARACTERS.sub("\ufffd".encode(), body)
 
 
 def _parse(data: bytes, *, deep: bool) -> Any | None:

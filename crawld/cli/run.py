@@ -124,7 +124,7 @@ def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
     _allow_open_files()
     _share_heaps()
     daemon = build()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_exception_handler(_on_loop_error)
         runner.run(daemon.run())
 
@@ -178,8 +178,8 @@ def fail_as_service(error: CrawldError) -> None:
     sys.exit(TRY_AGAIN if may_pass else 2)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed (the extra `uvloop`), asyncio's own loop otherwise."""
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where it is installed (a dependency of CPython on Linux and macOS), asyncio's own loop otherwise."""
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:

@@ -158,7 +158,7 @@ class Frontier(ValueChooser):
         """Make the models of some candidates anew; the best of them by its value now."""
         rows = self._candidates.row[places]
         made = models(self._valuation, self.pages, rows, now)
-        self._candidates.models()[:, places] = made
+        self._candidates.renew(places, made)
         values = made[1]
         best = int(values.argmax())
         close = rows[values >= values[best] * (1 - 3 * ROUNDING)]

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.interfaces import Adoption, Histories, Ints, Listed, SourceFile, StoredDemand, StoredPages
@@ -225,7 +226,11 @@ class SqlStore(Recording):
     @patiently
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
-        found = await self._memory_reader.read(self._reading, page_id)
+        try:
+            found = await self._memory_reader.read(self._reading, page_id)
+        except SQLAlchemyError as error:
+            self.damage.look_at(error)  # the query goes to the driver past the engine's own events
+            raise
         return self._memories.read(page_id, found)
 
     @promptly

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.actions import Action
 from crawld.interfaces.store import Adoption, Ints, Listed, SourceFile, Store, StoredPages
 from crawld.model.age_curve import AgeCurve
-from crawld.model.fleet import Bid, Grant, Lease
+from crawld.model.fleet import Grant, Lease
 from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted

@@ -9,10 +9,16 @@ from pathlib import Path
 import aiohttp
 import asyncpg
 
+from benchmarks.house import fleet_in_run
 from crawld.client import Client
 from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
 from tests.process import command
 from tests.site import Site
+
+
+def test_a_single_daemon_imports_no_module_of_the_fleet() -> None:
+    """`crawld run` loads neither workers nor their tables: who needs no fleet pays for none."""
+    assert fleet_in_run() == 0
 
 
 async def test_what_keeps_a_worker_from_starting_is_said(tmp_path: Path, postgres_url: str) -> None:

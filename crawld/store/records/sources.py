@@ -8,10 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.interfaces import SourceFile
 from crawld.model.signal import Source
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import among, choice
 from crawld.store.records.bodies import decompress
+from crawld.store.records.numbering import WriteScope
 from crawld.store.writing.bulk import fetch
 
 _source, _host = tables.sources.c, tables.hosts.c
@@ -25,7 +25,7 @@ async def read_sources(connection: AsyncConnection, ranges: Ranges | None = None
     return [SourceFile(url, Source(kind), host, at, decompress(state)) for url, kind, host, at, state in rows]
 
 
-async def forget_sources(connection: AsyncConnection, scope: Scope | None, urls: Sequence[str]) -> None:
+async def forget_sources(connection: AsyncConnection, scope: WriteScope | None, urls: Sequence[str]) -> None:
     """Forget source files; a worker forgets those of its own hosts alone."""
     chosen, parameters = among(connection.dialect.name, _source.url, urls)
     if scope is not None:

@@ -43,8 +43,10 @@ from crawld.wiring.fleet_control import FleetControl
 from crawld.wiring.fleet_settings import OWN, InForce, take_settings, with_shared
 from crawld.wiring.reload import UrlList
 
-COMMIT_SECONDS = 0.4
+COMMIT_SECONDS = 1.0
 """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
+LEARN_SECONDS = 3.0
+"""Between two batches of the learner, which reads histories from the server of all workers."""
 SETTINGS_SECONDS = 1.0
 """Between two looks whether other settings are in force."""
 PHASES = (0.05, 0.55)
@@ -68,7 +70,7 @@ class FleetAssembly(Assembly):
             raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
-        super().__init__(settings, tempo=tempo)
+        super().__init__(settings, tempo=tempo or Tempo(learn=LEARN_SECONDS))
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)
         self.learner = ShardLearner(self.store, self._make_learner)

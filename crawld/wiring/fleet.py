@@ -10,7 +10,7 @@ from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
-from crawld.daemon.pushes import PassOn
+from crawld.daemon.pushes import Others
 from crawld.daemon.slots.door import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.errors import ConfigError, StoreError
@@ -96,7 +96,12 @@ class FleetAssembly(Assembly):
         reporter.revision = given.revision
         self.pacer.openings = reporter.openings
         self.mailbox = Mailbox(
-            self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
+            self.shard_set,
+            self.page_set,
+            lambda shard: shard in self.worker.held,
+            self.clock,
+            self.steering,
+            lambda: self.hubs,
         )
         self.fleet = FleetControl(
             settings,
@@ -150,8 +155,8 @@ class FleetAssembly(Assembly):
     def _may_send_hooks(self) -> bool:
         return self.clock.monotonic() < self.worker.lease_until
 
-    def _pass_on(self) -> PassOn | None:
-        return Outbox(self.ledger, self.shard_set, self.clock).pass_on
+    def _others(self) -> Others | None:
+        return Outbox(self.ledger, self.store, self.shard_set, self.clock)
 
     def _count_loading(self) -> int:
         return len(self.worker.held.keys() - self.shard_set.loaded)

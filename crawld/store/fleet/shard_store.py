@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from crawld.interfaces import Ints, Poll, Record, StoredPages
+from crawld.interfaces import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.interfaces.fleet import StoredShards
 from crawld.model.fleet import shard_of_id
 from crawld.model.host import HostState
@@ -13,7 +13,7 @@ from crawld.store.fleet.fleet_database import FleetDatabase
 from crawld.store.fleet.scope import ShardScope, ShardsLostError, ranges
 from crawld.store.recording import Options
 from crawld.store.records import hosts, learning, robots
-from crawld.store.records.sources import read_sources
+from crawld.store.records.sources import read_source, read_sources
 from crawld.store.sql import SqlStore, patiently, promptly
 from crawld.store.writing.batch import Item
 from crawld.store.writing.commit_queue import Queued
@@ -76,6 +76,12 @@ class SqlShardStore(SqlStore):
                 sources=await read_sources(connection, of_these),
                 age_curves=await learning.read_age_curves(self._reading, of_these),
             )
+
+    @promptly
+    async def source(self, url: str) -> SourceFile | None:
+        """What is kept of a source file, whichever worker watches it."""
+        async with self._reading.connect() as connection:
+            return await read_source(connection, url)
 
     @promptly
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:

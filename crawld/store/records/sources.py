@@ -22,7 +22,17 @@ _OF_HOSTS = _ALL.join_from(tables.hosts, tables.sources, _source.host == _host.n
 async def read_sources(connection: AsyncConnection, ranges: Ranges | None = None) -> Sequence[SourceFile]:
     """Every source file, or those of hosts with these ids: whoever writes a file's row writes its host's, too."""
     rows = await fetch(connection, _ALL) if ranges is None else await fetch_within(connection, _OF_HOSTS, ranges)
-    return [SourceFile(url, Source(kind), host, at, decompress(state)) for url, kind, host, at, state in rows]
+    return [_file(*row) for row in rows]
+
+
+async def read_source(connection: AsyncConnection, url: str) -> SourceFile | None:
+    """One source file."""
+    row = (await connection.execute(_ALL.where(_source.url == url))).first()
+    return None if row is None else _file(*row)
+
+
+def _file(url: str, kind: str, host: str, at: float, state: bytes) -> SourceFile:
+    return SourceFile(url, Source(kind), host, at, decompress(state))
 
 
 async def forget_sources(connection: AsyncConnection, scope: WriteScope | None, urls: Sequence[str]) -> None:

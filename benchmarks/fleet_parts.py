@@ -150,7 +150,10 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
         newest[one["page_id"]] = max(one["id"], newest.get(one["page_id"], 0))
     connection = await asyncpg.connect(database)
     try:
-        told = {row[0] for row in await connection.fetch("SELECT id FROM changes")}
+        asked_to = await connection.fetchval("SELECT max(cursor) FROM hooks")
+        first = min(numbers, default=0)  # a hook is told from the moment on in which it is first opened
+        rows = await connection.fetch("SELECT id FROM changes WHERE id BETWEEN $1 AND $2", first, asked_to)
+        told = {row[0] for row in rows}
         waiting = {row[0] for row in await connection.fetch("SELECT change FROM deliveries")}
         retired = await connection.fetchval("SELECT count(*) FROM pages WHERE state = 'retired'")
     finally:
@@ -164,7 +167,7 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
         "webhooks_lost": len(told - numbers.keys() - waiting),
         "webhooks_longest_silence_seconds": round(max(after - before for before, after in pairwise(times)), 1),
         "pages_retired": retired,
-        "worker_deaths": run.drills.ended_by_themselves,
+        "worker_deaths": run.drills.deaths,
     }
 
 
@@ -255,5 +258,5 @@ def _safety(run: Run, options: Options) -> dict[str, Any]:
         "old_owner_requests": figures.old_owner_requests(run.asked, run.owners),
         "stale_commits": figures.stale_commits(pairs, run.owners),
         "exit_statuses": run.statuses,
-        "ended_by_themselves": run.drills.ended_by_themselves,
+        "starts_without_database": len(run.drills.ended_by_themselves) - run.drills.deaths,
     }

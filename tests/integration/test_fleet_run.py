@@ -3,16 +3,18 @@
 import asyncio
 import json
 import socket
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import aiohttp
 import asyncpg
 
 from benchmarks.house import fleet_in_run
 from crawld.client import Client
+from tests.behaviours import answer
 from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
-from tests.process import command
+from tests.process import HANG_SECONDS, Running, command
 from tests.site import Site
 
 
@@ -142,3 +144,48 @@ async def test_a_wrong_clock_delays_and_teaches_nothing(tmp_path: Path, postgres
             "SELECT min(at), max(at), extract(epoch FROM clock_timestamp())::float8 FROM crawls"
         )
         assert now - 60 < first <= last <= now
+
+
+async def test_feeds_and_hubs_reach_whoever_holds_page_and_feed(tmp_path: Path, postgres_url: str) -> None:
+    """A hub may call either worker about a feed that one holds; its entries reach the pages of both."""
+    pages, run, doors = 12, dict[str, Running](), list[str]()
+    async with Site(hosts=pages) as site, AsyncExitStack() as stack:
+        urls = [site.url(f"/ok/{i}", host=i + 1) for i in range(pages)]
+        feed = f'<feed><link rel="hub" href="{site.url("/hub")}"/>%s</feed>'
+        site.pages["/feed"] = answer(feed % "", content_type="application/atom+xml")
+        await made(postgres_url, 8, 40, tmp_path)
+        for name in ("w1", "w2"):
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                listen = f"127.0.0.1:{free.getsockname()[1]}"
+            api = {"listen": listen, "public_url": f"http://{listen}", "token_file": str(tmp_path / name)}
+            signals = {"sitemaps": [], "feeds": [site.url("/feed")]}
+            file = worker_settings(tmp_path / f"of-{name}", urls, postgres_url, name, api=api, signals=signals)
+            run[name] = await stack.enter_async_context(worker(name, file))
+            doors.append(f"http://{listen}/websub/")
+        await until(lambda: {who(seen) for seen in crawls(site)} == set(run), run, "both crawl")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == pages, run, "every page is crawled")
+        await until(lambda: bool(site.visits("/hub")), run, "the hub is asked")
+        form = {name: values[0] for name, values in parse_qs(site.visits("/hub")[0].body.decode()).items()}
+        token = form["hub.callback"].rpartition("/")[2]
+        asked = {"hub.mode": "subscribe", "hub.topic": form["hub.topic"], "hub.challenge": "c"}
+        entries = "".join(f'<entry><link href="{url}"/></entry>' for url in urls)
+        site.pages["/feed"] = answer(feed % entries, content_type="application/atom+xml")
+        database = await asyncpg.connect(postgres_url)
+        stack.push_async_callback(database.close)
+        async with aiohttp.ClientSession() as session, asyncio.timeout(HANG_SECONDS):
+            for door in doors:
+                while await _status(session.get(door + token, params=asked)) != 200:
+                    await asyncio.sleep(0.1)  # the feed's row is written a moment after its hub is asked
+                assert await _status(session.get(door + "x" + token[1:], params=asked)) == 404
+            for door in doors:
+                while await _status(session.post(door + token, data=feed % entries)) != 202:
+                    await asyncio.sleep(0.1)
+            query = "SELECT count(DISTINCT page_id) FROM signals WHERE source IN ('feed', 'websub')"
+            while await database.fetchval(query) < pages or len(site.visits("/feed")) < 2:
+                await asyncio.sleep(0.1)
+        assert [await one.end() for one in run.values()] == [0, 0]
+
+
+async def _status(asked: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:
+    async with asked as answered:
+        return answered.status

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -15,6 +16,7 @@ from crawld.client import Client
 from tests.behaviours import answer
 from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
 from tests.process import HANG_SECONDS, Running, command
+from tests.receiver import Receiver, hook
 from tests.site import Site
 
 
@@ -189,3 +191,30 @@ async def test_feeds_and_hubs_reach_whoever_holds_page_and_feed(tmp_path: Path, 
 async def _status(asked: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:
     async with asked as answered:
         return answered.status
+
+
+async def test_a_worker_that_is_stopped_has_no_webhook_sent_again(tmp_path: Path, postgres_url: str) -> None:
+    """Two workers take turns: what the first has delivered is written before its duty is free for the second."""
+    async with Site() as site, Receiver() as ear:
+        await made(postgres_url, 4, 40, tmp_path)
+        urls = [site.url(f"/cue/{number}") for number in range(8)]
+        for name, told in (("w1", 8), ("w2", 16)):
+            file = worker_settings(tmp_path / name, urls, postgres_url, name, hooks=[hook(ear, verdicts=["changed"])])
+            async with worker(name, file) as running:
+                run = {name: running}
+                await until(lambda: all(site.visits(f"/cue/{number}") for number in range(8)), run, "all are crawled")
+                await until(partial(_serves_hooks, running), run, "the hook is open")
+                for number in range(8):
+                    site.change(f"/cue/{number}")
+                await until(partial(_has_taken, ear, told), run, "all changes are told")
+                assert await running.end() == 0
+            assert not any("Traceback" in line for line in running.log), running.log
+        assert len({one["id"] for one in ear.taken}) == len(ear.taken) == 16
+
+
+def _serves_hooks(running: Running) -> bool:
+    return any("duty=hooks" in line for line in running.log)
+
+
+def _has_taken(ear: Receiver, count: int) -> bool:
+    return len(ear.taken) == count

@@ -159,13 +159,16 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
     finally:
         await connection.close()
     times = [began, *(at for at in ear.times if began <= at <= ended), ended]
+    asked = [began, *(at for at in run.site.times if began <= at <= ended), ended]
+    silence, unasked = (max(after - before for before, after in pairwise(some)) for some in (times, asked))
     return {
         "webhooks": len(ear.taken),
         "webhooks_twice": sum(numbers.values()) - len(numbers),
         "webhooks_twice_per_fault": round((sum(numbers.values()) - len(numbers)) / max(1, len(run.faults)), 2),
         "webhooks_out_of_order": out_of_order,
         "webhooks_lost": len(told - numbers.keys() - waiting),
-        "webhooks_longest_silence_seconds": round(max(after - before for before, after in pairwise(times)), 1),
+        "webhooks_longest_silence_seconds": round(silence, 1),
+        "longest_silence_of_the_fleet_seconds": round(unasked, 1),  # without a request there is no change to tell of
         "pages_retired": retired,
         "worker_deaths": run.drills.deaths,
     }

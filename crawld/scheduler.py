@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.forecast.sample import Believed
-from crawld.frontier.bidding import Span
+from crawld.frontier.bidding import Bid, Span
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
@@ -21,7 +21,6 @@ from crawld.learning.beliefs import boost_by_signals, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, mean_freshness, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import Bid
 from crawld.model.signal import SOURCES
 from crawld.row_index import RowIndex
 from crawld.value.valuation import Beliefs

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crawld.clock import SystemClock
+from crawld.dashboard.timeline import timeline
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Floats, Ints
 from crawld.interfaces.read_model import PageLine, PageQuery, PageSort
@@ -282,6 +283,10 @@ async def test_one_page_with_its_timeline(store: SqlStore, model: SqlReadModel) 
     assert view.estimate is not None
     assert (view.estimate.crawls, view.estimate.shape) == (1, 2.0)
     assert await model.page(URL.format("unknown")) is None
+    whole = await model.page(URL.format("a"))
+    assert whole is not None
+    drawn = {lane.name: [event.x for event in lane.events] for lane in timeline(whole, NOW + 3).lanes}
+    assert (drawn["crawls"], drawn["changes"]) == ([NOW, NOW + 2], [NOW + 2]), "a first copy is no change"
 
 
 async def test_figures_of_everything(store: SqlStore, model: SqlReadModel) -> None:

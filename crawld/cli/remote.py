@@ -46,7 +46,7 @@ def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> P
 CONFIG = click.option(
     "--config",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     envvar="CRAWLD_CONFIG",
     callback=_or_service,
     help=f"The daemon's settings (YAML); by default {SERVICE_SETTINGS} where a service runs by it.",

@@ -183,7 +183,8 @@ def ask_at(
     except PermissionError:
         raise access_refused(place) from None
     except (OSError, http.client.HTTPException):
-        raise NotRunningError(f"no daemon answers at {place}. Is it running, with this database?") from None
+        what = "start it with `crawld run`, or go to where it runs"
+        raise NotRunningError(f"no daemon answers at {place}: {what}") from None
     finally:
         connection.close()
     if response.status >= 400:

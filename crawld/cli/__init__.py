@@ -76,7 +76,7 @@ class _Commands(LazyGroup):
                     click.echo(f"crawld: {NO_MEMORY}", err=True)
                     sys.stdout.flush()
                     os._exit(TRY_AGAIN)  # threads that could not end must not keep it
-                sentence = _file_sentence(error)
+                sentence = _given_sentence(error)
                 if sentence is None:
                     raise
                 click.echo(f"crawld: {printable(sentence)}", err=True)
@@ -91,8 +91,10 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-def _file_sentence(error: Exception) -> str | None:
-    """What is wrong with a file that a person named, or with the disk; None where the error is one of crawld's own."""
+def _given_sentence(error: Exception) -> str | None:
+    """What is wrong with a file or a word that a person gave, or with the disk; None where the error is crawld's own."""
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # bytes of the command line
+        return f"{error.object!r} is not UTF-8"
     if not isinstance(error, OSError) or error.strerror is None:
         return None
     if error.filename is None:

@@ -205,6 +205,11 @@ async def test_changes_come_in_the_order_of_commits(store: SqlStore, model: SqlR
     # Neither a first copy nor a page that was gone at the first visit has changed.
     assert sum((await model.change_counts(NOW, 3600.0)).values()) == 3
     assert set(await model.change_counts(NOW, 3600.0)) <= {hour, hour + 3600}
+    # Nor has one that was taken off and put back.
+    await store.retire([URL.format("a")], now=NOW + 8)
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW + 9)
+    assert await told(model, 6) == [(7, 1, "removed"), (8, 1, "back")]
+    assert sum((await model.change_counts(NOW, 3600.0)).values()) == 3
 
 
 async def test_changes_tell_of_the_copy_and_are_chosen_by_kind(

@@ -70,7 +70,6 @@ class Database:
             check_place(address.file)
             self._lock = FileLock(address.file)
             self._lock.acquire()
-            keep_private(address.file)
         connection = self._write_connection()
         try:
             if address.file is not None:
@@ -78,6 +77,8 @@ class Database:
             async with _migrating(), connection.transaction() as transaction:
                 await self._prepare(transaction)
                 await touch_tables(transaction)
+            if address.file is not None:
+                keep_private(address.file)  # now that it is ours
             reading = reading_engine(address, beside_writer=True)
             self.damage.watch(reading)
             if address.file is not None:

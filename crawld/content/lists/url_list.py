@@ -11,6 +11,9 @@ from crawld.model.url import identity, normalise
 COMMENT = "#"
 SEPARATORS = ",;\t"
 """Between the columns of a CSV file; the first line that has one decides."""
+URL_NAMES = ("url", "uri", "link", "address", "href", "loc", "page")
+IMPORTANCE_NAMES = ("importance", "weight", "priority")
+"""What headers call the two columns, the surest name first."""
 LOOKED_AT = 200
 """Lines by which a list is taken for CSV without a header."""
 
@@ -50,7 +53,7 @@ class _Columns:
 
 
 def read_url_list(body: bytes) -> UrlList:
-    """Read `URL [importance]` lines, or CSV: by the header that names `url`, or without one by what its columns hold.
+    """Read `URL [importance]` lines, or CSV: by a header that names its columns, else by what they hold.
 
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
@@ -58,9 +61,11 @@ def read_url_list(body: bytes) -> UrlList:
     spellings: dict[str, str] = {}  # of the pages whose target is not their identity
     bad: list[BadLine] = []
     taken = 0
-    lines = list(_lines(body, bad))
+    lines = [(number, line) for number, line in _lines(body, bad) if not line.startswith(COMMENT)]
+    if lines and lines[0][1].strip('"').lower() in URL_NAMES:  # the header of a single column
+        del lines[0]
     header = _header(lines[0][1]) if lines else None
-    columns = header or _columns([line for _, line in lines if not line.startswith(COMMENT)][:LOOKED_AT])
+    columns = header or _columns([line for _, line in lines[:LOOKED_AT]])
     for number, line, url, importance in _rows(lines[1:] if header else lines, columns, bad):
         try:
             target = normalise(url)
@@ -82,8 +87,6 @@ def _rows(
     lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]
 ) -> Iterator[tuple[int, str, str, str | None]]:
     for number, line in lines:
-        if line.startswith(COMMENT):
-            continue
         if columns is not None:
             cells = _cells(line, columns.separator)
             if cells is None or len(cells) < columns.fewest:
@@ -123,19 +126,26 @@ def _header(line: str) -> _Columns | None:
     """The columns that a header names."""
     for separator in SEPARATORS:
         names = [name.lower() for name in _cells(line, separator) or ()]
-        if "url" in names:
-            importance = names.index("importance") if "importance" in names else None
-            return _Columns(separator, names.index("url"), importance, 1 + max(names.index("url"), importance or 0))
+        url, importance = _place(names, URL_NAMES), _place(names, IMPORTANCE_NAMES)
+        if url is not None and len(names) > 1:
+            return _Columns(separator, url, importance, 1 + max(url, importance or 0))
     return None
+
+
+def _place(names: Sequence[str], known: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in known if name in names), None)
 
 
 def _columns(lines: Sequence[str]) -> _Columns | None:
     """The columns of a CSV file without a header; None where the lines are no rows.
 
     A URL may hold a comma itself, so a line counts as a row only where its other cells are numbers, empty, quoted, or
-    texts with a space in them, which no URL has. More than half of the lines are such rows. Their URLs are in the
-    column that begins with http, their importance is in the first column of numbers.
+    texts with a space in them, which no URL has, or where another cell comes before the URL. More than half of the
+    lines are such rows. Their URLs are in the column that begins with http, their importance is in the first column
+    of numbers. A first line without a URL may be a header in words of its own: then no number is taken for importance.
     """
+    titled = bool(lines) and "://" not in lines[0]
+    lines = lines[1:] if titled else lines
     for separator in SEPARATORS:
         rows = [cells for line in lines if (cells := _cells(line, separator)) and _is_row(line, cells)]
         if 2 * len(rows) <= len(lines):
@@ -149,7 +159,8 @@ def _columns(lines: Sequence[str]) -> _Columns | None:
                     if at != url and all(_is_number(cells[at]) for cells in rows if at < len(cells) and cells[at])
                     and any(at < len(cells) and cells[at] for cells in rows)
                 )  # fmt: skip
-                return _Columns(separator, url, next(numbers, None), url + 1, "CSV without a header")
+                importance = None if titled else next(numbers, None)
+                return _Columns(separator, url, importance, url + 1, "CSV without a header")
     return None
 
 
@@ -158,7 +169,9 @@ def _is_row(line: str, cells: Sequence[str]) -> bool:
     others = [cell for cell in cells if not _is_url(cell)]
     if len(cells) < 2 or not urls or any(" " in url for url in urls):
         return False
-    return line.startswith('"') or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    return (
+        line.startswith('"') or not _is_url(line) or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    )
 
 
 def _is_url(cell: str) -> bool:

@@ -102,7 +102,7 @@ async def changes_of_page(connection: AsyncConnection, page_id: int, limit: int)
 
 
 async def change_counts(connection: AsyncConnection, since: float, bucket: float) -> Mapping[float, int]:
-    """How many there were in each bucket; a first look at a page, found or gone, is no change.
+    """How many crawls found in each bucket; a first look at a page is no change, and neither is its return to the list.
 
     Numbers follow time but for the length of a crawl: the first is searched.
     """
@@ -117,8 +117,8 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
     number = _change.at / bucket
     # PostgreSQL rounds when it casts, SQLite cuts off.
     number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
-    seen_before = (_change.verdict == ChangeVerdict.GONE.value) & _change.magnitude.is_not(None)
-    found = _change.verdict.in_([ChangeVerdict.CHANGED.value, ChangeVerdict.BACK.value]) | seen_before
+    compared = _change.verdict.in_([ChangeVerdict.GONE.value, _BACK]) & _change.magnitude.is_not(None)
+    found = (_change.verdict == ChangeVerdict.CHANGED.value) | compared
     query = select(number, func.count()).where(_change.id >= low, _change.at >= since, found)
     query = query.group_by(number).order_by(number)
     return {float(start) * bucket: int(count) for start, count in await connection.execute(query)}

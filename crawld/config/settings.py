@@ -162,6 +162,7 @@ class Settings(_Section):
     urls: str | None = None
     max_removed: Share = 0.1
     importance: Literal["list", "requests"] = "list"
+    significance: bool = False
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above

@@ -256,6 +256,7 @@ class SourceLine:
     precision: float | None
     recall: float | None
     heard: bool | None = None
+    heard_since: float | None = None
     weight: float | None = None
     score: float | None = None
     why: str | None = None

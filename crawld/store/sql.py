@@ -205,7 +205,7 @@ class SqlStore(Recording):
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, self._scope, trust)
+            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:

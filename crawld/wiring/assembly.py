@@ -57,7 +57,7 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
-from crawld.learning.observations import first_guess
+from crawld.learning.observations import Prior, first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import Trouble
 from crawld.model.url import identity
@@ -430,8 +430,12 @@ class Assembly:
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
-        self._learner = Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        self._learner = self._learner_of(sink, guess)
         await self._learner.run()
+
+    def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:
+        weighed = self.settings.significance
+        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess, significance=weighed)
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())

@@ -150,7 +150,7 @@ class FleetAssembly(Assembly):
         all_pages = max(len(self.scheduler), 1) * max(workers, 1) / max(rate, 1e-9)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         guess = first_guess(all_pages, self.settings.min_interval)
-        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        return self._learner_of(sink, guess)
 
     def _may_send_hooks(self) -> bool:
         return self.clock.monotonic() < self.worker.lease_until

@@ -1,11 +1,12 @@
 """Texts given out and searched: `python -m benchmarks.documents [--pages N] [--bytes N] [--json]`.
 
 A SQLite file is filled with pages of drawn words (Zipf's law), each with its copy, its document and its place in the
-index. The real daemon starts on it with a bandwidth of 0. A process of its own reads every change with its Markdown
-while the daemon watches how late its event loop is, and then searches for words of random pages.
+index. The real daemon starts on it with a bandwidth of 0, and a process of its own reads every change with its Markdown
+while the daemon watches how late its event loop is. Then one to three words of random pages are searched for, and the
+two commonest words of all.
 
 `loop_late_ms` is the longest delay of a task that only sleeps, `loop_cpu_longest_ms` the most processor time that the
-loop's thread spent between two turns of it: on a busy machine only the second tells what the work itself costs.
+loop's thread spent between two turns of it: on a busy machine only processor times tell what the work itself costs.
 """
 
 import argparse
@@ -17,7 +18,6 @@ import statistics
 import sys
 import tempfile
 import time
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +30,14 @@ from benchmarks import show
 from benchmarks.dashboard import free_port
 from crawld import wiring
 from crawld.api.token import make_token
+from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.interfaces import Record
 from crawld.interfaces.store import PendingCopy
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
 from crawld.store import SqlStore
+from crawld.store.read_model.model import SqlReadModel
 
 WORDS = 60_000
 """In the vocabulary; the n-th is drawn in proportion to 1/n."""
@@ -134,23 +136,41 @@ async def measure(pages: int, size: int, kept: Path | None) -> dict[str, Any]:
         try:
             await _until_up(port)
             figures |= await _followed(address, token)
-            figures |= await _asked("search", address, token, str(size))
         finally:
             daemon.stop()
             await running
-        return figures
+        return figures | await _searched(f"sqlite:///{file}", Texts(size))
 
 
 async def _followed(address: str, token: str) -> dict[str, Any]:
     """The changes with their Markdown, twice: for the time, and for how late the loop is."""
     began = time.process_time()
-    found = await _asked("follow", address, token, "0")
+    found = await _asked(address, token)
     found["changes_a_cpu_second"] = round(found["changes"] / (time.process_time() - began))
     watch = LoopWatch()
     with watch.watching():
-        await _asked("follow", address, token, "0")
+        await _asked(address, token)
     late = {"loop_late_ms": round(1e3 * watch.late, 1), "loop_cpu_longest_ms": round(1e3 * watch.spent, 1)}
     return found | late
+
+
+async def _searched(database: str, texts: Texts) -> dict[str, float]:
+    """The time of searches, and the processor's."""
+    luck, took, spent = random.Random(2), dict[str, list[float]](), dict[str, list[float]]()
+    drawn = [luck.sample(texts.draw().split(), 1 + number % 3) for number in range(SEARCHES)]
+    asked = [("drawn", words) for words in drawn] + [("commonest", texts.words[:2])] * 10
+    async with SqlReadModel(database, SystemClock()) as model:
+        for kind, words in asked:
+            began, used = time.perf_counter(), time.process_time()
+            await model.search(" ".join(words))
+            took.setdefault(kind, []).append(time.perf_counter() - began)
+            spent.setdefault(kind, []).append(time.process_time() - used)
+    every = [("", took), ("_cpu", spent)]
+    return {
+        f"search_{kind}_median{unit}_ms": round(1e3 * statistics.median(times[kind]), 1)
+        for kind in took
+        for unit, times in every
+    }
 
 
 async def _asked(*words: str) -> dict[str, Any]:
@@ -162,32 +182,20 @@ async def _asked(*words: str) -> dict[str, Any]:
     return dict(json.loads(told))
 
 
-def _ask(what: str, address: str, token: str, size: str) -> dict[str, Any]:
+def _ask(address: str, token: str) -> dict[str, Any]:
+    """Read every change with its Markdown."""
+
     def get(path: str) -> Any:
         request = urllib.request.Request(address + path, headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
-    if what == "follow":
-        began, cursor, count = time.perf_counter(), 0, 0
-        while (told := get(f"/v1/changes?after={cursor}&include=markdown&limit=200"))["changes"]:
-            assert all(one["markdown"] for one in told["changes"])
-            cursor, count = told["cursor"], count + len(told["changes"])
-        return {"changes": count, "changes_a_second": round(count / (time.perf_counter() - began))}
-    took: dict[str, list[float]] = {}
-    luck, texts = random.Random(2), Texts(int(size))
-    for number in range(SEARCHES):
-        words = luck.sample(texts.draw().split(), 1 + number % 3)
-        for kind, asked in (("drawn", words), ("commonest", texts.words[:2])):
-            began = time.perf_counter()
-            get(f"/v1/search?q={urllib.parse.quote(' '.join(asked))}")
-            took.setdefault(kind, []).append(time.perf_counter() - began)
-            if kind == "drawn" and number >= 20:
-                break
-    return {
-        **{f"search_{kind}_median_ms": round(1e3 * statistics.median(times), 1) for kind, times in took.items()},
-        "search_drawn_p95_ms": round(1e3 * statistics.quantiles(took["drawn"], n=20)[-1], 1),
-    }
+    began, cursor, count = time.perf_counter(), 0, 0
+    while (told := get(f"/v1/changes?after={cursor}&include=markdown&limit=200"))["changes"]:
+        if not all(one["markdown"] for one in told["changes"]):
+            raise SystemExit(f"a change after {cursor} came without its Markdown")
+        cursor, count = told["cursor"], count + len(told["changes"])
+    return {"changes": count, "changes_a_second": round(count / (time.perf_counter() - began))}
 
 
 async def _until_up(port: int) -> None:
@@ -209,7 +217,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=5_000, help="of the text of a page")
     parser.add_argument("--database", type=Path, help="a SQLite file to fill and leave, or to use as it was left")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--ask", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
         print(json.dumps(_ask(*options.ask)))

@@ -95,7 +95,8 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
     scenario = read_scenario(run.pages, lives, run.changes, demand)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawld-lab-")))
-        daemons = LabDaemons(folder, budget * run.changes, read_share=run.share, mode="raw")
+        happen = len(scenario.world.changes) / scenario.world.horizon  # as many as were drawn
+        daemons = LabDaemons(folder, budget * happen, read_share=run.share, mode="raw")
         async with LabSite(scenario, seed=demand.seed) as site:
             daemons.url_list.write_text(site.url_list())
             chosen = {PROACTIVE: choose("greedy"), THROUGH: ON_DEMAND, BOTH: choose("greedy")}

@@ -11,7 +11,7 @@ from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
 from crawld.daemon.pushes import PassOn
-from crawld.daemon.slots.door import Door
+from crawld.daemon.slots.admission import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.errors import ConfigError, StoreError
 from crawld.fleet.duties import Duty

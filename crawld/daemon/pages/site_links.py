@@ -11,7 +11,7 @@ import heapq
 import logging
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from crawld.content.headers import media_type
@@ -21,9 +21,9 @@ from crawld.content.page.links import UrlShape, read_links, shape_of
 from crawld.content.usage import told_in_header, told_in_meta
 from crawld.daemon.pages.aliases import without_tracking
 from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.slots.admission import Admission, NotNow
 from crawld.daemon.slots.shares import Share
 from crawld.errors import TooCostlyError
-from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, NeedsFetch, Robots, Store, Workers
 from crawld.interfaces.links import LinkStore, LinkTarget
 from crawld.model.crawl import Memory
@@ -170,6 +170,7 @@ class SiteLinks:
         self._store, self._links, self._page_set = store, links, page_set
         self._scheduler, self._robots, self._workers = scheduler, robots, workers
         self._share = Share(max((site.share for site in sites), default=0.0))
+        self._shares = (self._share, *(site.share for site in self._sites.values()))
         self._scope = tuple(self._sites)
         self._first: dict[int, tuple[FollowingSite, int]] = {}  # pages never crawled with success: their site and depth
         self._deferred: dict[int, set[UrlShape | None]] = {}  # pages with links that wait for room; None: of the site
@@ -236,12 +237,10 @@ class SiteLinks:
 
     def tick(self) -> None:
         """A slot came."""
-        self._share.tick()
-        for site in self._sites.values():
-            site.share.tick()
+        Share.tick(self._shares)
 
     def choose(
-        self, now: float, gate: HostGate, robots_under_way: Container[str], *, spare: bool = False
+        self, now: float, admission: Admission, *, spare: bool = False
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
         """The page to visit first, within the share or, where no other page wants the slot, beyond it."""
         if not self._first or not (spare or self._share.ready):
@@ -249,20 +248,20 @@ class SiteLinks:
         for _ in range(len(self._order)):
             site = self._sites[self._order[0]]
             self._order.rotate(-1)
-            if (spare or site.share.ready) and (found := self._choose(site, now, gate, robots_under_way)) is not None:
+            if (spare or site.share.ready) and (found := self._choose(site, now, admission)) is not None:
                 for share in (self._share, site.share):
                     share.spend_if_ready()
                 return found
         return None
 
     def _choose(
-        self, site: FollowingSite, now: float, gate: HostGate, robots_under_way: Container[str]
+        self, site: FollowingSite, now: float, admission: Admission
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
         """The first page in line that may be asked.
 
         1. It left meanwhile, or was crawled out of turn: it waits no longer.
-        2. Its host may not be asked: the other pages of the site wait with it.
-        3. Its robots.txt is not known: the slot is spent on that, unless it is being fetched.
+        2. Its host may not be asked, or its robots.txt is being fetched: the other pages of the site wait with it.
+        3. Its robots.txt is not known: the slot is spent on that.
         4. robots.txt forbids it: it is refused; where robots.txt is unavailable, it waits for that.
         5. Otherwise the slot is spent on it.
         """
@@ -276,11 +275,11 @@ class SiteLinks:
             if page is None or page_id not in self._first or self._scheduler.held(page_id):
                 heapq.heappop(site.waiting)
                 continue
-            if not gate.ready(gate.host(page.host), now):
+            verdict = admission.decide(page.url, admission.gate.host(page.host), now)
+            if isinstance(verdict, NotNow):
                 return None
-            verdict = self._robots.verdict(page.url, now)
             if isinstance(verdict, NeedsFetch):
-                return None if verdict.url in robots_under_way else (page, verdict)
+                return page, verdict
             heapq.heappop(site.waiting)
             if isinstance(verdict, Allowed):
                 return page, verdict

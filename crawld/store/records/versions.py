@@ -10,11 +10,11 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Digest, Memory, Place
-from crawld.model.usage import SaidIn, Statement, usage_of
+from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
 from crawld.store.in_values import choice, chosen
 from crawld.store.writing.batch import storable
@@ -107,6 +107,12 @@ def unpack_said(packed: str | None) -> tuple[Statement, ...]:
 def usage_document(packed: str | None) -> dict[str, object] | None:
     """What a page may be used for, as others are told it; None where nothing is said."""
     return None if packed is None else usage_of(unpack_said(packed)).document()
+
+
+def allows(use: PageUse) -> ColumnElement[bool]:
+    """Whether the page of a row of `versions` may be put to that use."""
+    denies = tables.versions.c.denies
+    return denies.is_(None) | ~denies.contains(f" {use.value} ")
 
 
 def pack_denied(said: tuple[Statement, ...]) -> str | None:

@@ -74,7 +74,7 @@ class ListedPages:
     @staticmethod
     def line(url: str, importance: float) -> int:
         """The hash of the line that names a page."""
-        return hash((url if importance == 1 else f"{url} {importance:g}").encode())
+        return hash((url if importance == 1 else f"{url} {repr(importance).removesuffix('.0')}").encode())
 
     @staticmethod
     def page(identity: str) -> int:

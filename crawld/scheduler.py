@@ -6,7 +6,7 @@ event loop needs no locks, and a page can never be fetched twice at once.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,6 +124,14 @@ class Scheduler:
         if self._alias_of and (known := [i for i in new.ids.tolist() if i in self._own or i in self._aliases]):
             self._own.update(dict.fromkeys(known, 0.0))
             self.reweight(known, pages.importance[self._row_of.rows(known)])
+
+    def reserve(self, pages: int) -> None:
+        """Make room for that many pages."""
+        self._pages.reserve(pages)
+
+    def look_over(self, now: float) -> Iterator[None]:
+        """Prepare the first pick among pages that were put in, a few milliseconds at a time."""
+        return self.chooser.look_over(now)
 
     def retire(self, page_ids: Sequence[int]) -> None:
         """Take pages out; one that is being fetched leaves for good when it is given back."""

@@ -1,6 +1,7 @@
 """The contract of whoever chooses the page for a slot, with the verbs that all choosers share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -54,6 +55,10 @@ class Chooser(ABC):
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
         """Tell a policy that allots rates how much there is to allot."""
+
+    def look_over(self, now: float) -> Iterator[None]:  # noqa: ARG002 - who keeps no order has nothing to do
+        """Prepare the first pick among new pages, a few milliseconds at a time."""
+        return iter(())
 
     def add(self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None) -> Ints:
         """Take in pages (`last` is nan where never crawled) and return their rows."""

@@ -12,6 +12,7 @@ values now and sharp models for the slots to come. If the best is below the leve
 are ready are evaluated, or the level is lowered. Due pages come before all of these in their turn (due_first.py).
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 import numpy as np
@@ -74,6 +75,17 @@ class Frontier(ValueChooser):
         never = self.pages.due[many] == -np.inf
         self._due.insert(many[never])
         self._bounds.postpone(many[~never])
+
+    def look_over(self, now: float) -> Iterator[None]:
+        """Bound new pages some at a time: the first pick would look at all of them at once."""
+        pages = self.pages
+        for rows in self._bounds.bound_new(now):
+            due = [row for row in rows[pages.due[rows] <= now].tolist() if not self._due.holds(row)]
+            self._due.insert(np.array([row for row in due if pages.not_before[row] <= now], dtype=np.int64))
+            for row in due:
+                if pages.not_before[row] > now:
+                    heappush(self._calendar, (float(pages.not_before[row]), row))
+            yield
 
     def _withdraw(self, row: int) -> None:
         """Take a page out of whatever state it is in."""

@@ -16,7 +16,7 @@ from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
 from crawld.model.host import HostPage, HostState
-from crawld.model.page import Document, Page, Wanted
+from crawld.model.page import Document, ListedPages, Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust
 from crawld.store.database import Database
@@ -28,7 +28,7 @@ from crawld.store.records.frames import latest_copy, read_recent_pages
 from crawld.store.records.links import StoredLinks
 from crawld.store.records.numbering import WriteScope
 from crawld.store.records.pages import PageList
-from crawld.store.records.restoring import restore_pages
+from crawld.store.records.restoring import PageScan, count_live, restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
 from crawld.store.records.versions import VersionReader
 from crawld.store.retention import give_back_space
@@ -140,10 +140,13 @@ class SqlStore(Recording):
         origin: str,
         now: float,
         complete: bool = True,
+        kept: Ints | None = None,
         may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
         """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
-        parts = self._page_list().adopt(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        parts = self._page_list().adopt(
+            wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
+        )
         async with aclosing(parts):
             async for part in parts:
                 if part.retired or part.returned:
@@ -152,6 +155,10 @@ class SqlStore(Recording):
                     # Pages that come back may have been dirty when they retired.
                     self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
                 yield part
+
+    async def listed_pages(self, origin: str) -> ListedPages:
+        """The pages that are not retired and that the origin lists."""
+        return await self._page_list().listed_by(origin)
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
@@ -183,12 +190,28 @@ class SqlStore(Recording):
             return await self._restore(self._ranges, page_ids)
         return await self._restore(None, list(filter(self._scope.holds, page_ids)))
 
+    @patiently
+    async def count_pages(self) -> int:
+        """How many pages `restoring` yields, about."""
+        async with self._reading.connect() as connection:
+            return await count_live(connection, self._ranges)
+
+    async def restoring(self) -> AsyncGenerator[StoredPages, None]:
+        """The same of all pages, some at a time, by their ids."""
+        scan = PageScan(self._reading, ranges=self._ranges)
+        while (part := await keep_trying(scan.next, self.shown)) is not None:
+            yield part
+        self._found_dirty(scan.dirty, every=True)
+
     async def _restore(self, ranges: Ranges | None, page_ids: Sequence[int] | None = None) -> StoredPages:
         pages, waiting = await restore_pages(self._reading, page_ids, ranges)
-        if self._dirty is not None:
-            self._dirty.found(waiting)
-            self._dirty.read |= page_ids is None
+        self._found_dirty(waiting, every=page_ids is None)
         return pages
+
+    def _found_dirty(self, pages: Mapping[int, float], *, every: bool) -> None:
+        if self._dirty is not None:
+            self._dirty.found(pages)
+            self._dirty.read |= every
 
     @patiently
     async def age_curves(self) -> Mapping[str, AgeCurve]:

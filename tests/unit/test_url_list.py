@@ -1,11 +1,13 @@
 """URL lists as people write them."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.lists.url_list import read_url_list
-from crawld.model.url import normalise
+from crawld.content.lists.url_list import read_changed_lines, read_url_list
+from crawld.model.page import ListedPages
+from crawld.model.url import identity, normalise
 
 
 def test_good_lines_are_taken_and_bad_ones_named() -> None:
@@ -55,6 +57,51 @@ def test_any_bytes_are_read_without_an_exception(body: bytes) -> None:
     got = read_url_list(body)
     for wanted in got.wanted:
         assert normalise(wanted.url) == wanted.url
+
+
+LINES = """https://a.example/
+https://a.example/ 2
+https://a.example/ 2.0
+https://A.example/
+https://a.example/%7ex
+https://a.example/~x
+
+https://b.example/ 0.1
+https://b.example/ 0.10
+https://b.example/,3
+https://c.example/ 1e-07
+url,importance
+x,y
+ftp://bad/
+# no"""
+lines = st.lists(st.sampled_from(LINES.splitlines()), max_size=12)
+
+
+@given(lines, lines)
+def test_a_list_read_by_its_changed_lines_says_the_same(before: list[str], after: list[str]) -> None:
+    """Whatever was listed, the pages kept and those wanted are together what the whole list says."""
+    first = read_url_list("\n".join(before).encode()).wanted
+    listed = ListedPages(
+        np.arange(len(first)),
+        np.array([ListedPages.line(page.url, page.importance) for page in first], np.int64),
+        np.array([ListedPages.page(identity(page.url)) for page in first], np.int64),
+    )
+    body = "\n".join(after).encode()
+    whole, changed = read_url_list(body), read_changed_lines(body, listed)
+    said = [*changed.wanted, *(first[page] for page in changed.kept.tolist())]
+    assert len(said) == changed.pages == whole.pages
+    assert set(said) == set(whole.wanted)
+    assert (changed.bad, changed.duplicates, changed.form) == (whole.bad, whole.duplicates, whole.form)
+
+
+def test_lines_that_are_as_before_are_not_wanted_again() -> None:
+    """Of a list with one line more, that line alone is new."""
+    first = read_url_list(b"https://a.example/\nhttps://b.example/ 2.5\n").wanted
+    columns = [[ListedPages.line(page.url, page.importance), ListedPages.page(page.url)] for page in first]
+    listed = ListedPages(np.array([7, 8]), *np.array(columns).T)
+    got = read_changed_lines(b"https://a.example/\nhttps://c.example/\nhttps://b.example/ 2.5\n", listed)
+    assert [page.url for page in got.wanted] == ["https://c.example/"]
+    assert sorted(got.kept.tolist()) == [7, 8]
 
 
 def test_spellings_of_one_page_are_one_line() -> None:

@@ -2,10 +2,14 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crawld.errors import InputError
-from crawld.model.page import Wanted, check_importance
+from crawld.model.page import ListedPages, Wanted, check_importance
 from crawld.model.url import identity, normalise
 
 COMMENT = "#"
@@ -16,6 +20,9 @@ IMPORTANCE_NAMES = ("importance", "weight", "priority")
 """What headers call the two columns, the surest name first."""
 LOOKED_AT = 200
 """Lines by which a list is taken for CSV without a header."""
+BLOCK_BYTES = 1 << 18
+"""Bytes of a list that are compared at once: no other thread runs for some milliseconds."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,13 @@ class UrlList:
     bad: tuple[BadLine, ...]
     duplicates: int
     form: str = "lines"  # how the list was read: lines, CSV, or CSV without a header
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Ids of pages that are listed already just as the list names them: they are not among those wanted."""
+
+    @property
+    def pages(self) -> int:
+        """How many pages the list names."""
+        return len(self.wanted) + len(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +71,61 @@ def read_url_list(body: bytes) -> UrlList:
 
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
-    weights: dict[str, float] = {}  # by identity
-    spellings: dict[str, str] = {}  # of the pages whose target is not their identity
     bad: list[BadLine] = []
-    taken = 0
-    lines = [(number, line) for number, line in _lines(body, bad) if not line.startswith(COMMENT)]
-    if lines and lines[0][1].strip('"').lower() in URL_NAMES:  # the header of a single column
+    numbered = enumerate(body.removeprefix(BYTE_ORDER_MARK).splitlines(), start=1)
+    lines = [(number, line) for number, line in _lines(numbered, bad) if not line.startswith(COMMENT)]
+    if lines and _is_single_header(lines[0][1]):
         del lines[0]
     header = _header(lines[0][1]) if lines else None
     columns = header or _columns([line for _, line in lines[:LOOKED_AT]])
-    for number, line, url, importance in _rows(lines[1:] if header else lines, columns, bad):
+    return _read(lines[1:] if header else lines, columns, bad)
+
+
+def _is_single_header(line: str) -> bool:
+    """Whether a line is the header of a list of a single column."""
+    return line.strip('"').lower() in URL_NAMES
+
+
+def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
+    """Read a list like `read_url_list`, but parse only the lines that do not name a listed page as it is kept."""
+    plain = body.removeprefix(BYTE_ORDER_MARK)
+    numbered = _lines(enumerate(chain.from_iterable(_blocks(plain)), start=1), [])
+    rows = list(islice((line for _, line in numbered if not line.startswith(COMMENT)), LOOKED_AT))
+    if not len(listed) or (rows and (_is_single_header(rows[0]) or _header(rows[0]))) or _columns(rows):
+        return read_url_list(body)
+    named = np.zeros(len(listed), dtype=np.bool_)
+    others: list[tuple[int, bytes]] = []
+    last = 0
+    for some in _blocks(plain):
+        at = listed.find(some)
+        others += [(last + 1 + i, some[i]) for i in np.flatnonzero(at < 0).tolist()]
+        last += len(some)
+        named[at[at >= 0]] = True
+    bad: list[BadLine] = []
+    rest = ((number, line) for number, line in _lines(others, bad) if not line.startswith(COMMENT))
+    found = _read(rest, None, bad)
+    pages = np.fromiter((listed.page(identity(one.url)) for one in found.wanted), np.int64, len(found.wanted))
+    if np.isin(pages, listed.identities(named)).any():  # of several lines for one page the last one counts
+        return read_url_list(body)
+    kept = listed.ids[named]
+    return replace(found, kept=kept, duplicates=found.duplicates + last - len(others) - len(kept))
+
+
+def _blocks(body: bytes) -> Iterator[list[bytes]]:
+    """The lines of a list, a few thousand at a time."""
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + BLOCK_BYTES) + 1 or len(body)
+        yield body[start:end].splitlines()
+        start = end
+
+
+def _read(lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]) -> UrlList:
+    """Read the rows of a list; those that cannot be used join the bad ones."""
+    weights: dict[str, float] = {}  # by identity
+    spellings: dict[str, str] = {}  # of the pages whose target is not their identity
+    taken = 0
+    for number, line, url, importance in _rows(lines, columns, bad):
         try:
             target = normalise(url)
             weight = _importance(importance)
@@ -103,8 +162,8 @@ def _rows(
         yield number, line, parts[0], parts[1] if len(parts) == 2 else None
 
 
-def _lines(body: bytes, bad: list[BadLine]) -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(body.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+def _lines(numbered: Iterable[tuple[int, bytes]], bad: list[BadLine]) -> Iterator[tuple[int, str]]:
+    for number, raw in numbered:
         try:
             line = raw.decode("utf-8").strip()
         except UnicodeDecodeError as error:

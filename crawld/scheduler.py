@@ -6,14 +6,14 @@ event loop needs no locks, and a page can never be fetched twice at once.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.forecast.sample import Believed
-from crawld.frontier.bidding import Span
+from crawld.frontier.bidding import Bid, Span
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
@@ -21,7 +21,6 @@ from crawld.learning.beliefs import boost_by_signals, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, mean_freshness, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import Bid
 from crawld.model.signal import SOURCES
 from crawld.row_index import RowIndex
 from crawld.value.valuation import Beliefs
@@ -125,6 +124,14 @@ class Scheduler:
         if self._alias_of and (known := [i for i in new.ids.tolist() if i in self._own or i in self._aliases]):
             self._own.update(dict.fromkeys(known, 0.0))
             self.reweight(known, pages.importance[self._row_of.rows(known)])
+
+    def reserve(self, pages: int) -> None:
+        """Make room for that many pages."""
+        self._pages.reserve(pages)
+
+    def look_over(self, now: float) -> Iterator[None]:
+        """Prepare the first pick among pages that were put in, a few milliseconds at a time."""
+        return self.chooser.look_over(now)
 
     def retire(self, page_ids: Sequence[int]) -> None:
         """Take pages out; one that is being fetched leaves for good when it is given back."""

@@ -140,7 +140,7 @@ class Api(_Section):
     """How the running daemon is reached."""
 
     socket: str | None = None
-    listen: Annotated[str, AfterValidator(listen_address)] | None = "127.0.0.1:8642"
+    listen: Annotated[str, BeforeValidator(listen_address)] | None = "127.0.0.1:8642"
     public_url: Url | None = None
     hosts: Annotated[list[Annotated[str, AfterValidator(host_name)]], Texts] = []
     token_file: str | None = None

@@ -8,6 +8,7 @@ for pages never crawled, so that "longest overdue first" puts them first.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,14 +204,25 @@ class PageTable:
         self.size += fresh
         return rows
 
+    def reserve(self, rows: int) -> None:
+        """Make room for that many rows at once: to grow step by step copies everything again and again."""
+        if rows > len(self.state):
+            self._grow(rows)
+
     def _grow(self, capacity: int) -> None:
         for name in self._others:
-            old = vars(self)[name]
-            setattr(self, name, np.concatenate([old, np.zeros((capacity - len(old), *old.shape[1:]), old.dtype)]))
-        self._view(np.concatenate([self.table, np.zeros((capacity - len(self.table), len(VALUED)))]))
+            setattr(self, name, _longer(vars(self)[name], capacity))
+        self._view(_longer(self.table, capacity))
 
     def _view(self, table: Floats) -> None:
         self.table = table
         self.mu, self.alpha, self.shape, self.kappa, self.gamma = table[:, :5].T
         self.heard, self.deaf_alpha, self.deaf_shape = table[:, 5:BELIEVED].T
         self.last, self.boost, self.not_before, self.due = table[:, BELIEVED:].T
+
+
+def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
+    """The column with zeros after it, which take neither time nor memory before they are written."""
+    longer = np.zeros((size, *column.shape[1:]), column.dtype)
+    longer[: len(column)] = column
+    return longer

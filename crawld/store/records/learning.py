@@ -30,13 +30,12 @@ from crawld.interfaces import Histories, Ints
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import shard_of_id
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import choice, chosen
+from crawld.store.records.numbering import WriteScope
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import CHANGES, known
 from crawld.store.writing.bulk import fetch, run
@@ -213,11 +212,11 @@ def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
 
 
 async def write_estimates(
-    connection: AsyncConnection, scope: Scope | None, estimates: Sequence[Estimate], now: float
+    connection: AsyncConnection, scope: WriteScope | None, estimates: Sequence[Estimate], now: float
 ) -> dict[int, float]:
     """Write estimates over the old ones; on PostgreSQL, pages that were crawled since and stay dirty."""
     if scope is not None:
-        estimates = await scope.ours(connection, estimates, lambda one: shard_of_id(one.page_id))
+        estimates = await scope.ours(connection, estimates, lambda one: scope.of_page(one.page_id))
     rows = sorted(map(estimate_row, estimates), key=itemgetter(0))
     await _PUT_ESTIMATES.run(connection, rows)
     told = await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
@@ -255,7 +254,7 @@ async def read_age_curves(reading: AsyncEngine, ranges: Ranges | None = None) ->
 
 
 async def write_age_curves(
-    connection: AsyncConnection, scope: Scope | None, curves: Mapping[str, AgeCurve | None]
+    connection: AsyncConnection, scope: WriteScope | None, curves: Mapping[str, AgeCurve | None]
 ) -> None:
     """Write age curves over the old ones; a host without one goes by plain time."""
     if scope is not None:
@@ -266,7 +265,7 @@ async def write_age_curves(
 
 
 async def write_signal_trust(
-    connection: AsyncConnection, scope: Scope | None, trust: Sequence[SignalTrust], now: float
+    connection: AsyncConnection, scope: WriteScope | None, trust: Sequence[SignalTrust], now: float
 ) -> None:
     """Write which sources are heard over what was known of the same hosts and sources."""
     if scope is not None:

@@ -364,7 +364,10 @@ def menu_change(rng: random.Random) -> Iterator[Visit]:
 
 
 def banner(*, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
-    """A banner below the headings and a version below the texts, which deploys change on all of forty pages at once."""
+    """A banner below the headings and a version below the texts, which deploys change on all of forty pages at once.
+
+    In a main element another version is a change of each page.
+    """
 
     def visits(rng: random.Random) -> Iterator[Visit]:
         texts = Texts(rng, "main" if main else rng.choice(("plain", "article", "wiki", "forum")))
@@ -378,10 +381,11 @@ def banner(*, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
             version += turn == 7
             for page in rng.sample(range(40), 40):
                 edited = turn > 1 and rng.random() < 0.1
+                counts = edited or (main and turn == 7)
                 if edited:
                     own[page][rng.randrange(len(own[page]))] = f"{texts.sentence()}."
                 blocks = [*shown, "Contents", *own[page], "See also", f"Harbour {version}.0"]
-                yield Visit(page, fixed(texts.page(titles[page], blocks)), edited, turn > 1)
+                yield Visit(page, fixed(texts.page(titles[page], blocks)), counts, turn > 1)
 
     return visits
 

@@ -532,7 +532,8 @@ class PageFrame:
     def explains(self, hunk: Hunk) -> Explained:
         """Whether a difference is one of the frame.
 
-        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it.
+        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it,
+           and in a main element it came or went: what took the place of another text there is content.
         2. Outside: where many other pages show it, and most of those seen since; presumed until nearly all do.
         3. Outside, and the page says anew what its main element is: what is left out, or no longer, is presumed frame.
         4. Outside, at a place where the frame of other pages is the same: it is presumed.
@@ -540,7 +541,8 @@ class PageFrame:
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
         in_main = bool(removed and self._known.in_main) or bool(inserted and self._seen.in_main)
         if in_main or not self._is_outside(hunk):
-            return self._explains_inside(hunk, removed, inserted)
+            exchanged = in_main and removed and inserted  # a status or price, which no banner is
+            return Explained.NO if exchanged else self._explains_inside(hunk, removed, inserted)
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
         removed_shared = [self.is_shared(block) for block in removed]

@@ -18,7 +18,7 @@ from tests.behaviours import answer
 from tests.integration.test_daemon import until
 from tests.integration.test_dashboard import listening
 from tests.integration.test_public_api import free_port
-from tests.process import daemon, settings
+from tests.process import HANG_SECONDS, daemon, settings
 from tests.site import Site
 
 KILLS = 50
@@ -149,7 +149,7 @@ async def test_an_index_is_equal_to_the_copies_whatever_happened_to_it(tmp_path:
             await asyncio.gather(living, return_exceptions=True)
             await client.add(*urls, wait=20)
             consumer = await asyncio.create_subprocess_exec(*words)
-            async with asyncio.timeout(60.0):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not indexed(file) or indexed(file) != await copied(client):
                     await asyncio.sleep(0.2)
             consumer.kill()

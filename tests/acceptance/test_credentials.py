@@ -35,7 +35,7 @@ async def test_a_reload_takes_new_credentials_over(tmp_path: Path) -> None:
         urls = [site.url(f"/private/{number}") for number in range(15)]
         given = {"origin": site.url(""), "bearer_file": str(file), "allow_http": True}
         async with running(tmp_path, urls, credentials=[given], politeness={"delay": 0, "per_host": 1}) as daemon:
-            gate = daemon.crawler.parts.gate
+            gate = daemon.crawler.gate
             await until(lambda: gate.backs_off(gate.host(site.host())))
             file.chmod(0o644)
             refused = await daemon.reload(False)
@@ -44,5 +44,5 @@ async def test_a_reload_takes_new_credentials_over(tmp_path: Path) -> None:
             file.write_text(TOKEN)
             assert (await daemon.reload(False)).applied == ["credentials"]
             await until(lambda: daemon.crawler.status.verdicts["new"] == 15)
-            assert not daemon.crawler.parts.pages.turned_away()
+            assert not daemon.crawler.pages.turned_away()
     assert rows(tmp_path, "SELECT DISTINCT trouble FROM crawls WHERE verdict = 'failed'") == [("login_required",)]

@@ -9,12 +9,14 @@ from crawld.clock import SystemClock
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
 from crawld.daemon.polls import Polls
+from crawld.daemon.slots.admission import Admission
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.interfaces import Allowed, NeedsFetch, PollResult
 from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
+from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
@@ -41,6 +43,8 @@ class SignalDaemon:
         self.robots = RobotsCache(AGENT)
         self.pages = Pages(discovery.scope if discovery is not None else ())
         self.index = PageIndex()
+        pacer = Pacer(10.0, self.clock.monotonic())
+        self.admission = Admission(self.gate, self.robots, self.pages, self.scheduler, pacer, self.clock)
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, self.index)
         settings = PollSettings(discovery=discovery)
         self.sources = PolledSources(self.index, self.scheduler.last_success, settings, self.pages.on_host)
@@ -72,7 +76,7 @@ class SignalDaemon:
     async def poll(self, later: float = 0.0) -> PollResult:
         """Send the next poll as the crawler would, robots.txt first where that is not known."""
         now = self.clock.now() + later
-        chosen = self.polls.choose(now, self.gate, self.robots)
+        chosen = self.polls.choose(now, self.admission)
         assert chosen is not None
         request, verdict = chosen
         if isinstance(verdict, NeedsFetch):
@@ -80,7 +84,7 @@ class SignalDaemon:
             self.robots.learn(verdict.url, await self.fetcher.fetch(robots), now)
             return await self.poll(later)
         assert isinstance(verdict, Allowed)
-        assert self.polls.choose(now, self.gate, self.robots) is None
+        assert self.polls.choose(now, self.admission) is None
         await self.polls.run(request, self.fetcher.fetch, self.fetcher.fetch)
         return self.results[-1]
 
@@ -90,7 +94,7 @@ class SignalDaemon:
         async with asyncio.timeout(HANG_SECONDS):
             while chosen is None:
                 await asyncio.sleep(0)
-                chosen = self.polls.choose(self.clock.now(), self.gate, self.robots)
+                chosen = self.polls.choose(self.clock.now(), self.admission)
         request, verdict = chosen
         if isinstance(verdict, NeedsFetch):
             robots = Request(verdict.url, request.host, Purpose.ROBOTS)

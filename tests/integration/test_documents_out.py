@@ -10,7 +10,7 @@ import aiohttp
 from tests.behaviours import html
 from tests.integration.test_api_v1 import get, serving
 from tests.integration.test_daemon import rows, running, until
-from tests.process import command
+from tests.process import HANG_SECONDS, command
 from tests.site import Site
 
 DATABASE = ("--database", "sqlite:///x.db")
@@ -55,7 +55,7 @@ async def test_documents_of_a_daemon(tmp_path: Path) -> None:
             )
             async with session.post("/v1/refresh", json={"urls": [url], "wait": 20}) as answered:
                 assert answered.status == 200
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_SECONDS):
                 while (await get(session, "/v1/search", q="upstream"))["hits"]:
                     await asyncio.sleep(0.05)
             hits = (await get(session, "/v1/search", q='"true any longer"'))["hits"]

@@ -26,6 +26,7 @@ class RecordingSink:
         self.believed: dict[int, Estimate] = {}
         self.since: dict[int, float] = {}
         self.curves: dict[str, AgeCurve | None] = {}
+        self.significance: dict[int, float] = {}
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take them over."""
@@ -38,6 +39,10 @@ class RecordingSink:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """And this."""
+        self.significance |= zip(page_ids, significance.tolist())
 
 
 class HandClock:
@@ -87,6 +92,23 @@ async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> Non
     assert stored.shape.tolist() == pytest.approx([sink.believed[page].shape for page in (1, 2, 3)])
     assert stored.kappa[:, 0].tolist() == pytest.approx([sink.believed[page].kappa[0] for page in (1, 2, 3)])
     assert len(await store.dirty_pages(10)) == 0
+    await store.close()
+
+
+async def test_changes_are_weighed_by_their_share_of_the_text_where_asked_for(tmp_path: Path) -> None:
+    """A page rewritten at each change counts more than one that is touched up, also after a restart."""
+    store = await crawled(tmp_path, {1: [], 2: [], 3: [False]})
+    for page, share in ((1, 0.9), (2, 0.01)):
+        for day in range(1, 11):
+            store.record(record(page, Verdict.CHANGED, at=NOW + day * DAY, tau=DAY, magnitude=share))
+    await store.flush()
+    plain, sink, recalled = RecordingSink(), RecordingSink(), RecordingSink()
+    await Learner(store, plain, HandClock(NOW + 11 * DAY)).recall()
+    await Learner(store, recalled, HandClock(NOW + 11 * DAY), significance=True).recall()
+    await Learner(store, sink, HandClock(NOW + 11 * DAY), significance=True).learn()
+    assert plain.significance == {}
+    assert sink.significance[1] > 1.5 > sink.significance[3] > 0.5 > sink.significance[2]
+    assert recalled.significance == pytest.approx(sink.significance)
     await store.close()
 
 

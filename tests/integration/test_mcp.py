@@ -14,7 +14,7 @@ from tests.behaviours import html
 from tests.integration.test_daemon import rows, running, until
 from tests.integration.test_documents_out import CALM, guide
 from tests.integration.test_public_api import free_port
-from tests.process import ENVIRONMENT, command
+from tests.process import ENVIRONMENT, HANG_SECONDS, command
 from tests.site import Site
 
 READING = ["search", "read", "changes_since", "difference", "pages", "freshness"]
@@ -99,7 +99,7 @@ async def test_tools_over_http(tmp_path: Path) -> None:
 
 
 async def _reached(http: httpx2.AsyncClient, url: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             try:
                 await http.get(url)

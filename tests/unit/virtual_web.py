@@ -10,10 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.crawl.sender import Sender
+from crawld.daemon.crawler import Crawler
 from crawld.daemon.pages.aliases import Aliases
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.slots.admission import Admission
+from crawld.daemon.slots.shares import SlotShares
 from crawld.errors import StoreError
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.page_table import Intervals
@@ -187,6 +190,7 @@ class Crawling:
         rule_for: Callable[[str], DigestRule] = lambda _: DigestRule(),
         policy: str = "greedy-ncis",
         read_share: float = 0.5,
+        audit_share: float = 0.0,
     ) -> None:
         self.clock, self.pages = VirtualClock(), Pages()
         self.store = _Memory()
@@ -201,23 +205,13 @@ class Crawling:
         index = PageIndex()
         index.put(list(self.pages))
         aliases = Aliases(self.pages, self.scheduler, index, merges=False)
-        parts = Parts(
-            scheduler=self.scheduler,
-            gate=self.gate,
-            pacer=Pacer(rate, self.clock.monotonic()),
-            pages=self.pages,
-            page_set=PageSet(cast("Store", self.store), self.pages, self.scheduler, self.gate, index, aliases),
-            store=cast("Store", self.store),
-            fetcher=web,
-            robots=self.robots,
-            clock=self.clock,
-            rule_for=rule_for,
-            rng=random.Random(2),
-            workers=InPlace(),
-            audit_share=0.0,
-            read_share=read_share,
-        )
-        self.crawler = Crawler(parts)
+        store = cast("Store", self.store)
+        pacer = Pacer(rate, self.clock.monotonic())
+        admission = Admission(self.gate, self.robots, self.pages, self.scheduler, pacer, self.clock)
+        page_set = PageSet(store, self.pages, self.scheduler, self.gate, index, aliases)
+        sender = Sender(web, admission, store, InPlace())
+        shares = SlotShares(audits=audit_share, reads=read_share)
+        self.crawler = Crawler(page_set, sender, rule_for, random.Random(2), shares)
 
     def add(self, urls: Sequence[str]) -> None:
         """Take further pages in."""

@@ -75,7 +75,7 @@ def read_body(
     if page is None:
         return Reading(Digest(raw, scheme=scheme))
     texts = grouped(page.blocks)
-    numbers = tuple(block_number(block) for block in texts)
+    numbers = tuple(map(block_number, texts))
     title = title_words(page.blocks[0]) if page.titled else ()
     return Reading(Digest(raw, _text_hash(page.blocks), numbers, _times(texts, at), scheme, title, page.in_main), texts)
 

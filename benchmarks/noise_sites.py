@@ -363,20 +363,31 @@ def menu_change(rng: random.Random) -> Iterator[Visit]:
             yield Visit(page, fixed(shown), edited, turn > 1)
 
 
-def version_below(rng: random.Random) -> Iterator[Visit]:
-    """A version below the texts of forty pages without a main element, which deploys change on all of them at once."""
-    texts = Texts(rng, rng.choice(("plain", "article", "wiki", "forum")))
-    own = [texts.paragraphs(rng.randrange(4, 8)) for _ in range(40)]
-    titles = [texts.sentence(3) for _ in own]
-    version = 1
-    for turn in range(14):
-        version += turn in {4, 7, 10}
-        for page in rng.sample(range(40), 40):
-            edited = turn > 1 and rng.random() < 0.1
-            if edited:
-                own[page][rng.randrange(len(own[page]))] = f"{texts.sentence()}."
-            blocks = ["Contents", *own[page], "See also", f"Harbour {version}.0"]
-            yield Visit(page, fixed(texts.page(titles[page], blocks)), edited, turn > 1)
+def banner(*, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
+    """A banner below the headings and a version below the texts, which deploys change on all of forty pages at once.
+
+    In a main element another version is a change of each page.
+    """
+
+    def visits(rng: random.Random) -> Iterator[Visit]:
+        texts = Texts(rng, "main" if main else rng.choice(("plain", "article", "wiki", "forum")))
+        own = [texts.paragraphs(rng.randrange(4, 8)) for _ in range(40)]
+        titles = [texts.sentence(3) for _ in own]
+        shown: list[str] = []
+        version = 1
+        for turn in range(14):
+            if turn in {4, 10}:
+                shown = [texts.sentence(5)] if turn == 4 else []
+            version += turn == 7
+            for page in rng.sample(range(40), 40):
+                edited = turn > 1 and rng.random() < 0.1
+                counts = edited or (main and turn == 7)
+                if edited:
+                    own[page][rng.randrange(len(own[page]))] = f"{texts.sentence()}."
+                blocks = [*shown, "Contents", *own[page], "See also", f"Harbour {version}.0"]
+                yield Visit(page, fixed(texts.page(titles[page], blocks)), counts, turn > 1)
+
+    return visits
 
 
 def new_theme(rng: random.Random) -> Iterator[Visit]:
@@ -547,9 +558,10 @@ SITES: dict[str, Callable[[random.Random], Iterator[Visit]]] = {
     "40 pages of one template, random links": template("random links"),
     **{f"shared edit of {count} of 20 pages inside main": shared_edit(count, main=True) for count in (2, 5, 10, 20)},
     **{f"shared edit of {count} of 20 pages without main": shared_edit(count, main=False) for count in (2, 5, 10, 20)},
-    "shared edit of 40 of 40 pages inside main": shared_edit(40, main=True, of=40),
+    "shared edit of 25 of 40 pages inside main": shared_edit(25, main=True, of=40),
     "menu of 30 pages": menu_change,
-    "version below the texts of 40 pages": version_below,
+    "banner on all of 40 pages inside their main": banner(main=True),
+    "banner on all of 40 pages without main": banner(main=False),
     "new theme of 30 pages": new_theme,
     "neighbours that copy a paragraph": copying("paragraph"),
     "neighbours that copy the whole text": copying("text"),

@@ -34,8 +34,8 @@ SHARED_BY, SHARED_SHARE = 3, 0.3
 """A block is frame where so many other pages have it, and so large a share of them."""
 MOVED_SHARE = 0.6
 """A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
-ALL_SHARE = 0.9
-"""A difference that so large a share of the pages seen since show as well is the site's for good."""
+ALL_SHARE, ALL_PAGES = 0.9, 24
+"""Within the text of pages only what so large a share of all pages gain or lose is the site's, on a host of so many."""
 TITLE_SHARE = 0.6
 """A word that so large a share of the other pages have in their titles is the site's."""
 TURNED_BY, MAX_TURNED_BY, TURNED_SHARE = 2, 5, 0.2
@@ -532,7 +532,8 @@ class PageFrame:
     def explains(self, hunk: Hunk) -> Explained:
         """Whether a difference is one of the frame.
 
-        1. In the page's main element, or between two blocks of its own: never, on however many pages it is.
+        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it,
+           and in a main element it came or went: what took the place of another text there is content.
         2. Outside: where many other pages show it, and most of those seen since; presumed until nearly all do.
         3. Outside, and the page says anew what its main element is: what is left out, or no longer, is presumed frame.
         4. Outside, at a place where the frame of other pages is the same: it is presumed.
@@ -540,7 +541,8 @@ class PageFrame:
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
         in_main = bool(removed and self._known.in_main) or bool(inserted and self._seen.in_main)
         if in_main or not self._is_outside(hunk):
-            return Explained.NO
+            exchanged = in_main and removed and inserted  # a status or price, which no banner is
+            return Explained.NO if exchanged else self._explains_inside(hunk, removed, inserted)
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
         removed_shared = [self.is_shared(block) for block in removed]
@@ -555,6 +557,55 @@ class PageFrame:
             self._known.in_main != self._seen.in_main or self._runs_elsewhere(hunk, removed, inserted)
         )
         return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
+
+    def _explains_inside(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> Explained:
+        """Whether a difference within the page's text was made by the template on nearly all pages at once.
+
+        It counts after all where pages seen later do not show it.
+        """
+        own = self._count_own()
+        amid_text = own[hunk.old_from] > 1 and own[hunk.old_to] < own[-1]  # the first block of its own is its heading
+        if amid_text or self._host._sizes[None] < ALL_PAGES:
+            return Explained.NO
+        at_template = all(map(self._was_everywhere, removed)) if removed else self._is_slot(hunk)
+        of_site = (
+            at_template
+            and all(self.moved_everywhere(block, gained=True) for block in inserted)
+            and all(self.moved_everywhere(block, gained=False) for block in removed)
+        )
+        return Explained.PRESUMED if of_site and not self.is_contradicted(removed, inserted) else Explained.NO
+
+    def _is_slot(self, hunk: Hunk) -> bool:
+        """Whether a place is the template's: above a block that nearly all pages have, and below one or the heading."""
+        plain = self._known.blocks
+        left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE
+        below_heading = self._count_own()[hunk.old_from] <= 1
+        return (
+            hunk.old_to < len(plain)
+            and self._is_everywhere(plain[hunk.old_to])
+            and (below_heading or self._is_everywhere(left))
+        )
+
+    def _is_everywhere(self, block: int) -> bool:
+        return self._host._counts[None].get(block, 0) >= ALL_SHARE * self._host._sizes[None]
+
+    def _was_everywhere(self, block: int) -> bool:
+        """Whether nearly all pages of the host have a block, or had it until it was lost lately."""
+        lost = self._host._lost.get(block)
+        count = self._host._counts[None].get(block, 0) + (len(lost.pages) if lost is not None else 0)
+        return count >= ALL_SHARE * self._host._sizes[None]
+
+    def moved_everywhere(self, block: int, *, gained: bool) -> bool:
+        """Whether nearly all pages of the host seen since the first of them gained, or lost, the block did so too.
+
+        With this page they are at least three.
+        """
+        move = (self._host._gained if gained else self._host._lost).get(block)
+        if move is None:
+            return False
+        recent = islice(reversed(self._host._pages.items()), LOOKED_AT)
+        since = [page in move.pages for page, seen in recent if seen.at >= move.at and page != self._page_id]
+        return sum(since) >= max(SHARED_BY - 1, ALL_SHARE * len(since))
 
     def _is_outside(self, hunk: Hunk) -> bool:
         """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""

@@ -9,8 +9,8 @@ from collections import Counter
 
 from benchmarks.fleet_log import CRASH, Fault
 from benchmarks.fleet_workers import Fleet, Worker
-from tests.postgres import Server
-from tests.process import command
+from tests.support.postgres import Server
+from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""

@@ -21,8 +21,8 @@ from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
-from tests.postgres import Server
-from tests.receiver import Receiver, hook
+from tests.support.postgres import Server
+from tests.support.receiver import Receiver, hook
 
 HOSTS = 150
 IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs

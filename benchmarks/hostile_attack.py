@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.site import Behaviour, Visit
+from tests.support.site import Behaviour, Visit
 
 FIRST_NETWORK = 100  # 127.100.0.0/16 is the first attack's; good pages live far below
 HOSTS_PER_ROW = 250

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from benchmarks.hostile_attack import Answers, Attack, Web, in_turn, long_name, one_page_each
-from tests.behaviours import answer
-from tests.site import Behaviour, Visit
+from tests.support.behaviours import answer
+from tests.support.site import Behaviour, Visit
 
 HOSTS = 20
 MOST_UNPACKED = 49 * 2**20  # just below what a sitemap may hold

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from benchmarks.hostile_attack import Answers, Attack, in_turn, long_name, one_page_each
-from tests.behaviours import answer, bomb
+from tests.support.behaviours import answer, bomb
 
 HOSTS = 20
 VERSIONS = 8

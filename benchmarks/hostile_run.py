@@ -19,7 +19,7 @@ from benchmarks.hostile_attack import Door
 from benchmarks.hostile_figures import oldest_uncommitted, percentile
 from benchmarks.hostile_site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, site_process, web_of
 from benchmarks.hostile_watch import Watched, watcher
-from tests.process import Running, daemon, settings
+from tests.support.process import Running, daemon, settings
 
 PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
 MIN_INTERVAL = 5.0

@@ -20,9 +20,9 @@ from benchmarks.hostile_files import FILE_ATTACKS
 from benchmarks.hostile_pages import PAGE_ATTACKS
 from benchmarks.hostile_pushes import PUSH_ATTACKS
 from benchmarks.hostile_wire import WIRE_ATTACKS
-from tests.behaviours import FILLER, not_found, ok, page
-from tests.process import ENVIRONMENT, ROOT
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import FILLER, not_found, ok, page
+from tests.support.process import ENVIRONMENT, ROOT
+from tests.support.site import Behaviour, Site, Visit
 
 ATTACKS: Mapping[str, Attack] = {
     attack.name: attack for attack in (*FILE_ATTACKS, *PAGE_ATTACKS, *WIRE_ATTACKS, *PUSH_ATTACKS)

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.process import ENVIRONMENT, ROOT
+from tests.support.process import ENVIRONMENT, ROOT
 
 EVERY = 0.02
 MEMORY_EVERY = 0.5

@@ -3,8 +3,8 @@
 import asyncio
 
 from benchmarks.hostile_attack import Attack, Web, in_turn, long_name, one_page_each
-from tests.behaviours import answer
-from tests.site import Behaviour, Visit
+from tests.support.behaviours import answer
+from tests.support.site import Behaviour, Visit
 
 HOSTS = 20
 _REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: "

@@ -33,9 +33,9 @@ import aiohttp
 import yaml
 from backports import zstd
 
-from tests.process import Running, command, daemon, settings
-from tests.site import Site, Visit
-from tests.walls import CLOUDFLARE
+from tests.support.process import Running, command, daemon, settings
+from tests.support.site import Site, Visit
+from tests.support.walls import CLOUDFLARE
 
 WORD = "unmistakable-words-of-a-page"
 KINDS = ("bearer", "basic", "header", "cookie")

@@ -9,9 +9,9 @@ import pytest
 
 from crawld.fleet.pacing.grants import MARGIN
 from crawld.model.fleet import LEASE_SECONDS
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.postgres import FORGETFUL, newest_binaries, started_server
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.postgres import FORGETFUL, newest_binaries, started_server
+from tests.support.site import Site
 
 NAMES = ("w1", "w2")
 PAGES = 40

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process import ENVIRONMENT, HANG_SECONDS, Running, command, daemon, settings
-from tests.site import Site
+from tests.support.process import ENVIRONMENT, HANG_SECONDS, Running, command, daemon, settings
+from tests.support.site import Site
 
 
 def most_in_a_window(times: Sequence[float], width: float) -> int:

@@ -9,11 +9,11 @@ from pathlib import Path
 from playwright.async_api import Browser, expect
 
 from crawld.api.token import make_token
-from tests.behaviours import answer, page
-from tests.browser.browsing import Visitor, browser, visitor
 from tests.integration.test_public_api import free_port
-from tests.process import HANG_SECONDS, daemon, settings
-from tests.site import Site, Visit
+from tests.support.behaviours import answer, page
+from tests.support.browsing import Visitor, browser, visitor
+from tests.support.process import HANG_SECONDS, daemon, settings
+from tests.support.site import Site, Visit
 
 VIEWS = {
     "Overview": "is current",

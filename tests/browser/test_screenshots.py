@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.browsing import Visitor, browser, visitor
-from tests.process import ENVIRONMENT, ROOT
+from tests.support.browsing import Visitor, browser, visitor
+from tests.support.process import ENVIRONMENT, ROOT
 
 WHOLE = frozenset({"overview-dark", "hosts-light", "forecast-dark", "calibration-light"})
 """Shown from top to bottom; of the others, what fits the screen."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.site import Site
+from tests.support.site import Site
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from crawld.cli.dashboard import own_listener
 from crawld.config import load
 from crawld.daemon.supervisor import Daemon
 from crawld.errors import CrawldError
-from tests.behaviours import answer, page
 from tests.integration.test_daemon import bearer, running, until
 from tests.integration.test_public_api import free_port
-from tests.process import command
-from tests.site import Site
+from tests.support.behaviours import answer, page
+from tests.support.process import command
+from tests.support.site import Site
 
 
 @asynccontextmanager

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from crawld.client import BlockingClient, Client, CursorLostError, NotKeptError, Pace, UnreachableError
-from tests.behaviours import answer
 from tests.integration.test_daemon import rows, running, until
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.site import Site
 
 BRISK = Pace(poll_seconds=0.5, retry_seconds=(0.05, 0.1), changes=2, pages=2)
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}

@@ -16,9 +16,9 @@ from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store import Reader
-from tests.behaviours import BEHAVIOURS, answer
-from tests.process import HANG_SECONDS
-from tests.site import Behaviour, Site
+from tests.support.behaviours import BEHAVIOURS, answer
+from tests.support.process import HANG_SECONDS
+from tests.support.site import Behaviour, Site
 
 
 def bearer(folder: Path) -> dict[str, str]:

@@ -13,10 +13,10 @@ import aiohttp
 import pytest
 
 from crawld.interfaces import FreshnessPoint
-from tests.behaviours import answer
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_public_api import free_port
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.site import Site
 
 VIEWS = (
     "/",

@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 
-from tests.behaviours import html
 from tests.integration.test_api_v1 import get, serving
 from tests.integration.test_daemon import rows, running, until
-from tests.process import command
-from tests.site import Site
+from tests.support.behaviours import html
+from tests.support.process import command
+from tests.support.site import Site
 
 DATABASE = ("--database", "sqlite:///x.db")
 CALM: dict[str, Any] = {"min_interval": 3600.0, "max_interval": 86400.0}

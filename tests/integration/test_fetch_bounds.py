@@ -20,9 +20,9 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
 from crawld.model.fetched import Fetched, FetchFailed, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.in_place import InPlace
 from tests.integration.test_fetch_floods import connector_of
-from tests.site import LOOPBACK, Site, Visit
+from tests.support.in_place import InPlace
+from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 

@@ -20,8 +20,8 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.loop_share import LoopShare
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.behaviours import raw
-from tests.site import LOOPBACK, Site, Visit
+from tests.support.behaviours import raw
+from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 

@@ -10,9 +10,9 @@ import aiohttp
 import asyncpg
 
 from crawld.client import Client
-from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
-from tests.process import command
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
+from tests.support.process import command
+from tests.support.site import Site
 
 
 async def test_what_keeps_a_worker_from_starting_is_said(tmp_path: Path, postgres_url: str) -> None:

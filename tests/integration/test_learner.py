@@ -14,7 +14,7 @@ from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.store import SqlStore
-from tests.contract.store_builders import NOW, record, rows, wanted
+from tests.support.store_builders import NOW, record, rows, wanted
 
 DAY = 86400.0
 

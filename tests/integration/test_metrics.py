@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_public_api import free_port
-from tests.receiver import Receiver, hook
-from tests.site import Site
+from tests.support.receiver import Receiver, hook
+from tests.support.site import Site
 
 WANTED = {
     "crawld_slots_served", "crawld_slots_idle", "crawld_slots_skipped", "crawld_requests", "crawld_crawls",

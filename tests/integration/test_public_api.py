@@ -9,9 +9,9 @@ import pytest
 
 from crawld.model.signal import SOURCES, Source
 from crawld.signals.push_inbox import MAX_DENIALS
-from tests.behaviours import answer
 from tests.integration.test_daemon import bearer, rows, running, until
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.site import Site
 
 
 def free_port() -> int:

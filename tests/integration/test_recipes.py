@@ -15,10 +15,10 @@ import pytest
 from aiohttp import web
 
 from crawld.client import BlockingClient
-from tests.behaviours import html
 from tests.integration.test_daemon import rows, running, until
 from tests.integration.test_documents_out import CALM, guide
-from tests.site import Site
+from tests.support.behaviours import html
+from tests.support.site import Site
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 LIGHT = {"sqlite-fts", "git-folder", "meilisearch", "opensearch"}

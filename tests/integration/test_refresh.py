@@ -7,8 +7,8 @@ import aiohttp
 
 from tests.integration.test_daemon import bearer, rows, running, until
 from tests.integration.test_public_api import free_port
-from tests.process import command, daemon, settings
-from tests.site import Site
+from tests.support.process import command, daemon, settings
+from tests.support.site import Site
 
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
 """No page comes by itself again."""

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from crawld.cli import install_service, main
 from crawld.cli.install_service import RESOLV_CONF, private_resolvers
 from crawld.errors import CrawldError
-from tests.process import HANG_SECONDS, ROOT, command, daemon, settings
-from tests.site import Site
+from tests.support.process import HANG_SECONDS, ROOT, command, daemon, settings
+from tests.support.site import Site
 
 UNIT = (ROOT / "systemd/crawld.service").read_text(encoding="utf-8")
 UNITS = {

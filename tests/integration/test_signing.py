@@ -16,8 +16,8 @@ from crawld.signing import DIRECTORY_PATH, DIRECTORY_TAG, DIRECTORY_TYPE, Signer
 from tests.integration.test_daemon import running, until
 from tests.integration.test_dashboard import listening
 from tests.integration.test_public_api import free_port
-from tests.site import Seen, Site
-from tests.verifier import NotVerifiedError, keys_of, verify
+from tests.support.site import Seen, Site
+from tests.support.verifier import NotVerifiedError, keys_of, verify
 
 AGENT = "https://bot.example.org"
 

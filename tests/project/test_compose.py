@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from crawld.config import load
-from tests.process import ROOT
+from tests.support.process import ROOT
 
 FILES = (ROOT / "compose.yaml", ROOT / "docs/monitoring/compose.yaml")
 IMAGE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.process import ROOT
+from tests.support.process import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TEST_COMMAND = "pip install -c .ci/constraints.txt -e '.[test]' && pytest"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from crawld.cli import main
 from crawld.config import load
-from tests.process import ROOT
+from tests.support.process import ROOT
 
 FILE = ROOT / "docs/fleet/kubernetes.yaml"
 KINDS = {

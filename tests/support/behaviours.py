@@ -11,8 +11,8 @@ from random import Random
 import brotli
 from backports import zstd
 
-from tests.floods import FLOODS
-from tests.site import Behaviour, Visit
+from tests.support.floods import FLOODS
+from tests.support.site import Behaviour, Visit
 
 FILLER = "Nothing here ever changes, which makes it a good page to compare with. "
 

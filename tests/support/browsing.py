@@ -18,7 +18,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from crawld.api.token import login_code
-from tests.process import ROOT
+from tests.support.process import ROOT
 
 AXE_VERSION = "4.14.0"
 AXE = ROOT / ".ci" / "axe" / f"axe-{AXE_VERSION}.js"

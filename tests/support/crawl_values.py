@@ -1,6 +1,6 @@
 """Reference values of V, ψ and w to 20 digits, summed term by term with mpmath: the table `data/crawl_values.json`.
 
-`python -m tests.crawl_values` writes the table anew. The formulas are those of docs/method.md, "The model", taken
+`python -m tests.support.crawl_values` rewrites the table. The formulas are those of docs/method.md, "The model", taken
 literally, with so many digits that nothing cancels; its inputs are the float64 numbers that crawld is given.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-TABLE = Path(__file__).parent / "data" / "crawl_values.json"
+TABLE = Path(__file__).parents[1] / "data" / "crawl_values.json"
 DIGITS, SHOWN = 60, 20
 Row = dict[str, Any]
 

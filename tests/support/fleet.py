@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from tests.process import HANG_SECONDS, Running, command, program, settings
-from tests.site import Seen, Site
+from tests.support.process import HANG_SECONDS, Running, command, program, settings
+from tests.support.site import Seen, Site
 
 
 async def made(database: str, shards: int, rate: int, cwd: Path) -> None:

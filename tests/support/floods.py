@@ -7,7 +7,7 @@ import zlib
 import brotli
 from backports import zstd
 
-from tests.site import Behaviour, Visit
+from tests.support.site import Behaviour, Visit
 
 BLOCK = 1 << 16
 """About as many bytes are written at once."""

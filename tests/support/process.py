@@ -9,9 +9,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import warm
+from tests.support import warm
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OURS = {"CRAWLD_CONFIG", "CRAWLD_URLS", "CRAWLD_BANDWIDTH", "CRAWLD_DATABASE", "COLUMNS"}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS} | {
     "PYTHONPATH": str(ROOT),

@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import html
 
-DATA = Path(__file__).parent / "data" / "reader_pages.txt"
+DATA = Path(__file__).parents[1] / "data" / "reader_pages.txt"
 LINK_TEXTS = (
     "Home", "About us", "Contact", "Latest news", "Sport", "Culture", "Getting started", "Reference", "Downloads",
     "Support", "Community", "Sign in", "Archive", "Terms of use", "Careers", "Weather", "Videos", "Help", "Shop",

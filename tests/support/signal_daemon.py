@@ -22,9 +22,9 @@ from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.store import SqlStore
-from tests.in_place import InPlace
-from tests.process import HANG_SECONDS
-from tests.site import LOOPBACK, Site
+from tests.support.in_place import InPlace
+from tests.support.process import HANG_SECONDS
+from tests.support.site import LOOPBACK, Site
 
 DAY = 86_400.0
 AGENT = "crawld-test (+https://example.org/bot)"

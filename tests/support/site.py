@@ -204,7 +204,7 @@ class Site:
         return visit.keep
 
     def _behaviour(self, path: str, visit: Visit) -> Behaviour:
-        from tests.behaviours import BEHAVIOURS, not_found, robots_txt
+        from tests.support.behaviours import BEHAVIOURS, not_found, robots_txt
 
         if path in self.pages:
             return self.pages[path]

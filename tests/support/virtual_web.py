@@ -32,7 +32,7 @@ from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.signals.matching import PageIndex
-from tests.in_place import InPlace
+from tests.support.in_place import InPlace
 
 EPOCH = 1_700_000_000.0
 HOST = "example.org"

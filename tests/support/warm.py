@@ -1,6 +1,6 @@
 """Starts `crawld …` as a fork of a process that has imported it, which saves a second of processor time each.
 
-    python -m tests.warm FD
+    python -m tests.support.warm FD
 
 What is started is a process of its own, with its own files, directory, environment and signals, as `python -m crawld`
 has them; only the import is shared. Over the socket FD come requests, each with the new process's standard input,
@@ -28,7 +28,7 @@ from pathlib import Path
 
 from crawld import cli
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LATE = ("alembic.command", "sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite")
 """What crawld and its libraries import at first use."""
 MAX_REQUEST = 1 << 20
@@ -75,7 +75,7 @@ class Template:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
             with its:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.warm", str(its.fileno())],
+                    [sys.executable, "-m", "tests.support.warm", str(its.fileno())],
                     pass_fds=[its.fileno()],
                     stdin=subprocess.DEVNULL,
                     cwd=ROOT,

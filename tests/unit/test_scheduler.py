@@ -12,7 +12,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import by_source
+from tests.support.store_builders import by_source
 from tests.unit.test_scan import Linear
 
 

@@ -14,10 +14,8 @@ from typing import Any
 from crawld.api.token import make_token
 from crawld.client import Client, NotKeptError, PageGoneError
 from tests.acceptance import changes_consumer, index_consumer
-from tests.integration.test_daemon import until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer
+from tests.support.daemon import free_port, listening, until
 from tests.support.process import daemon, settings
 from tests.support.site import Site
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from benchmarks.leaks import WORD, run, search
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_public_api import free_port
+from tests.support.daemon import free_port, rows, running, until
 from tests.support.site import Site, Visit
 
 TOKEN = "right-token-0123"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from tests.integration.test_public_api import free_port
+from tests.support.daemon import free_port
 from tests.support.fleet import crawls, made, until, who, worker, worker_settings
 from tests.support.process import HANG_SECONDS, command
 from tests.support.site import Site

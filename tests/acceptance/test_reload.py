@@ -7,8 +7,8 @@ import signal
 import sqlite3
 from pathlib import Path
 
-from tests.integration.test_service import UNIT, manager
 from tests.support.process import command, daemon, daemon_by_shell, settings
+from tests.support.service_manager import UNIT, manager
 from tests.support.site import Site, Visit
 
 

@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.browser.test_dashboard import dashboard, token_of
 from tests.support.behaviours import answer, page
-from tests.support.browsing import Visitor, browser, visitor
+from tests.support.browsing import Visitor, browser, dashboard, token_of, visitor
 from tests.support.process import HANG_SECONDS, command
 from tests.support.site import Site, Visit
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_daemon import running, until
-from tests.integration.test_public_api import free_port
+from tests.support.daemon import free_port, running, until
 from tests.support.process import ENVIRONMENT, ROOT
 from tests.support.site import Site
 

@@ -4,8 +4,6 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +15,11 @@ from crawld.api.app import ControlServer
 from crawld.api.token import CODE_SECONDS, login_code, make_token
 from crawld.cli.dashboard import own_listener
 from crawld.config import load
-from crawld.daemon.supervisor import Daemon
 from crawld.errors import CrawldError
-from tests.integration.test_daemon import bearer, running, until
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer, page
+from tests.support.daemon import get, running, serving, until
 from tests.support.process import command
 from tests.support.site import Site
-
-
-@asynccontextmanager
-async def serving(
-    folder: Path, site: Site, *paths: str, **settings: Any
-) -> AsyncIterator[tuple[Daemon, aiohttp.ClientSession]]:
-    """A daemon with its listener, and a program that has the token."""
-    api = {"listen": f"127.0.0.1:{(port := free_port())}"} | settings.pop("api", {})
-    urls = [site.url(path) for path in paths]
-    async with (
-        running(folder, urls, api=api, keep_bodies="changes", **settings) as daemon,
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers=bearer(folder)) as session,
-    ):
-        await until(lambda: daemon.crawler.status.verdicts["new"] == len(urls))
-        await daemon.store.flush()
-        yield daemon, session
-
-
-async def get(session: aiohttp.ClientSession, path: str, status: int = 200, **query: str | int) -> Any:
-    """The answer as JSON."""
-    async with session.get(path, params=query) as answered:
-        assert answered.status == status, await answered.text()
-        return await answered.json()
 
 
 async def test_reading(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from warcio.archiveiterator import ArchiveIterator
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.page import PageState
 from crawld.store import SqlStore
-from tests.integration.test_daemon import running, until
 from tests.support.behaviours import page
+from tests.support.daemon import running, until
 from tests.support.process import ENVIRONMENT, command
 from tests.support.site import Site
 from tests.support.store_builders import NOW, record, wanted

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from crawld.client import BlockingClient, Client, CursorLostError, NotKeptError, Pace, UnreachableError
-from tests.integration.test_daemon import rows, running, until
 from tests.support.behaviours import answer
+from tests.support.daemon import rows, running, until
 from tests.support.site import Site
 
 BRISK = Pace(poll_seconds=0.5, retry_seconds=(0.05, 0.1), changes=2, pages=2)

@@ -7,8 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from crawld.cli import main
-from tests.integration.test_daemon import rows, running, until
 from tests.support.behaviours import answer, html
+from tests.support.daemon import rows, running, until
 from tests.support.process import settings
 from tests.support.site import Site
 

@@ -3,7 +3,6 @@
 import asyncio
 import html
 import re
-import socket
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ import aiohttp
 import pytest
 
 from crawld.interfaces import FreshnessPoint
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer
+from tests.support.daemon import bearer, free_port, listening, rows, running, until
 from tests.support.site import Site
 
 VIEWS = (
@@ -30,12 +28,6 @@ VIEWS = (
     "/search",
     "/search?q=relay",
 )
-
-
-def listening(port: int) -> bool:
-    """Whether somebody answers on the port."""
-    with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:

@@ -8,8 +8,7 @@ import aiohttp
 import pytest
 
 from crawld.daemon.supervisor import Daemon
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_public_api import free_port
+from tests.support.daemon import free_port, rows, running, until
 from tests.support.process import command, daemon, settings
 from tests.support.site import Site
 

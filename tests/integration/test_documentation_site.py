@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from crawld.daemon.supervisor import Daemon
-from tests.integration.test_daemon import rows, running, until
 from tests.support.behaviours import html
+from tests.support.daemon import rows, running, until
 from tests.support.site import Site
 
 PAGES = 40

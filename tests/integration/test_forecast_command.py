@@ -8,7 +8,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from crawld.cli import main
-from tests.integration.test_daemon import running, until
+from tests.support.daemon import running, until
 from tests.support.process import settings
 from tests.support.site import Site
 

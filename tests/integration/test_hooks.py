@@ -13,7 +13,7 @@ from crawld.hooks.command import Command
 from crawld.hooks.notify import Notification, message
 from crawld.interfaces import HookDelivery
 from crawld.interfaces.read_model import Change
-from tests.integration.test_daemon import rows, running, until
+from tests.support.daemon import rows, running, until
 from tests.support.process import command
 from tests.support.receiver import SECRET, Receiver, hook
 from tests.support.site import Site

@@ -17,9 +17,8 @@ from sqlalchemy.pool import Pool
 from crawld.api import access, connections, copies, refusals
 from crawld.daemon.supervisor import Daemon
 from crawld.model.host import HostState
-from tests.integration.test_daemon import bearer, running, until
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer
+from tests.support.daemon import bearer, free_port, running, until
 from tests.support.process import HANG_SECONDS, command, settings
 from tests.support.site import Site
 

@@ -12,7 +12,7 @@ import pytest
 from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.logs import configure
-from tests.integration.test_daemon import running, until
+from tests.support.daemon import running, until
 from tests.support.site import Site
 
 

@@ -10,10 +10,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from crawld.api.token import make_token
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_documents_out import CALM, guide
-from tests.integration.test_public_api import free_port
-from tests.support.behaviours import html
+from tests.support.behaviours import guide, html
+from tests.support.daemon import CALM, free_port, rows, running, until
 from tests.support.process import ENVIRONMENT, command
 from tests.support.site import Site
 

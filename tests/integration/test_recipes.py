@@ -15,9 +15,8 @@ import pytest
 from aiohttp import web
 
 from crawld.client import BlockingClient
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_documents_out import CALM, guide
-from tests.support.behaviours import html
+from tests.support.behaviours import guide, html
+from tests.support.daemon import CALM, rows, running, until
 from tests.support.site import Site
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"

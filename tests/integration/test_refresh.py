@@ -5,8 +5,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
+from tests.support.daemon import bearer, free_port, rows, running, until
 from tests.support.process import command, daemon, settings
 from tests.support.site import Site
 

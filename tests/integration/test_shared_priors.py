@@ -9,7 +9,7 @@ from crawld.daemon.learner import Learner
 from crawld.fleet.shared_priors import SharedPriors
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
-from tests.integration.test_learner import DAY, HandClock, RecordingSink, crawled
+from tests.support.learning import DAY, HandClock, RecordingSink, crawled
 from tests.support.store_builders import NOW
 
 

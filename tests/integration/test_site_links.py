@@ -9,8 +9,8 @@ from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
 from crawld.store import Reader
-from tests.integration.test_daemon import rows, until
 from tests.support.behaviours import answer, html, not_found, page
+from tests.support.daemon import rows, until
 from tests.support.site import Behaviour, Site, Visit
 
 PAGES = "SELECT url FROM pages WHERE state <> 'retired' AND last_success IS NOT NULL ORDER BY url"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from crawld.model.fetched import IDLE, OUTCOMES, SKIPPED, Use
 from crawld.model.why import Why
-from tests.integration.test_daemon import rows, running, until
+from tests.support.daemon import rows, running, until
 from tests.support.site import Site
 
 

@@ -16,8 +16,8 @@ import pytest
 from crawld.cli.terminal import shown
 from crawld.daemon.logs import JsonLines, TextLines
 from crawld.model.units import printable
-from tests.integration.test_daemon import running, until
 from tests.support.behaviours import answer
+from tests.support.daemon import running, until
 from tests.support.process import ENVIRONMENT, ROOT
 from tests.support.site import Site
 from tests.support.warm import TEMPLATE

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.integration.test_daemon import running, until
+from tests.support.daemon import running, until
 from tests.support.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
 from tests.support.site import Site
 

@@ -15,11 +15,8 @@ from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
 from crawld.lab.site import LabSite
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_metrics import scrape
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer, html
+from tests.support.daemon import bearer, free_port, listening, rows, running, scrape, until
 from tests.support.site import Site, Visit
 from tests.support.walls import ARTICLE, WALLS
 

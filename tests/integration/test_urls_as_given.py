@@ -12,9 +12,8 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Allowed, Disallowed
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
 from tests.support.behaviours import answer
+from tests.support.daemon import bearer, free_port, rows, running, until
 from tests.support.names import NameServer
 from tests.support.process import command, settings
 from tests.support.site import LOOPBACK, Site, Visit

@@ -379,3 +379,12 @@ BEHAVIOURS: dict[str, Behaviour] = {
     **FLOODS,
 }  # fmt: skip
 """By the first segment of the path."""
+
+
+def guide(title: str, prose: str) -> str:
+    """A page with a menu, a heading with an anchor, a link and code."""
+    return (
+        f"<html lang=en><head><title>{title}</title></head><body><nav><a href=/>Front</a> <a href=/x>Menu</a></nav>"
+        f"<main><h1 id=top>{title}</h1><p>{prose}</p><p><a href='/next'>More</a></p>"
+        "<pre><code class=language-sh>relay run</code></pre></main></body></html>"
+    )

@@ -3,12 +3,13 @@
 Without a browser or without axe-core the tests are skipped, and pytest's summary says so and what to install.
 """
 
+import asyncio
 import fcntl
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +18,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
-from crawld.api.token import login_code
-from tests.support.process import ROOT
+from crawld.api.token import login_code, make_token
+from tests.support.daemon import free_port
+from tests.support.process import HANG_SECONDS, ROOT, daemon, settings
 
 AXE_VERSION = "4.14.0"
 AXE = ROOT / ".ci" / "axe" / f"axe-{AXE_VERSION}.js"
@@ -123,3 +125,21 @@ async def visitor(
         yield visiting
     finally:
         await context.close()
+
+
+@asynccontextmanager
+async def dashboard(folder: Path, urls: list[str], rate: str = "20/s", **more: object) -> AsyncIterator[str]:
+    """The address of a dashboard over these pages, all of which have been crawled."""
+    port = free_port()
+    given: Mapping[str, object] = {"api": {"listen": f"127.0.0.1:{port}"}, "keep_bodies": "changes"}
+    file = settings(folder, urls, **(dict(given) | more))
+    async with daemon("--config", str(file), "--bandwidth", rate, cwd=folder) as running:
+        async with asyncio.timeout(HANG_SECONDS):
+            while sum("verdict=new" in line or "verdict=failed" in line for line in running.log) < len(urls):
+                await asyncio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+
+
+def token_of(folder: Path) -> str:
+    """The token of the daemon that runs in the folder."""
+    return make_token(folder / "x.db.token")

@@ -36,3 +36,16 @@ def _rows(tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
     alpha, mu, x = beliefs.alpha, np.where(beliefs.alpha > 0, beliefs.mu, 0.0), np.minimum(x, 700.0)
     fade = np.exp(-x)
     return np.array([value, mu * x * fade, mu * alpha * (1 - x) * fade, mu * alpha**2 * (2 + x) * fade])
+
+
+class Linear(Valuation):
+    """A crawl value simple enough to follow by eye: μ(ατ + boost)."""
+
+    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
+        """The value of crawling each page now."""
+        return beliefs.mu * (beliefs.alpha * tau + boost)
+
+    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
+        """A straight line."""
+        none = np.zeros(len(tau))
+        return Taylor(self.value(tau, boost, beliefs), beliefs.mu * beliefs.alpha, none, none)

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from benchmarks.dashboard import free_port
 from crawld import wiring
 from crawld.api.token import make_token
 from crawld.config import Settings
+from tests.support.process import free_port
 
 HOSTS = 200
 PAGE_BYTES = 8_000

@@ -7,8 +7,8 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.fleet_log import CRASH, Fault
 from benchmarks.fleet_workers import Fleet, Worker
+from tests.support.fleet_log import CRASH, Fault
 from tests.support.postgres import Server
 from tests.support.process import command
 

@@ -15,8 +15,8 @@ from crawld.api.token import make_token
 from crawld.client import Client, NotKeptError, PageGoneError
 from tests.acceptance import changes_consumer, index_consumer
 from tests.support.behaviours import answer
-from tests.support.daemon import free_port, listening, until
-from tests.support.process import daemon, settings
+from tests.support.daemon import listening, until
+from tests.support.process import daemon, free_port, settings
 from tests.support.site import Site
 
 KILLS = 50

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 import aiohttp
 
-from tests.support.daemon import free_port
 from tests.support.fleet import crawls, made, until, who, worker, worker_settings
-from tests.support.process import HANG_SECONDS, command
+from tests.support.process import HANG_SECONDS, command, free_port
 from tests.support.site import Site
 
 NAMES, HOSTS, PAGES = ("w1", "w2"), 12, 24

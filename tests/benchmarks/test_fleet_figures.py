@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import fleet_figures as figures
-from benchmarks.fleet_log import Asked, Fault, Owned, Owners, Recorded
+from tests.support import fleet_figures as figures
+from tests.support.fleet_log import Asked, Fault, Owned, Owners, Recorded
 
 PAGE = "http://a/1"
 

@@ -1,35 +1,18 @@
-"""The freshness benchmark: what its rows say, and that README shows what docs/results.md found."""
+"""The freshness benchmark: what its rows say, and who runs where."""
 
-import csv
-import json
 import subprocess
 import sys
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.freshness import finite, jobs, verdict
-from benchmarks.freshness_docs import (
-    BEGIN,
-    END,
-    PICTURE,
-    README,
-    RESULTS,
-    SMALL_BEGIN,
-    SMALL_END,
-    document,
-    head_table,
-    picture,
-    whole_table,
-)
-from benchmarks.freshness_runs import BUDGETS, CRAWLD, Job, measure
-from benchmarks.freshness_summary import Result, Row, summarise
-from benchmarks.freshness_worlds import HISTORY, NCIS, WEBLIKE, WEIGHTS, Spec
 from crawld.policies.policies import POLICIES
 from crawld.sim.contestants import LEARNERS
 from crawld.sim.peers import PEERS
+from tests.support.freshness.runs import BUDGETS, CRAWLD, Job, jobs, measure
+from tests.support.freshness.summary import Result, Row, finite, summarise, verdict
+from tests.support.freshness.worlds import HISTORY, NCIS, SHARED, WEBLIKE, WEIGHTS, Spec
+from tests.support.process import ROOT
 
 
 def _results(theirs: float, kind: str = HISTORY) -> list[Result]:
@@ -75,13 +58,18 @@ def test_below_on_average_is_said() -> None:
     assert verdict(row).startswith("BELOW")
 
 
+@pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("full", [False, True])
-def test_everyone_runs_in_every_world(full: bool) -> None:
-    """All peers at all budgets, and all policies."""
-    peers = list(jobs("peers", full=full))
+def test_everyone_runs_in_every_world(full: bool, recorded: bool) -> None:
+    """All peers at all budgets, and all policies, in drawn worlds alone and with recorded ones."""
+    if recorded and not SHARED.is_dir():
+        pytest.skip("no reference data beside the checkout")
+    folder = SHARED if recorded else None
+    peers = list(jobs("peers", full=full, folder=folder))
+    assert (HISTORY in {job.spec.kind for job in peers}) == recorded
     assert {job.contestant for job in peers} == {CRAWLD, "uniform", *LEARNERS, *PEERS}
     assert {job.budget for job in peers} == set(BUDGETS)
-    assert {job.contestant for job in jobs("policies", full=full)} == set(POLICIES)
+    assert {job.contestant for job in jobs("policies", full=full, folder=folder)} == set(POLICIES)
 
 
 @pytest.mark.parametrize("contestant", [CRAWLD, "uniform", "stormcrawler-adaptive"])
@@ -111,50 +99,10 @@ def test_json_has_null_for_what_is_not_a_number() -> None:
     assert finite({"a": [np.nan, 1.0], "b": "x"}) == {"a": [None, 1.0], "b": "x"}
 
 
-def test_readme_shows_a_few_figures_of_the_results() -> None:
-    """Those of crawld, round robin and two crawlers by name, with the picture beside them."""
-    shown, told = (file.read_text().split(SMALL_BEGIN)[1].split(SMALL_END)[0].strip() for file in (README, RESULTS))
-    assert shown == told
-    assert len(shown.splitlines()) == 6
-    assert RESULTS.read_text().count(BEGIN) == RESULTS.read_text().count(END) == 1
-    assert "docs/freshness.svg" in README.read_text()
-    assert PICTURE.read_text().startswith("<svg")
-
-
-def test_results_say_how_they_were_made() -> None:
-    """The command, the seeds and the machine, and no path of it."""
-    text = RESULTS.read_text()
-    assert "`python -m benchmarks.freshness" in text
-    assert "seeds" in text
-    assert "cores" in text
-    assert "/home" not in text
-    assert "**Where crawld loses.**" in text
-
-
 def test_help_names_the_options() -> None:
     """`--help` answers without running anything."""
     told = subprocess.run(
         [sys.executable, "-m", "benchmarks.freshness", "--help"],
-        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, check=True, cwd=ROOT,
     ).stdout  # fmt: skip
     assert all(option in told for option in ("--json", "--plot", "--full", "--part"))
-
-
-def test_the_document_is_made_of_any_run() -> None:
-    """Rows of a run become tables, losses, a picture and a file of every figure."""
-    results = []
-    for name in (CRAWLD, "uniform", *PEERS):
-        for budget in BUDGETS:
-            measures = {"freshness": 0.5 + budget / 10, "age": 1.0, "delay": np.nan, "missed": 0.0, "used": 1.0}
-            results.append(Result("peers", HISTORY, "site", budget, name, "equal", measures))
-    rows = json.loads(json.dumps(finite([asdict(row) for row in summarise(results)])))
-    settings = {"command": "python -m benchmarks.freshness", "machine": "2 cores", "seeds": {"peers": [0, 1]},
-                "sizes": {"peers": {"history_pages": 1, "most_slots": 1, "ncis_pages": 1, "weblike_pages": 1}},
-                "histories": []}  # fmt: skip
-    text = document([{"settings": settings, "rows": rows}])
-    assert head_table(rows) in text
-    assert "**Where crawld loses.**" in text
-    every = list(csv.DictReader(whole_table(rows).splitlines()))
-    assert [row["contestant"] for row in every] == [row["contestant"] for row in rows]
-    assert {row["world"] for row in every} == {"real sites"}
-    assert picture(rows).startswith("<svg")

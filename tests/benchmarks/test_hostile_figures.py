@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.hostile_figures import oldest_uncommitted, share_of
-from benchmarks.hostile_site import ATTACKS, good_urls, web_of
-from benchmarks.hostile_watch import Watched
+from tests.support.attacks.figures import oldest_uncommitted, share_of
+from tests.support.attacks.site import ATTACKS, good_urls, web_of
+from tests.support.attacks.watch import Watched
 
 URL = "http://127.1.0.1:80/page/1"
 

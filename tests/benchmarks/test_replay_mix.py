@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from benchmarks.replay import Clairvoyant, Moments, RoundRobin, Site, replay
-from benchmarks.replay_learner import Learnt
-from benchmarks.replay_mix import mix, together, window
-from benchmarks.replay_signals import CrowdCounts
 from crawld.model.crowd import CROWDS, Crowd
+from tests.support.replay.learner import Learnt
+from tests.support.replay.mix import mix, together, window
+from tests.support.replay.signals import CrowdCounts
+from tests.support.replay.site import Clairvoyant, Moments, RoundRobin, Site, replay
 
 
 def site(pages: int, days: float, every: float, stamps: float = 50.0) -> Site:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.replay import Site
-from benchmarks.replay_worlds import draw
+from tests.support.replay.site import Site
+from tests.support.replay.worlds import draw
 
 
 def test_expected_fresh_time_is_the_integral_of_the_chance_to_be_current() -> None:

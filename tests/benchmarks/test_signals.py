@@ -1,13 +1,11 @@
-"""The benchmark of signals: what its rows and figures say, and how docs/results.md shows them."""
+"""The benchmark of signals: what its rows and figures say."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from benchmarks.freshness_docs import SIGNALS_BEGIN, SIGNALS_END, signals_section
-from benchmarks.signals import DOCS, HONEST_NAME, NAMED, Cell, Reached, figures_of, rows_of
+from tests.support.signal_figures import DOCS, HONEST_NAME, NAMED, Cell, Reached, figures_of, rows_of
 
 
 def _reached(signals: str, draw: int, crawld: float, stages: dict[str, float]) -> Reached:
@@ -46,14 +44,3 @@ def test_figures_are_set_beside_their_targets() -> None:
     assert share.value == pytest.approx(0.6)
     assert not share.reached
     assert found[f"named signals: {NAMED}"].value == pytest.approx(-0.0015)
-
-
-def test_the_results_page_shows_cells_and_figures() -> None:
-    """Every cell in a row with its gain, every figure with its target, between marks that a later run replaces."""
-    rows = rows_of(FOUND)
-    run = {"rows": [asdict(row) for row in rows], "figures": [asdict(one) for one in figures_of(rows)]}
-    text = signals_section(json.loads(json.dumps(run)))
-    assert text.startswith(SIGNALS_BEGIN)
-    assert text.endswith(SIGNALS_END)
-    assert "| docs_site | honest .7/.7 | equal | 1 | 0.550 | 0.600 | 0.720 | 0.800 | +0.1200 ± 0.0200 | 2 |" in text
-    assert "| −0.0015 | ≥ −0.001 | **missed** |" in text

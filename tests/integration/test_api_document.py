@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import free_port, running, until
-from tests.support.process import ENVIRONMENT, ROOT
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, ROOT, free_port
 from tests.support.site import Site
 
 DOCUMENT = (ROOT / "docs/api.md").read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ import pytest
 
 from crawld.interfaces import FreshnessPoint
 from tests.support.behaviours import answer
-from tests.support.daemon import bearer, free_port, listening, rows, running, until
+from tests.support.daemon import bearer, listening, rows, running, until
+from tests.support.process import free_port
 from tests.support.site import Site
 
 VIEWS = (

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from crawld.daemon.supervisor import Daemon
-from tests.support.daemon import free_port, rows, running, until
-from tests.support.process import command, daemon, settings
+from tests.support.daemon import rows, running, until
+from tests.support.process import command, daemon, free_port, settings
 from tests.support.site import Site
 
 SELDOM: dict[str, object] = {"min_interval": 600, "max_interval": 1200}

@@ -18,8 +18,8 @@ from crawld.api import access, connections, copies, refusals
 from crawld.daemon.supervisor import Daemon
 from crawld.model.host import HostState
 from tests.support.behaviours import answer
-from tests.support.daemon import bearer, free_port, running, until
-from tests.support.process import HANG_SECONDS, command, settings
+from tests.support.daemon import bearer, running, until
+from tests.support.process import HANG_SECONDS, command, free_port, settings
 from tests.support.site import Site
 
 SELDOM = {"min_interval": 2, "max_interval": 4}

@@ -11,8 +11,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from crawld.api.token import make_token
 from tests.support.behaviours import guide, html
-from tests.support.daemon import CALM, free_port, rows, running, until
-from tests.support.process import ENVIRONMENT, command
+from tests.support.daemon import CALM, rows, running, until
+from tests.support.process import ENVIRONMENT, command, free_port
 from tests.support.site import Site
 
 READING = ["search", "read", "changes_since", "difference", "pages", "freshness"]

@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.daemon import bearer, free_port, rows, running, scrape, until
+from tests.support.daemon import bearer, rows, running, scrape, until
+from tests.support.process import free_port
 from tests.support.receiver import Receiver, hook
 from tests.support.site import Site
 

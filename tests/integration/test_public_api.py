@@ -9,7 +9,8 @@ import pytest
 from crawld.model.signal import SOURCES, Source
 from crawld.signals.push_inbox import MAX_DENIALS
 from tests.support.behaviours import answer
-from tests.support.daemon import bearer, free_port, rows, running, until
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.process import free_port
 from tests.support.site import Site
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.support.daemon import bearer, free_port, rows, running, until
-from tests.support.process import command, daemon, settings
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.process import command, daemon, free_port, settings
 from tests.support.site import Site
 
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}

@@ -13,7 +13,8 @@ from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolve
 from crawld.cli import main
 from crawld.errors import ConfigError
 from crawld.signing import DIRECTORY_PATH, DIRECTORY_TAG, DIRECTORY_TYPE, Signer, new_key, read_keys
-from tests.support.daemon import free_port, listening, running, until
+from tests.support.daemon import listening, running, until
+from tests.support.process import free_port
 from tests.support.site import Seen, Site
 from tests.support.verifier import NotVerifiedError, keys_of, verify
 

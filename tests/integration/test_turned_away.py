@@ -16,7 +16,8 @@ from crawld.lab.site import LabSite
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
 from tests.support.behaviours import answer, html
-from tests.support.daemon import bearer, free_port, listening, rows, running, scrape, until
+from tests.support.daemon import bearer, listening, rows, running, scrape, until
+from tests.support.process import free_port
 from tests.support.site import Site, Visit
 from tests.support.walls import ARTICLE, WALLS
 

@@ -13,9 +13,9 @@ from crawld.interfaces import Allowed, Disallowed
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
 from tests.support.behaviours import answer
-from tests.support.daemon import bearer, free_port, rows, running, until
+from tests.support.daemon import bearer, rows, running, until
 from tests.support.names import NameServer
-from tests.support.process import command, settings
+from tests.support.process import command, free_port, settings
 from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"

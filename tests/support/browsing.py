@@ -19,8 +19,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from crawld.api.token import login_code, make_token
-from tests.support.daemon import free_port
-from tests.support.process import HANG_SECONDS, ROOT, daemon, settings
+from tests.support.process import HANG_SECONDS, ROOT, daemon, free_port, settings
 
 AXE_VERSION = "4.14.0"
 AXE = ROOT / ".ci" / "axe" / f"axe-{AXE_VERSION}.js"

@@ -14,7 +14,7 @@ from crawld import wiring
 from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
-from tests.support.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS, free_port
 from tests.support.site import Site
 
 CALM: dict[str, Any] = {"min_interval": 3600.0, "max_interval": 86400.0}
@@ -66,13 +66,6 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
     """What the database says."""
     with sqlite3.connect(f"file:{folder}/x.db?mode=ro", uri=True) as db:
         return db.execute(query).fetchall()
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def listening(port: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owned, Owners, Recorded
+from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owned, Owners, Recorded
 
 CLOCKS = 0.05  # seconds by which a moment of the site may differ from one of the database
 BEFORE = 10.0  # seconds before a kill in which what has no record was lost by it

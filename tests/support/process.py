@@ -1,13 +1,16 @@
 """The real daemon as a real process, for tests that end it, kill it and steer it."""
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support import warm
 
@@ -142,3 +145,22 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(given | more))
     return file
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def ask_control(control: Path, method: str, path: str, given: dict[str, Any]) -> bytes:
+    """Ask the control socket; the body of the answer."""
+    body = json.dumps(given).encode()
+    reader, writer = await asyncio.open_unix_connection(control)
+    head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    answer = await reader.read()
+    writer.close()
+    assert b" 200 " in answer[:20], answer
+    return answer.partition(b"\r\n\r\n")[2]

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.hostile_watch import Watched
+from tests.support.attacks.watch import Watched
 
 CLOCKS_DIFFER = 0.05  # seconds between the site's note of a request and the daemon's of its beginning
 COLUMNS = {

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from random import Random
 
-from benchmarks.hostile_attack import Answers, Attack, Web, in_turn, long_name, one_page_each
+from tests.support.attacks.attack import Answers, Attack, Web, in_turn, long_name, one_page_each
 from tests.support.behaviours import answer
 from tests.support.site import Behaviour, Visit
 

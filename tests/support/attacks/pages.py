@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from benchmarks.hostile_attack import Answers, Attack, in_turn, long_name, one_page_each
+from tests.support.attacks.attack import Answers, Attack, in_turn, long_name, one_page_each
 from tests.support.behaviours import answer, bomb
 
 HOSTS = 20

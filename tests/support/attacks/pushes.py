@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 
-from benchmarks.hostile_attack import Attack, Door, long_name
+from tests.support.attacks.attack import Attack, Door, long_name
 
 CONNECTIONS = 1_000
 PAUSE = 0.2  # seconds between two pings

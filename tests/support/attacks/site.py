@@ -1,25 +1,28 @@
 """The good site and the hostile one, each a process of its own: neither can slow down the other's answers.
 
-    python -m benchmarks.hostile_site good
-    python -m benchmarks.hostile_site hostile VICTIM ATTACK…
+    python -m tests.support.attacks.site good
+    python -m tests.support.attacks.site hostile VICTIM ATTACK…
 
 Both listen on every address of loopback, so that each can be thousands of hosts, say their ports, and tell at each line
 on standard input which pages were asked for since the last one, as JSON: when (wall clock) and which.
 """
 
 import asyncio
+import contextlib
 import json
 import socket
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from benchmarks.hostile_attack import FIRST_NETWORK, Attack, Web
-from benchmarks.hostile_files import FILE_ATTACKS
-from benchmarks.hostile_pages import PAGE_ATTACKS
-from benchmarks.hostile_pushes import PUSH_ATTACKS
-from benchmarks.hostile_wire import WIRE_ATTACKS
+from tests.support.attacks.attack import FIRST_NETWORK, Attack, Web
+from tests.support.attacks.files import FILE_ATTACKS
+from tests.support.attacks.pages import PAGE_ATTACKS
+from tests.support.attacks.pushes import PUSH_ATTACKS
+from tests.support.attacks.wire import WIRE_ATTACKS
 from tests.support.behaviours import FILLER, not_found, ok, page
 from tests.support.process import ENVIRONMENT, ROOT
 from tests.support.site import Behaviour, Site, Visit
@@ -53,7 +56,7 @@ class LoopbackSite(Site):
 class GoodSite(LoopbackSite):
     """Pages of some 10 KB: a third changes every 20 to 60 s, half have an ETag. One path is an open redirect."""
 
-    def _behaviour(self, path: str, visit: Visit) -> Behaviour:  # noqa: ARG002 - the base's signature
+    def _behaviour(self, path: str, visit: Visit) -> Behaviour:
         if path.startswith("/page/"):
             return good_page
         return open_redirect if path == "/open" else not_found
@@ -143,7 +146,7 @@ class SiteProcess:
 async def site_process(*words: str) -> AsyncIterator[SiteProcess]:
     """A site while the block runs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.hostile_site", *words,
+        sys.executable, "-m", "tests.support.attacks.site", *words,
         cwd=ROOT, env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 30,
     )  # fmt: skip
     assert process.stdout is not None
@@ -152,6 +155,14 @@ async def site_process(*words: str) -> AsyncIterator[SiteProcess]:
     finally:
         process.kill()
         await process.wait()
+
+
+def poisoned(database: Path) -> int:
+    """Signals recorded for good pages, of which there are none."""
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        query = "SELECT count(*) FROM signals JOIN pages ON pages.id = page_id WHERE url LIKE ? AND NOT stale"
+        (count,) = db.execute(query, (f"http://127.{GOOD_NETWORK}.%",)).fetchone()
+        return int(count)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Watches a daemon from outside, in a process of its own: its control socket, its database, its memory.
 
-    python -m benchmarks.hostile_watch DATABASE PID
+    python -m tests.support.attacks.watch DATABASE PID
 
 Asks the control socket for the status every 20 ms over a fresh connection, looks for new crawls in the database as
 often, adds up the memory of the daemon and its child processes twice a second, and notes how long the machine keeps
@@ -143,7 +143,7 @@ class Watching:
 async def watcher(database: Path, pid: int) -> AsyncIterator[Watching]:
     """A watcher while the block runs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.hostile_watch", str(database), str(pid),
+        sys.executable, "-m", "tests.support.attacks.watch", str(database), str(pid),
         cwd=ROOT, env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from benchmarks.hostile_attack import Attack, Web, in_turn, long_name, one_page_each
+from tests.support.attacks.attack import Attack, Web, in_turn, long_name, one_page_each
 from tests.support.behaviours import answer
 from tests.support.site import Behaviour, Visit
 

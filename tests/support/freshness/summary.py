@@ -1,14 +1,16 @@
 """What the runs of `benchmarks.freshness` come to: crawld's lead over each contestant, paired world by world."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from benchmarks.freshness_runs import BUDGETS, CRAWLD
-from benchmarks.freshness_worlds import HISTORY
 from crawld.sim.trial import standard_error
+from tests.support.freshness.runs import BUDGETS, CRAWLD
+from tests.support.freshness.worlds import HISTORY
 
 TOLERATED = 0.002
 """A lead below minus this counts as a loss."""
@@ -115,3 +117,23 @@ def _losses(leads: Mapping[tuple[str, float], float], *, each_world: bool) -> li
         found[world if each_world else "all", budget].append(lead)
     losses = [Loss(where, budget, float(np.mean(each))) for (where, budget), each in found.items()]
     return sorted((one for one in losses if one.lead < -TOLERATED), key=lambda one: one.lead)
+
+
+def verdict(row: Row) -> str:
+    """Whether crawld is above on average, and where it is below."""
+    if row.contestant == CRAWLD:
+        return ""
+    words = "above" if row.above else "level" if row.lead == 0 else "BELOW"
+    if row.losses:
+        worst = ", ".join(f"{one.where} at {one.budget:g} {one.lead:+.3f}" for one in row.losses[:3])
+        words += f"; below by more than .002 in {len(row.losses)}: {worst}"
+    return words
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what is not a finite number, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,7 +15,7 @@ from crawld.sim.sitemaps import Sitemap
 from crawld.sim.weblike import weblike
 from crawld.sim.world import World, draw_world
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 NCIS, WEBLIKE, HONEST, HISTORY, MIX = "Busa-Fekete et al. 2025", "weblike", "honest", "history", "mix"
 YEAR = 365.0
 DRAWN, EQUAL, ZIPF = "as drawn", "equal", "Zipf"

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from benchmarks.bombs import BOMBS, LINES, LISTS, RULES, Bomb
-from benchmarks.fuzz_parsers import PARSERS
 from crawld.errors import ParseError
+from tests.support.fuzz.bombs import BOMBS, LINES, LISTS, RULES, Bomb
+from tests.support.fuzz.parsers import PARSERS
 
 MOST_SECONDS, MOST_BYTES, PER_SIZE = 0.1, 32 * 2**20, 256 * 1024
 MOST_SECONDS_ON_LOOP = 0.025

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay import Floats, Ints, Site
-from benchmarks.replay_signals import CrowdCounts
 from crawld.learning.beliefs import merged_beliefs
 from crawld.learning.freshness import mean_freshness
 from crawld.learning.observations import Prior
@@ -13,6 +11,8 @@ from crawld.model.crowd import CROWDS
 from crawld.sim.histories import MemoryHistories
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs
+from tests.support.replay.signals import CrowdCounts
+from tests.support.replay.site import Floats, Ints, Site
 
 DAY = 86400.0
 COLUMNS = ("shape", "rate", "heard", "deaf_alpha", "deaf_shape")  # of an update

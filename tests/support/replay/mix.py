@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.replay import Floats, Ints, Moments, Site
+from tests.support.replay.site import Floats, Ints, Moments, Site
 
 DAYS = 365.0  # of each record, from a day drawn at random
 SHORTEST = 180.0  # records shorter than this are left out

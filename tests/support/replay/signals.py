@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.replay import Floats, Ints, Moments, Site
 from crawld.model.crowd import CROWDS, crowd_of
+from tests.support.replay.site import Floats, Ints, Moments, Site
 
 
 class CrowdCounts:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay import Floats, Ints, Moments, Policy, RoundRobin, Site
 from crawld.sim.population import Population, run_key
 from crawld.sim.world import World, draw_world
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs
+from tests.support.replay.site import Floats, Ints, Moments, Policy, RoundRobin, Site
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())
     as_json, only, keep = (given.pop(name) for name in ("json", "only", "keep"))
-    figures = run(Options(**given), only, keep)
+    figures = run(Options(**given), only, keep and keep.absolute())
     if as_json:
         show(figures, as_json=True)
         return

@@ -54,7 +54,7 @@ class Worker:
                 *(sys.executable, "-c", WRONG_CLOCK, str(self.place / "ahead")),
                 *("fleet", "run", "--config", str(self.place / self.config), "--name", self.name),
                 cwd=self.place,
-                env=ENVIRONMENT,
+                env=ENVIRONMENT | {"NOTIFY_SOCKET": str(self.place / "notify")},  # as a service manager starts it
                 stdout=log,
                 stderr=log,
             )
@@ -69,6 +69,11 @@ class Worker:
         self.signal(signal.SIGKILL)
         if self.process is not None:
             await self.process.wait()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of its process."""
+        return None if self.process is None else self.process.returncode
 
     @property
     def alive(self) -> bool:

@@ -265,6 +265,7 @@ class Steering:
             "host": page.host,
             "state": self._pages.state(page.id).value,
             "importance": standing.importance,
+            "significance": standing.significance,
             "last_crawl_at": standing.last if seen else None,
             "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
             "freshness": self._scheduler.freshness_of(page.id, now),

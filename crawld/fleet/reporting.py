@@ -11,8 +11,9 @@ import numpy as np
 from crawld.daemon.crawler import Crawler
 from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 from crawld.fleet.pacing.grants import NOTHING, RateSchedule
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.fleet import Report, ShardStore
-from crawld.model.fleet import ROUND_SECONDS, Bid
+from crawld.model.fleet import ROUND_SECONDS
 from crawld.scheduler import Scheduler
 
 LOOK_SECONDS = 5.0

@@ -1,6 +1,7 @@
 """The shards in a worker's memory: loaded while others are served, and unloaded without losing what is under way."""
 
 import asyncio
+import gc
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from crawld.daemon.control import steer
 from crawld.daemon.crawl.host_frames import Frames
 from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import PageSet, collector_at_rest
+from crawld.daemon.pages.page_set import YOUNG_OBJECTS, PageSet
 from crawld.daemon.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.frontier.politeness import HostGate
@@ -74,9 +75,14 @@ class ShardSet:
 
         Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
         """
-        with collector_at_rest():
+        gc.disable()  # millions of objects are made: to look through them for garbage again and again costs seconds
+        try:
             stored = await self.store.load(list(epochs))
             await self._take_in(stored, epochs)
+        finally:
+            gc.enable()
+            gc.freeze()
+            gc.set_threshold(YOUNG_OBJECTS)
         return len(stored.pages.ids)
 
     async def _take_in(self, stored: StoredShards, epochs: Mapping[int, int]) -> None:

@@ -13,6 +13,8 @@ without a bound (free, held, never crawled, a candidate, or not looked at yet) h
 page that is due after the horizon has a bound that expires by then.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,7 @@ ROUND = 16  # and at most that part of a round of all pages, so that most pages 
 CANDIDATES = 1024  # candidates aimed at, at most
 FEW = 2048  # of that many pages, all that are picked until the horizon are candidates
 MOST = 1536  # pages that a pass should look at, so that no slot waits long for it
+BOUNDED_AT_ONCE = 8192  # pages that are bounded before the first pick in one turn of the loop: some 10 ms
 SAMPLE = 131_072  # pages by whose ceilings the level falls
 PATIENCE = 0.4  # how far a bound reaches toward the guessed crossing
 EARLY = 0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
@@ -143,9 +146,7 @@ class Bounds:
         self._set_level(fall=fall)
         rows = self._open()
         new = rows[self.ceiling[rows] == np.inf]
-        if self.level == 0 and len(new) > self._wanted:
-            values = pages.values(self.valuation, new[:: max(1, len(new) // 8192)], now)
-            self.level = float(np.quantile(values, 1 - self._wanted / len(new)))
+        self._guess_level(new, now)
         while len(rows) - len(new) > MOST and not fall and self.horizon - now > 8 * slot:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
             self.horizon = now + 0.25 * (self.horizon - now)
@@ -157,6 +158,26 @@ class Bounds:
         self._prune()
         looked_at = looked_at[looked_at >= 0]
         return np.asarray(looked_at[pages.due[looked_at] <= self.horizon])
+
+    def bound_new(self, now: float) -> Iterator[Ints]:
+        """Bound pages that no pass has looked at, some at a time; yields those that were looked at.
+
+        Pages that may reach the level already are left to the next pass.
+        """
+        new = np.flatnonzero(self.ceiling == np.inf)
+        self._guess_level(new, now)
+        for start in range(0, len(new), BOUNDED_AT_ONCE):
+            rows = new[start : start + BOUNDED_AT_ONCE]
+            rows = rows[self.ceiling[rows] == np.inf]
+            self.horizon = max(self.horizon, now)
+            self._extend(self._bound_early(self._set_aside(rows)))
+            yield rows
+
+    def _guess_level(self, new: Ints, now: float) -> None:
+        """Set the level by some of the pages that no pass has looked at, where there is none yet."""
+        if self.level == 0 and len(new) > self._wanted:
+            values = self.pages.values(self.valuation, new[:: max(1, len(new) // 8192)], now)
+            self.level = float(np.quantile(values, 1 - self._wanted / len(new)))
 
     def _set_level(self, *, fall: bool) -> None:
         """Lower the level if candidates are wanted, raise it if there are too many."""

@@ -1,13 +1,13 @@
 """The contract of whoever chooses the page for a slot, with the verbs that all choosers share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 
-from crawld.frontier.bidding import Span, all_wanted, bid_for
+from crawld.frontier.bidding import Bid, Span, all_wanted, bid_for
 from crawld.frontier.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.frontier.politeness import HostGate
-from crawld.model.fleet import Bid
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
 TURN = 10  # a maximum interval that cannot be kept costs no more than one pick in so many (docs/method.md)
@@ -55,6 +55,10 @@ class Chooser(ABC):
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
         """Tell a policy that allots rates how much there is to allot."""
+
+    def look_over(self, now: float) -> Iterator[None]:  # noqa: ARG002 - who keeps no order has nothing to do
+        """Prepare the first pick among new pages, a few milliseconds at a time."""
+        return iter(())
 
     def add(self, hosts: Ints, beliefs: Beliefs, last: Floats, boost: Floats, not_before: Floats | None = None) -> Ints:
         """Take in pages (`last` is nan where never crawled) and return their rows."""

@@ -12,18 +12,18 @@ values now and sharp models for the slots to come. If the best is below the leve
 are ready are evaluated, or the level is lowered. Due pages come before all of these in their turn (due_first.py).
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.frontier.bidding import Span, bid_for, some_wanted
+from crawld.frontier.bidding import Bid, Span, bid_for, some_wanted
 from crawld.frontier.bounds import Bounds
 from crawld.frontier.candidates import ROUNDING, models
 from crawld.frontier.chooser import ValueChooser
 from crawld.frontier.due_first import DueFirst
 from crawld.frontier.page_table import WAITING, Intervals, Ints
 from crawld.frontier.politeness import HostGate
-from crawld.model.fleet import Bid
 from crawld.value.valuation import Valuation
 
 TOGETHER = 64  # pages that are rather left to a pass than placed one by one
@@ -75,6 +75,17 @@ class Frontier(ValueChooser):
         never = self.pages.due[many] == -np.inf
         self._due.insert(many[never])
         self._bounds.postpone(many[~never])
+
+    def look_over(self, now: float) -> Iterator[None]:
+        """Bound new pages some at a time: the first pick would look at all of them at once."""
+        pages = self.pages
+        for rows in self._bounds.bound_new(now):
+            due = [row for row in rows[pages.due[rows] <= now].tolist() if not self._due.holds(row)]
+            self._due.insert(np.array([row for row in due if pages.not_before[row] <= now], dtype=np.int64))
+            for row in due:
+                if pages.not_before[row] > now:
+                    heappush(self._calendar, (float(pages.not_before[row]), row))
+            yield
 
     def _withdraw(self, row: int) -> None:
         """Take a page out of whatever state it is in."""
@@ -158,7 +169,7 @@ class Frontier(ValueChooser):
         """Make the models of some candidates anew; the best of them by its value now."""
         rows = self._candidates.row[places]
         made = models(self._valuation, self.pages, rows, now)
-        self._candidates.models()[:, places] = made
+        self._candidates.renew(places, made)
         values = made[1]
         best = int(values.argmax())
         close = rows[values >= values[best] * (1 - 3 * ROUNDING)]

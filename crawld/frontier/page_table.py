@@ -8,6 +8,7 @@ for pages never crawled, so that "longest overdue first" puts them first.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class PageTable:
     The columns in `VALUED` are views of one table that keeps a page together: pages are looked at in small groups.
     """
 
-    mu: Floats  # importance per request
+    mu: Floats  # importance times significance per request
     alpha: Floats
     shape: Floats  # as values take it; so are κ and γ, which stand for all sources
     kappa: Floats
@@ -65,7 +66,8 @@ class PageTable:
         self.page_id: Ints = np.zeros(0, dtype=np.int64)
         self.copied: Floats = np.zeros(0)  # when the copy was made, as recorded: that may lie in the future
         self.gone: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes
+        self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes, over the significance
+        self.significance: NDArray[np.float32] = np.zeros(0, dtype=np.float32)  # of a change; 1 is usual
         self.count: NDArray[np.int32] = np.zeros((0, len(SOURCES)), dtype=np.int32)  # signals since the last crawl
         self.kappas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
         self.gammas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
@@ -95,6 +97,7 @@ class PageTable:
         assert np.all(beliefs.mu >= 0), "importance is never negative"
         self.state[rows] = WAITING
         self.host[rows] = hosts
+        self.significance[rows] = 1.0
         counts = np.bincount(hosts, minlength=len(self.crowd))
         counts[: len(self.crowd)] += self.crowd
         self.crowd = counts
@@ -201,14 +204,25 @@ class PageTable:
         self.size += fresh
         return rows
 
+    def reserve(self, rows: int) -> None:
+        """Make room for that many rows at once: to grow step by step copies everything again and again."""
+        if rows > len(self.state):
+            self._grow(rows)
+
     def _grow(self, capacity: int) -> None:
         for name in self._others:
-            old = vars(self)[name]
-            setattr(self, name, np.concatenate([old, np.zeros((capacity - len(old), *old.shape[1:]), old.dtype)]))
-        self._view(np.concatenate([self.table, np.zeros((capacity - len(self.table), len(VALUED)))]))
+            setattr(self, name, _longer(vars(self)[name], capacity))
+        self._view(_longer(self.table, capacity))
 
     def _view(self, table: Floats) -> None:
         self.table = table
         self.mu, self.alpha, self.shape, self.kappa, self.gamma = table[:, :5].T
         self.heard, self.deaf_alpha, self.deaf_shape = table[:, 5:BELIEVED].T
         self.last, self.boost, self.not_before, self.due = table[:, BELIEVED:].T
+
+
+def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
+    """The column with zeros after it, which take neither time nor memory before they are written."""
+    longer = np.zeros((size, *column.shape[1:]), column.dtype)
+    longer[: len(column)] = column
+    return longer

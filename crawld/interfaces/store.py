@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import Estimate, Histories
 from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
-from crawld.model.page import Alias, Document, Page, PageState, Wanted
+from crawld.model.page import Alias, Document, ListedPages, Page, PageState, Wanted
 from crawld.model.robots import RobotsState
-from crawld.model.signal import Signal, SignalGain, SignalTrust, Source
+from crawld.model.signal import SOURCES, Signal, SignalGain, SignalTrust, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,6 +82,34 @@ class StoredPages:
     alias_of: Sequence[int | None]  # the page that this is another address of
     turned_away: Mapping[int, Trouble] = field(default_factory=dict)  # by id, where the site turned us away last time
 
+    @classmethod
+    def of(cls, parts: Sequence["StoredPages"]) -> "StoredPages":
+        """The pages of all parts in their order."""
+        none, some = np.zeros(0), len(SOURCES)
+
+        def joined(name: str, empty: NDArray[Any] = none) -> NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts] or [empty])
+
+        return cls(
+            ids=joined("ids", none.astype(np.int64)),
+            urls=[url for part in parts for url in part.urls],
+            hosts=[host for part in parts for host in part.hosts],
+            states=[state for part in parts for state in part.states],
+            importance=joined("importance"),
+            last_success=joined("last_success"),
+            last_attempt=joined("last_attempt"),
+            failures=joined("failures", none.astype(np.int64)),
+            signals=joined("signals", np.zeros((0, some), np.int64)),
+            shape=joined("shape"),
+            rate=joined("rate"),
+            kappa=joined("kappa", np.zeros((0, some))),
+            gamma=joined("gamma", np.zeros((0, some))),
+            mixed=joined("mixed", np.zeros((0, 3))),
+            gone=joined("gone", none.astype(np.bool_)),
+            alias_of=[of for part in parts for of in part.alias_of],
+            turned_away={page: trouble for part in parts for page, trouble in part.turned_away.items()},
+        )
+
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
         order = np.arange(len(self.ids))[which].tolist()
@@ -135,8 +163,7 @@ class FreshnessPoint:
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Everything one finished attempt leaves behind; committed as one, or not at all."""
 
     crawl: Crawl
@@ -244,9 +271,16 @@ class Store(Protocol):
         origin: str,
         now: float,
         complete: bool = True,
+        kept: Ints | None = None,
         may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
-        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so.
+
+        `kept` are ids of pages that the list names as they are.
+        """
+
+    async def listed_pages(self, origin: str) -> ListedPages:
+        """The pages that are not retired and that the origin lists."""
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
@@ -268,6 +302,12 @@ class Store(Protocol):
 
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""
+
+    async def count_pages(self) -> int:
+        """How many pages `restoring` yields, about."""
+
+    def restoring(self) -> AsyncGenerator[StoredPages, None]:
+        """The same of all pages, some at a time, by their ids."""
 
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""

@@ -1,7 +1,12 @@
 """A page: a URL kept fresh, with its importance, and the parts of it that count."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crawld.errors import InputError
 
@@ -27,8 +32,7 @@ NOT_LISTED = (PageState.RETIRED, PageState.ALIAS)
 """States of pages that lists, counts and consumers leave out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):  # one is made whenever a page is looked up: a tuple is the cheapest form
     """A URL kept fresh. `url` is what is sent, `host` is who is asked, `importance` is μ."""
 
     id: int
@@ -52,6 +56,40 @@ class Wanted:
 
     url: str
     importance: float = 1.0
+
+
+class ListedPages:
+    """Pages that a list named before: which line names each as it is kept, by hashes of 64 bits.
+
+    Hashes are this process's own, so that nobody can write two lines of one hash.
+    """
+
+    def __init__(self, ids: NDArray[np.int64], lines: NDArray[np.int64], identities: NDArray[np.int64]) -> None:
+        order = np.argsort(lines)
+        self.ids, self._lines, self._identities = ids[order], lines[order], identities[order]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @staticmethod
+    def line(url: str, importance: float) -> int:
+        """The hash of the line that names a page."""
+        return hash((url if importance == 1 else f"{url} {repr(importance).removesuffix('.0')}").encode())
+
+    @staticmethod
+    def page(identity: str) -> int:
+        """The hash by which pages are told apart."""
+        return hash(identity.encode())
+
+    def find(self, lines: Sequence[bytes]) -> NDArray[np.int64]:
+        """For each line where in `ids` the page is that it names as it is kept, -1 where there is none."""
+        asked = np.fromiter(map(hash, lines), np.int64, len(lines))
+        at = np.minimum(np.searchsorted(self._lines, asked), len(self) - 1)
+        return np.where(self._lines[at] == asked, at, -1)
+
+    def identities(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The hashes of the identities of these pages, sorted."""
+        return np.sort(self._identities[which])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Engines for both databases, and what a driver's error means in a sentence."""
 
+import asyncio
+import contextlib
 import math
 import os
 import sqlite3
@@ -65,7 +67,8 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     except PermissionError:
         raise access_refused(address.file) from None
     if not found:
-        raise StoreError(f"there is no database at {address.file}: start the daemon, or change `database`")
+        where = "start the daemon, go to the directory where it runs, or change `database`"
+        raise StoreError(f"there is no database at {address.file}: {where}")
     if not os.access(address.file, os.R_OK):
         raise access_refused(address.file)
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
@@ -119,8 +122,18 @@ def _begin_ourselves(engine: AsyncEngine) -> None:
     def on_begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
+    def on_invalidate(dbapi_connection: Any, _record: object, _error: object) -> None:
+        """Roll back before the connection is closed.
+
+        A cancelled statement invalidates its connection, and SQLite keeps a closed connection's transaction, with its
+        lock on the file, until the last cursor is collected: meanwhile no other connection could write.
+        """
+        with contextlib.suppress(asyncio.CancelledError):  # what invalidates it is raised in any case
+            dbapi_connection.rollback()
+
     event.listen(engine.sync_engine, "connect", on_connect)
     event.listen(engine.sync_engine, "begin", on_begin)
+    event.listen(engine.sync_engine, "invalidate", on_invalidate)
 
 
 def is_damage(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.interfaces import Adoption, Histories, Ints, Listed, SourceFile, StoredDemand, StoredPages
@@ -14,22 +15,20 @@ from crawld.interfaces.store import MayRetire, PendingCopy, always
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import shard_of_id
 from crawld.model.host import HostPage, HostState
-from crawld.model.page import Document, Page, Wanted
+from crawld.model.page import Document, ListedPages, Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust
 from crawld.store.database import Database
-from crawld.store.fleet.fleet_database import FleetDatabase
-from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
 from crawld.store.id_ranges import Ranges
 from crawld.store.recording import Options, Recording
 from crawld.store.records import actions, demand, dirty, documents, hosts, learning, robots, settings
 from crawld.store.records.frames import latest_copy, read_recent_pages
 from crawld.store.records.links import StoredLinks
+from crawld.store.records.numbering import WriteScope
 from crawld.store.records.pages import PageList
-from crawld.store.records.restoring import restore_pages
+from crawld.store.records.restoring import PageScan, count_live, restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
 from crawld.store.records.versions import VersionReader
 from crawld.store.retention import give_back_space
@@ -76,15 +75,18 @@ class SqlStore(Recording):
 
     longest_answer_seconds: float | None = None
 
-    def __init__(self, url: str, *, scope: Scope | None = None, **options: Unpack[Options]) -> None:
+    def __init__(self, url: str, *, scope: WriteScope | None = None, **options: Unpack[Options]) -> None:
         """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
-        super().__init__(Database(url) if scope is None else FleetDatabase(url, scope), scope, **options)
+        super().__init__(self._make_database(url), scope, **options)
         self._memory_reader = VersionReader(self.longest_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(
             lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
         )
         self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
+
+    def _make_database(self, url: str) -> Database:
+        return Database(url)
 
     async def start(self) -> None:
         """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
@@ -138,10 +140,13 @@ class SqlStore(Recording):
         origin: str,
         now: float,
         complete: bool = True,
+        kept: Ints | None = None,
         may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
         """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
-        parts = self._page_list().adopt(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        parts = self._page_list().adopt(
+            wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
+        )
         async with aclosing(parts):
             async for part in parts:
                 if part.retired or part.returned:
@@ -150,6 +155,10 @@ class SqlStore(Recording):
                     # Pages that come back may have been dirty when they retired.
                     self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
                 yield part
+
+    async def listed_pages(self, origin: str) -> ListedPages:
+        """The pages that are not retired and that the origin lists."""
+        return await self._page_list().listed_by(origin)
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
@@ -179,15 +188,30 @@ class SqlStore(Recording):
         """Everything a start needs to know of the pages, or of these."""
         if page_ids is None or self._scope is None:
             return await self._restore(self._ranges, page_ids)
-        held = self._scope.held
-        return await self._restore(None, [page for page in page_ids if shard_of_id(page) in held])
+        return await self._restore(None, list(filter(self._scope.holds, page_ids)))
+
+    @patiently
+    async def count_pages(self) -> int:
+        """How many pages `restoring` yields, about."""
+        async with self._reading.connect() as connection:
+            return await count_live(connection, self._ranges)
+
+    async def restoring(self) -> AsyncGenerator[StoredPages, None]:
+        """The same of all pages, some at a time, by their ids."""
+        scan = PageScan(self._reading, ranges=self._ranges)
+        while (part := await keep_trying(scan.next, self.shown)) is not None:
+            yield part
+        self._found_dirty(scan.dirty, every=True)
 
     async def _restore(self, ranges: Ranges | None, page_ids: Sequence[int] | None = None) -> StoredPages:
         pages, waiting = await restore_pages(self._reading, page_ids, ranges)
-        if self._dirty is not None:
-            self._dirty.found(waiting)
-            self._dirty.read |= page_ids is None
+        self._found_dirty(waiting, every=page_ids is None)
         return pages
+
+    def _found_dirty(self, pages: Mapping[int, float], *, every: bool) -> None:
+        if self._dirty is not None:
+            self._dirty.found(pages)
+            self._dirty.read |= every
 
     @patiently
     async def age_curves(self) -> Mapping[str, AgeCurve]:
@@ -204,7 +228,7 @@ class SqlStore(Recording):
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, self._scope, trust)
+            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:
@@ -225,7 +249,11 @@ class SqlStore(Recording):
     @patiently
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
-        found = await self._memory_reader.read(self._reading, page_id)
+        try:
+            found = await self._memory_reader.read(self._reading, page_id)
+        except SQLAlchemyError as error:
+            self.damage.look_at(error)  # the query goes to the driver past the engine's own events
+            raise
         return self._memories.read(page_id, found)
 
     @promptly
@@ -253,7 +281,7 @@ class SqlStore(Recording):
         if not self._dirty.read and self._scope is None:
             self._dirty.found(await dirty.read_dirty(self._reading))
             self._dirty.read = True
-        held = None if self._scope is None else self._scope.held.__contains__
+        held = None if self._scope is None else self._scope.holds
         return await dirty.not_retired(self._reading, self._dirty, limit, held)
 
     @promptly

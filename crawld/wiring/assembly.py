@@ -44,7 +44,7 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pages.reads import Reads
 from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
-from crawld.daemon.pushes import PassOn, Pushes
+from crawld.daemon.pushes import Others, Pushes
 from crawld.daemon.slots.admission import Admission, Door
 from crawld.daemon.slots.shares import SlotShares
 from crawld.daemon.supervisor import Daemon, Service
@@ -57,7 +57,7 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
-from crawld.learning.observations import first_guess
+from crawld.learning.observations import Prior, first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import Trouble
 from crawld.model.url import identity
@@ -136,6 +136,7 @@ class Assembly:
         self.settings = settings
         self.reloader = Reloader(settings)
         self._tempo = tempo or Tempo()
+        self.hubs: Subscriptions | None = None
         self._insist = insist_on_bandwidth
         self.clock = self._make_clock()
         self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
@@ -266,6 +267,7 @@ class Assembly:
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
         return PollSettings(
+            others=not self.holds_all,
             find_sitemaps=given.sitemaps == "auto",
             find_feeds=given.feeds == "auto",
             given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
@@ -352,13 +354,12 @@ class Assembly:
     def _public(self) -> list[Service]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""
         api, sites = self.settings.api, self.settings.discover
-        hubs = None
         if api.listen is not None and api.public_url is not None:
-            hubs = Subscriptions(
+            self.hubs = Subscriptions(
                 self.polled_sources, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, hubs, self._pass_on())
+        pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
@@ -370,8 +371,8 @@ class Assembly:
         server = PublicServer(partial(self._public_app, pushes), api.listen, self.listener)
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
-    def _pass_on(self) -> PassOn | None:
-        """Whom to tell of pings for pages that are not here: nobody has them."""
+    def _others(self) -> Others | None:
+        """Who holds pages and feeds that are not here: nobody."""
         return None
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
@@ -429,8 +430,12 @@ class Assembly:
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
-        self._learner = Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        self._learner = self._learner_of(sink, guess)
         await self._learner.run()
+
+    def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:
+        weighed = self.settings.significance
+        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess, significance=weighed)
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())

@@ -16,7 +16,7 @@ from crawld.client import Client, NotKeptError, PageGoneError
 from tests.acceptance import changes_consumer, index_consumer
 from tests.support.behaviours import answer
 from tests.support.daemon import listening, until
-from tests.support.process import daemon, free_port, settings
+from tests.support.process import HANG_SECONDS, daemon, free_port, settings
 from tests.support.site import Site
 
 KILLS = 50
@@ -147,7 +147,7 @@ async def test_an_index_is_equal_to_the_copies_whatever_happened_to_it(tmp_path:
             await asyncio.gather(living, return_exceptions=True)
             await client.add(*urls, wait=20)
             consumer = await asyncio.create_subprocess_exec(*words)
-            async with asyncio.timeout(60.0):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not indexed(file) or indexed(file) != await copied(client):
                     await asyncio.sleep(0.2)
             consumer.kill()

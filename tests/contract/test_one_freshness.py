@@ -68,6 +68,10 @@ class Kept:
         for host, curve in curves.items():
             self.scheduler.age_by(self.gate.host(host), curve)
 
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Hand it on."""
+        self.scheduler.signify(page_ids, significance)
+
     def crawl(self, page_id: int, verdict: Verdict, state: PageState) -> None:
         """A crawl that ends now."""
         last = self.scheduler.last_success(page_id)

@@ -83,6 +83,23 @@ async def test_another_user_is_told_who_may_ask_and_how(tmp_path: Path) -> None:
 
 
 @needs_root
+@pytest.mark.parametrize("words", [("export", "--output"), ("urls", "import"), ("stats",), ("keys", "create")])
+async def test_a_file_of_another_user_is_refused_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Whether it is read or to be made, in a folder that may be entered but not written to."""
+    place = Path(tempfile.mkdtemp(prefix="state-"))
+    (secret := place / "secret").write_text("urls: null\n")
+    made = place / "made" if words[0] == "export" else secret
+    for path, mode in ((place, 0o711), (secret, 0o600)):
+        os.chown(path, OWNER, OWNER)
+        path.chmod(mode)
+    config = settings(tmp_path, ["http://127.0.0.1/1"], signing={"key_file": str(place / "keys")})
+    given = words if words[0] in {"keys", "stats"} else (*words, str(made))
+    done = await as_another(given, secret if words == ("stats",) else config)
+    assert (done.status, len(done.err.splitlines())) == (2, 1), done.err
+    assert f"only its owner {OWNER} may use it, and you are root" in done.err
+
+
+@needs_root
 async def test_members_of_the_group_of_a_shared_directory_read_and_steer(tmp_path: Path) -> None:
     """A directory with the setgid bit gives its group the database and the socket, and keeps the token from it."""
     async with Site() as site:

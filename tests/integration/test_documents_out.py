@@ -9,7 +9,7 @@ import aiohttp
 
 from tests.support.behaviours import guide, html
 from tests.support.daemon import CALM, get, rows, running, serving, until
-from tests.support.process import command
+from tests.support.process import HANG_SECONDS, command
 from tests.support.site import Site
 
 DATABASE = ("--database", "sqlite:///x.db")
@@ -44,7 +44,7 @@ async def test_documents_of_a_daemon(tmp_path: Path) -> None:
             )
             async with session.post("/v1/refresh", json={"urls": [url], "wait": 20}) as answered:
                 assert answered.status == 200
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_SECONDS):
                 while (await get(session, "/v1/search", q="upstream"))["hits"]:
                     await asyncio.sleep(0.05)
             hits = (await get(session, "/v1/search", q='"true any longer"'))["hits"]

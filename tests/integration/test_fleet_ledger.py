@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from crawld.errors import InputError, StoreError
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.fleet import LeaseLostError, Mail, Report
-from crawld.model.fleet import Bid, first_id
+from crawld.model.fleet import first_id
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.fleet.fence import holding

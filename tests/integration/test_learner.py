@@ -30,6 +30,23 @@ async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> Non
     await store.close()
 
 
+async def test_changes_are_weighed_by_their_share_of_the_text_where_asked_for(tmp_path: Path) -> None:
+    """A page rewritten at each change counts more than one that is touched up, also after a restart."""
+    store = await crawled(tmp_path, {1: [], 2: [], 3: [False]})
+    for page, share in ((1, 0.9), (2, 0.01)):
+        for day in range(1, 11):
+            store.record(record(page, Verdict.CHANGED, at=NOW + day * DAY, tau=DAY, magnitude=share))
+    await store.flush()
+    plain, sink, recalled = RecordingSink(), RecordingSink(), RecordingSink()
+    await Learner(store, plain, HandClock(NOW + 11 * DAY)).recall()
+    await Learner(store, recalled, HandClock(NOW + 11 * DAY), significance=True).recall()
+    await Learner(store, sink, HandClock(NOW + 11 * DAY), significance=True).learn()
+    assert plain.significance == {}
+    assert sink.significance[1] > 1.5 > sink.significance[3] > 0.5 > sink.significance[2]
+    assert recalled.significance == pytest.approx(sink.significance)
+    await store.close()
+
+
 async def test_a_crawl_committed_while_learning_keeps_its_page_dirty(tmp_path: Path) -> None:
     """An estimate is as of the crawls it knows, so a later one is never overlooked."""
     store = await crawled(tmp_path, {1: [True, False]})

@@ -53,6 +53,10 @@ class Transcript:
         if self._sink:
             self._sink.age_by(curves)
 
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Nobody asks for it here."""
+        raise AssertionError(f"significance of {page_ids}: {significance}")
+
 
 class Logged(OnlineCrawler):
     """Writes down what happens to it: signals counted, crawls, rounds."""

@@ -1,6 +1,8 @@
 """A database that cannot be opened, or not be written for a while: said in a sentence, and nothing lost."""
 
 import asyncio
+import contextlib
+import itertools
 import os
 import resource
 import signal as signals
@@ -8,8 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,10 @@ class TestOpening:
         """Another file is left alone."""
         file = tmp_path / "crawld.db"
         file.write_text("a letter to a friend\n" * 100)
+        file.chmod(0o644)
         assert "is not a SQLite database" in await refused(f"sqlite:///{file}")
         assert file.read_text() == "a letter to a friend\n" * 100
+        assert file.stat().st_mode & 0o777 == 0o644
 
     async def test_somebody_elses_tables(self, tmp_path: Path) -> None:
         """Another program's database is left alone."""
@@ -110,7 +113,7 @@ class TestOpening:
         assert "pip install 'crawld[postgres]'" in done.stderr
 
 
-@contextmanager
+@contextlib.contextmanager
 def files_cannot_grow(beyond: int) -> Iterator[None]:
     """No file of this process may be longer, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -144,6 +147,23 @@ async def cut_off(postgres_url: str) -> tuple[SqlStore, Any]:
     return store, other
 
 
+class CancelledAt:
+    """Awaits a coroutine and cancels it once, when the n-th thing that it waits for is done."""
+
+    def __init__(self, work: Coroutine[Any, Any, object], n: int) -> None:
+        self._work, self._n = work, n
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Drive the coroutine as a task does."""
+        waited = 0
+        with contextlib.suppress(StopIteration):
+            while True:
+                cancel = waited == self._n
+                future = self._work.throw(asyncio.CancelledError()) if cancel else self._work.send(None)
+                waited += future is not None or cancel
+                yield future
+
+
 class TestWriting:
     """Passing trouble: rows wait in memory, the daemon is told, and everything is committed in the end."""
 
@@ -166,6 +186,31 @@ class TestWriting:
         assert store.healthy
         assert (await store.restore()).last_success.tolist() == [NOW]
         await store.close()
+
+    @pytest.mark.parametrize("work", ["adopt", "prune", "save_estimates"])
+    async def test_a_cancelled_write_leaves_no_lock(self, tmp_path: Path, work: str) -> None:
+        """Whatever a task waited for when it was cancelled, as at a stop, the writer can write at once."""
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        await store.adopt(wanted("a"), origin="list", now=NOW)
+        kept = []  # as a task keeps its exception, with the frames and cursors that it went through
+        for n in itertools.count(1):
+            writes: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+                "adopt": lambda: store.adopt(wanted("a", "b"), origin="list", now=NOW),
+                "prune": store.prune,
+                "save_estimates": lambda: store.save_estimates([estimate(1, at=NOW)]),
+            }
+            try:
+                await CancelledAt(writes[work](), n)
+                break
+            except asyncio.CancelledError as error:
+                kept.append(error)
+            store.record(record(1, Verdict.UNCHANGED, at=NOW + n))
+            while store.backlog and store.trouble is None:
+                await asyncio.sleep(0.01)
+            assert store.trouble is None
+        await store.close()
+        assert len(kept) > 5
 
     async def test_other_writes_are_tried_again(self, tmp_path: Path) -> None:
         """Adoption, estimates, settings and pruning wait for a lock that somebody else holds, and lose nothing."""

@@ -12,6 +12,7 @@ import aiohttp
 
 from crawld import wiring
 from crawld.api.token import make_token
+from crawld.client import Pace
 from crawld.config import Settings
 from crawld.daemon.supervisor import Daemon
 from tests.support.process import HANG_SECONDS, free_port
@@ -19,6 +20,8 @@ from tests.support.site import Site
 
 CALM: dict[str, Any] = {"min_interval": 3600.0, "max_interval": 86400.0}
 """Settings under which a page is crawled once and then left alone."""
+BRISK = Pace(poll_seconds=0.5, retry_seconds=(0.05, 0.1), changes=2, pages=2)
+"""A client that asks often and for little at once."""
 
 
 def bearer(folder: Path) -> dict[str, str]:

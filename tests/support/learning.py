@@ -21,6 +21,7 @@ class RecordingSink:
         self.believed: dict[int, Estimate] = {}
         self.since: dict[int, float] = {}
         self.curves: dict[str, AgeCurve | None] = {}
+        self.significance: dict[int, float] = {}
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take them over."""
@@ -33,6 +34,10 @@ class RecordingSink:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """And this."""
+        self.significance |= zip(page_ids, significance.tolist())
 
 
 class HandClock:

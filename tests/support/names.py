@@ -24,7 +24,7 @@ class NameServer(asyncio.DatagramProtocol):
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=("127.0.0.1", 0))
         self.port = self._transport.get_extra_info("sockname")[1]
-        self.resolver = AsyncResolver(nameservers=[f"127.0.0.1:{self.port}"], timeout=1.0, tries=1)
+        self.resolver = AsyncResolver(nameservers=[f"127.0.0.1:{self.port}"], timeout=60.0, tries=1)
         return self
 
     async def __aexit__(

@@ -227,13 +227,19 @@ def templated(page: int, notice: str = "", version: str = "Docs 4.1", text: str 
 
 
 @pytest.mark.parametrize("main", [False, True])
-def test_a_banner_that_a_deploy_puts_on_every_page_is_the_sites(main: bool) -> None:
-    """A banner at the template's place, another one, its end and a new version count on the first two pages alone."""
+def test_a_notice_on_every_page_is_a_change_of_each(main: bool) -> None:
+    """However many pages show it below their headings: another one in its place and its end are changes as well."""
     host = large_host(main=main)
-    for notice, version in (("Five is out", "Docs 4.1"), ("Six is out", "Docs 4.1"), ("", "Docs 4.1"), ("", "Docs 5")):
-        changed = [host.changed(page, *templated(page, notice, version), main=main) for page in range(30)]
-        assert not any(changed[2:])
-    assert host.changed(7, *templated(7, text="A line more"), main=main)
+    for notice in ("Five is out", "Six is out", ""):
+        assert all(host.changed(page, *templated(page, notice), main=main) for page in range(30))
+
+
+def test_a_version_below_the_texts_of_all_pages_is_the_sites() -> None:
+    """Outside of a page's text a deploy changes the site, and an edit of one page beside it is still seen."""
+    host = large_host(main=False)
+    changed = [host.changed(page, *templated(page, version="Docs 5")) for page in range(30)]
+    assert not any(changed[9:])
+    assert host.changed(7, *templated(7, version="Docs 5", text="A line more"))
 
 
 @pytest.mark.parametrize("main", [False, True])

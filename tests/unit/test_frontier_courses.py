@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crawld.frontier import bounds
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
@@ -19,11 +20,18 @@ from tests.support.rising_values import Bounded, Plain
 class Course:
     """A frontier and a scan over many pages, driven through the same slots."""
 
-    def __init__(self, valuation: Valuation, pages: int, gate: HostGate | None, shortest: float = 0.0) -> None:
+    def __init__(
+        self,
+        valuation: Valuation,
+        pages: int,
+        gate: HostGate | None,
+        shortest: float = 0.0,
+        longest: float = 1e9,
+    ) -> None:
         self.rng = np.random.default_rng(3)
         self.gate = gate
         self.pages = pages
-        intervals = Intervals(longest=1e9, shortest=shortest)
+        intervals = Intervals(longest, shortest)
         self.scan, self.frontier = Scan(valuation, gate, intervals), Frontier(valuation, gate, intervals)
         beliefs, last = self.beliefs(pages), -self.rng.random(pages) * pages / 10.0
         hosts = np.arange(pages) % (gate.size if gate else 1)
@@ -78,6 +86,22 @@ def test_many_pages_are_picked_as_by_the_scan_while_the_bandwidth_steps(valuatio
         assert None not in course.run(150, rate)
     assert course.frontier.pages.evaluations < course.scan.pages.evaluations / 20
     assert course.frontier.active < 3000
+
+
+@pytest.mark.parametrize("looked_at", [0.0, 30.0], ids=["at once", "long before"])
+@pytest.mark.parametrize("longest", [1e9, 400.0], ids=["none overdue", "a third overdue"])
+def test_pages_looked_over_before_the_first_pick_are_picked_as_by_the_scan(
+    monkeypatch: pytest.MonkeyPatch, looked_at: float, longest: float
+) -> None:
+    """A start bounds its pages in slices: the first pick looks at few of them, and no pick is another one for it."""
+    monkeypatch.setattr(bounds, "BOUNDED_AT_ONCE", 500)
+    course = Course(GreedyNcis(), 6000, hosts(200, 0.5), longest=longest)
+    assert len(list(course.frontier.look_over(0.0))) == 12
+    course.now, before = looked_at, course.frontier.pages.evaluations
+    course.run(1, 10.0)
+    assert course.frontier.pages.evaluations - before < 6000
+    for rate in (10.0, 100.0, 10.0):
+        course.run(150, rate)
 
 
 def test_saturated_hosts_leave_slots_unused_and_give_their_best() -> None:

@@ -1,11 +1,13 @@
 """URL lists as people write them."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.lists.url_list import read_url_list
-from crawld.model.url import normalise
+from crawld.content.lists.url_list import read_changed_lines, read_url_list
+from crawld.model.page import ListedPages
+from crawld.model.url import identity, normalise
 
 
 def test_good_lines_are_taken_and_bad_ones_named() -> None:
@@ -57,6 +59,51 @@ def test_any_bytes_are_read_without_an_exception(body: bytes) -> None:
         assert normalise(wanted.url) == wanted.url
 
 
+LINES = """https://a.example/
+https://a.example/ 2
+https://a.example/ 2.0
+https://A.example/
+https://a.example/%7ex
+https://a.example/~x
+
+https://b.example/ 0.1
+https://b.example/ 0.10
+https://b.example/,3
+https://c.example/ 1e-07
+url,importance
+x,y
+ftp://bad/
+# no"""
+lines = st.lists(st.sampled_from(LINES.splitlines()), max_size=12)
+
+
+@given(lines, lines)
+def test_a_list_read_by_its_changed_lines_says_the_same(before: list[str], after: list[str]) -> None:
+    """Whatever was listed, the pages kept and those wanted are together what the whole list says."""
+    first = read_url_list("\n".join(before).encode()).wanted
+    listed = ListedPages(
+        np.arange(len(first)),
+        np.array([ListedPages.line(page.url, page.importance) for page in first], np.int64),
+        np.array([ListedPages.page(identity(page.url)) for page in first], np.int64),
+    )
+    body = "\n".join(after).encode()
+    whole, changed = read_url_list(body), read_changed_lines(body, listed)
+    said = [*changed.wanted, *(first[page] for page in changed.kept.tolist())]
+    assert len(said) == changed.pages == whole.pages
+    assert set(said) == set(whole.wanted)
+    assert (changed.bad, changed.duplicates, changed.form) == (whole.bad, whole.duplicates, whole.form)
+
+
+def test_lines_that_are_as_before_are_not_wanted_again() -> None:
+    """Of a list with one line more, that line alone is new."""
+    first = read_url_list(b"https://a.example/\nhttps://b.example/ 2.5\n").wanted
+    columns = [[ListedPages.line(page.url, page.importance), ListedPages.page(page.url)] for page in first]
+    listed = ListedPages(np.array([7, 8]), *np.array(columns).T)
+    got = read_changed_lines(b"https://a.example/\nhttps://c.example/\nhttps://b.example/ 2.5\n", listed)
+    assert [page.url for page in got.wanted] == ["https://c.example/"]
+    assert sorted(got.kept.tolist()) == [7, 8]
+
+
 def test_spellings_of_one_page_are_one_line() -> None:
     """The first spelling of a page is what is asked, the last importance counts, and the others are duplicates."""
     body = (
@@ -85,15 +132,30 @@ def test_spellings_of_one_page_are_one_line() -> None:
          {"https://a.example/?q=1,2": 1.0, "https://b.example/": 1.0}),
         (b"# mine\nhttps://a.example/,2\nhttps://b.example/\nhttps://c.example/,4\n",
          {"https://a.example/": 2.0, "https://b.example/": 1.0, "https://c.example/": 4.0}),
-        (b"url;importance\nhttps://a.example/;2\n", {"https://a.example/": 2.0}),
+        (b"# mine\nurl;importance\nhttps://a.example/;2\n", {"https://a.example/": 2.0}),
+        (b"Link,Weight\nhttps://a.example/,2\n", {"https://a.example/": 2.0}),
+        (b"URL\nhttps://a.example/x,y 3\nhttps://b.example/\n",
+         {"https://a.example/x,y": 3.0, "https://b.example/": 1.0}),
+        (b"Blog,https://a.example/,2\nNews,https://b.example/,1\n",
+         {"https://a.example/": 2.0, "https://b.example/": 1.0}),
         (b"https://a.example/\t2\nhttps://b.example/\t3\n", {"https://a.example/": 2.0, "https://b.example/": 3.0}),
     ],
 )  # fmt: skip
 def test_csv_without_a_header_is_taken_for_what_it_is(body: bytes, wanted: dict[str, float]) -> None:
-    """Rows of a URL and its importance need no header, whichever separator and order they have."""
+    """Rows of a URL and its importance need no header, or one in other words, in any order, with any separator."""
     got = read_url_list(body)
     assert {page.url: page.importance for page in got.wanted} == wanted
     assert got.bad == ()
+
+
+def test_numbers_below_a_header_that_does_not_name_importance_are_no_importance() -> None:
+    """A header in words of its own is named as a bad line; the column of URLs is found, and views are no weights."""
+    got = read_url_list(b"Titel,Seite,Views\nA,https://a.example/,200\nB,https://b.example/,30\n")
+    assert [(page.url, page.importance) for page in got.wanted] == [
+        ("https://a.example/", 1.0),
+        ("https://b.example/", 1.0),
+    ]
+    assert [bad.number for bad in got.bad] == [1]
 
 
 def test_urls_that_hold_commas_stay_whole() -> None:

@@ -34,8 +34,8 @@ SHARED_BY, SHARED_SHARE = 3, 0.3
 """A block is frame where so many other pages have it, and so large a share of them."""
 MOVED_SHARE = 0.6
 """A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
-ALL_SHARE, ALL_PAGES = 0.9, 24
-"""Within the text of pages only what so large a share of all pages gain or lose is the site's, on a host of so many."""
+ALL_SHARE = 0.9
+"""A difference that so large a share of the pages seen since show as well is the site's for good."""
 TITLE_SHARE = 0.6
 """A word that so large a share of the other pages have in their titles is the site's."""
 TURNED_BY, MAX_TURNED_BY, TURNED_SHARE = 2, 5, 0.2
@@ -484,7 +484,7 @@ class PageFrame:
 
     def keeps_its_text(self) -> bool:
         """Whether the newer version has much of what was the page's own in the older one."""
-        own = [block for block in self.old if not self.is_shared(block)]
+        own = [block for block in self.old if not self.is_shared(block)] or self.old
         kept = set(self.new)
         return sum(map(block_length, kept.intersection(own))) >= KEPT_SHARE * sum(map(block_length, own)) > 0
 
@@ -532,15 +532,15 @@ class PageFrame:
     def explains(self, hunk: Hunk) -> Explained:
         """Whether a difference is one of the frame.
 
-        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it.
-        2. Outside: where many other pages show it, and most of those seen since.
+        1. In the page's main element, or between two blocks of its own: never, on however many pages it is.
+        2. Outside: where many other pages show it, and most of those seen since; presumed until nearly all do.
         3. Outside, and the page says anew what its main element is: what is left out, or no longer, is presumed frame.
         4. Outside, at a place where the frame of other pages is the same: it is presumed.
         """
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
         in_main = bool(removed and self._known.in_main) or bool(inserted and self._seen.in_main)
         if in_main or not self._is_outside(hunk):
-            return self._explains_inside(hunk, removed, inserted)
+            return Explained.NO
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
         removed_shared = [self.is_shared(block) for block in removed]
@@ -550,60 +550,11 @@ class PageFrame:
             and all(map(max, lost, removed_shared))
             and all(map(max, gained, inserted_shared))
         ):
-            return Explained.YES
+            return Explained.PRESUMED
         likely = all(removed_shared) and (
             self._known.in_main != self._seen.in_main or self._runs_elsewhere(hunk, removed, inserted)
         )
         return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
-
-    def _explains_inside(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> Explained:
-        """Whether a difference within the page's text was made by the template on nearly all pages at once.
-
-        It counts after all where pages seen later do not show it.
-        """
-        own = self._count_own()
-        amid_text = own[hunk.old_from] > 1 and own[hunk.old_to] < own[-1]  # the first block of its own is its heading
-        if amid_text or self._host._sizes[None] < ALL_PAGES:
-            return Explained.NO
-        at_template = all(map(self._was_everywhere, removed)) if removed else self._is_slot(hunk)
-        of_site = (
-            at_template
-            and all(self.moved_everywhere(block, gained=True) for block in inserted)
-            and all(self.moved_everywhere(block, gained=False) for block in removed)
-        )
-        return Explained.PRESUMED if of_site and not self.is_contradicted(removed, inserted) else Explained.NO
-
-    def _is_slot(self, hunk: Hunk) -> bool:
-        """Whether a place is the template's: above a block that nearly all pages have, and below one or the heading."""
-        plain = self._known.blocks
-        left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE
-        below_heading = self._count_own()[hunk.old_from] <= 1
-        return (
-            hunk.old_to < len(plain)
-            and self._is_everywhere(plain[hunk.old_to])
-            and (below_heading or self._is_everywhere(left))
-        )
-
-    def _is_everywhere(self, block: int) -> bool:
-        return self._host._counts[None].get(block, 0) >= ALL_SHARE * self._host._sizes[None]
-
-    def _was_everywhere(self, block: int) -> bool:
-        """Whether nearly all pages of the host have a block, or had it until it was lost lately."""
-        lost = self._host._lost.get(block)
-        count = self._host._counts[None].get(block, 0) + (len(lost.pages) if lost is not None else 0)
-        return count >= ALL_SHARE * self._host._sizes[None]
-
-    def moved_everywhere(self, block: int, *, gained: bool) -> bool:
-        """Whether nearly all pages of the host seen since the first of them gained, or lost, the block did so too.
-
-        With this page they are at least three.
-        """
-        move = (self._host._gained if gained else self._host._lost).get(block)
-        if move is None:
-            return False
-        recent = islice(reversed(self._host._pages.items()), LOOKED_AT)
-        since = [page in move.pages for page, seen in recent if seen.at >= move.at and page != self._page_id]
-        return sum(since) >= max(SHARED_BY - 1, ALL_SHARE * len(since))
 
     def _is_outside(self, hunk: Hunk) -> bool:
         """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""
@@ -641,7 +592,7 @@ class PageFrame:
         return back is not None and page in back.pages
 
     def is_contradicted(self, removed: Sequence[int], inserted: Sequence[int]) -> bool:
-        """Whether this page showed the difference before, and other pages seen since do not."""
+        """Whether this page showed the difference before, and too many other pages seen since do not."""
         moves = [self._host._gained.get(block) for block in inserted] + [
             self._host._lost.get(block) for block in removed
         ]
@@ -650,12 +601,12 @@ class PageFrame:
             return False
         wanted, unwanted = set(inserted), set(removed)
         since = ((page, blocks) for page, seen, blocks in self._recent() if seen.at > max(times))
-        against = (
+        against = [
             any(not self._went_back(page, block, gained=True) for block in wanted - blocks)
             or any(not self._went_back(page, block, gained=False) for block in unwanted & blocks)
             for page, blocks in since
-        )
-        return sum(against) >= CONTRADICTED_BY
+        ]
+        return sum(against) >= max(CONTRADICTED_BY, SHARED_SHARE * len(against))
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""

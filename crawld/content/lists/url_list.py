@@ -2,17 +2,27 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crawld.errors import InputError
-from crawld.model.page import Wanted, check_importance
+from crawld.model.page import ListedPages, Wanted, check_importance
 from crawld.model.url import identity, normalise
 
 COMMENT = "#"
 SEPARATORS = ",;\t"
 """Between the columns of a CSV file; the first line that has one decides."""
+URL_NAMES = ("url", "uri", "link", "address", "href", "loc", "page")
+IMPORTANCE_NAMES = ("importance", "weight", "priority")
+"""What headers call the two columns, the surest name first."""
 LOOKED_AT = 200
 """Lines by which a list is taken for CSV without a header."""
+BLOCK_BYTES = 1 << 18
+"""Bytes of a list that are compared at once: no other thread runs for some milliseconds."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,13 @@ class UrlList:
     bad: tuple[BadLine, ...]
     duplicates: int
     form: str = "lines"  # how the list was read: lines, CSV, or CSV without a header
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Ids of pages that are listed already just as the list names them: they are not among those wanted."""
+
+    @property
+    def pages(self) -> int:
+        """How many pages the list names."""
+        return len(self.wanted) + len(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +67,65 @@ class _Columns:
 
 
 def read_url_list(body: bytes) -> UrlList:
-    """Read `URL [importance]` lines, or CSV: by the header that names `url`, or without one by what its columns hold.
+    """Read `URL [importance]` lines, or CSV: by a header that names its columns, else by what they hold.
 
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
+    bad: list[BadLine] = []
+    numbered = enumerate(body.removeprefix(BYTE_ORDER_MARK).splitlines(), start=1)
+    lines = [(number, line) for number, line in _lines(numbered, bad) if not line.startswith(COMMENT)]
+    if lines and _is_single_header(lines[0][1]):
+        del lines[0]
+    header = _header(lines[0][1]) if lines else None
+    columns = header or _columns([line for _, line in lines[:LOOKED_AT]])
+    return _read(lines[1:] if header else lines, columns, bad)
+
+
+def _is_single_header(line: str) -> bool:
+    """Whether a line is the header of a list of a single column."""
+    return line.strip('"').lower() in URL_NAMES
+
+
+def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
+    """Read a list like `read_url_list`, but parse only the lines that do not name a listed page as it is kept."""
+    plain = body.removeprefix(BYTE_ORDER_MARK)
+    numbered = _lines(enumerate(chain.from_iterable(_blocks(plain)), start=1), [])
+    rows = list(islice((line for _, line in numbered if not line.startswith(COMMENT)), LOOKED_AT))
+    if not len(listed) or (rows and (_is_single_header(rows[0]) or _header(rows[0]))) or _columns(rows):
+        return read_url_list(body)
+    named = np.zeros(len(listed), dtype=np.bool_)
+    others: list[tuple[int, bytes]] = []
+    last = 0
+    for some in _blocks(plain):
+        at = listed.find(some)
+        others += [(last + 1 + i, some[i]) for i in np.flatnonzero(at < 0).tolist()]
+        last += len(some)
+        named[at[at >= 0]] = True
+    bad: list[BadLine] = []
+    rest = ((number, line) for number, line in _lines(others, bad) if not line.startswith(COMMENT))
+    found = _read(rest, None, bad)
+    pages = np.fromiter((listed.page(identity(one.url)) for one in found.wanted), np.int64, len(found.wanted))
+    if np.isin(pages, listed.identities(named)).any():  # of several lines for one page the last one counts
+        return read_url_list(body)
+    kept = listed.ids[named]
+    return replace(found, kept=kept, duplicates=found.duplicates + last - len(others) - len(kept))
+
+
+def _blocks(body: bytes) -> Iterator[list[bytes]]:
+    """The lines of a list, a few thousand at a time."""
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + BLOCK_BYTES) + 1 or len(body)
+        yield body[start:end].splitlines()
+        start = end
+
+
+def _read(lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]) -> UrlList:
+    """Read the rows of a list; those that cannot be used join the bad ones."""
     weights: dict[str, float] = {}  # by identity
     spellings: dict[str, str] = {}  # of the pages whose target is not their identity
-    bad: list[BadLine] = []
     taken = 0
-    lines = list(_lines(body, bad))
-    header = _header(lines[0][1]) if lines else None
-    columns = header or _columns([line for _, line in lines if not line.startswith(COMMENT)][:LOOKED_AT])
-    for number, line, url, importance in _rows(lines[1:] if header else lines, columns, bad):
+    for number, line, url, importance in _rows(lines, columns, bad):
         try:
             target = normalise(url)
             weight = _importance(importance)
@@ -82,8 +146,6 @@ def _rows(
     lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]
 ) -> Iterator[tuple[int, str, str, str | None]]:
     for number, line in lines:
-        if line.startswith(COMMENT):
-            continue
         if columns is not None:
             cells = _cells(line, columns.separator)
             if cells is None or len(cells) < columns.fewest:
@@ -100,8 +162,8 @@ def _rows(
         yield number, line, parts[0], parts[1] if len(parts) == 2 else None
 
 
-def _lines(body: bytes, bad: list[BadLine]) -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(body.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+def _lines(numbered: Iterable[tuple[int, bytes]], bad: list[BadLine]) -> Iterator[tuple[int, str]]:
+    for number, raw in numbered:
         try:
             line = raw.decode("utf-8").strip()
         except UnicodeDecodeError as error:
@@ -123,19 +185,26 @@ def _header(line: str) -> _Columns | None:
     """The columns that a header names."""
     for separator in SEPARATORS:
         names = [name.lower() for name in _cells(line, separator) or ()]
-        if "url" in names:
-            importance = names.index("importance") if "importance" in names else None
-            return _Columns(separator, names.index("url"), importance, 1 + max(names.index("url"), importance or 0))
+        url, importance = _place(names, URL_NAMES), _place(names, IMPORTANCE_NAMES)
+        if url is not None and len(names) > 1:
+            return _Columns(separator, url, importance, 1 + max(url, importance or 0))
     return None
+
+
+def _place(names: Sequence[str], known: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in known if name in names), None)
 
 
 def _columns(lines: Sequence[str]) -> _Columns | None:
     """The columns of a CSV file without a header; None where the lines are no rows.
 
     A URL may hold a comma itself, so a line counts as a row only where its other cells are numbers, empty, quoted, or
-    texts with a space in them, which no URL has. More than half of the lines are such rows. Their URLs are in the
-    column that begins with http, their importance is in the first column of numbers.
+    texts with a space in them, which no URL has, or where another cell comes before the URL. More than half of the
+    lines are such rows. Their URLs are in the column that begins with http, their importance is in the first column
+    of numbers. A first line without a URL may be a header in words of its own: then no number is taken for importance.
     """
+    titled = bool(lines) and "://" not in lines[0]
+    lines = lines[1:] if titled else lines
     for separator in SEPARATORS:
         rows = [cells for line in lines if (cells := _cells(line, separator)) and _is_row(line, cells)]
         if 2 * len(rows) <= len(lines):
@@ -149,7 +218,8 @@ def _columns(lines: Sequence[str]) -> _Columns | None:
                     if at != url and all(_is_number(cells[at]) for cells in rows if at < len(cells) and cells[at])
                     and any(at < len(cells) and cells[at] for cells in rows)
                 )  # fmt: skip
-                return _Columns(separator, url, next(numbers, None), url + 1, "CSV without a header")
+                importance = None if titled else next(numbers, None)
+                return _Columns(separator, url, importance, url + 1, "CSV without a header")
     return None
 
 
@@ -158,7 +228,9 @@ def _is_row(line: str, cells: Sequence[str]) -> bool:
     others = [cell for cell in cells if not _is_url(cell)]
     if len(cells) < 2 or not urls or any(" " in url for url in urls):
         return False
-    return line.startswith('"') or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    return (
+        line.startswith('"') or not _is_url(line) or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    )
 
 
 def _is_url(cell: str) -> bool:

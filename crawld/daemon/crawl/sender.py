@@ -167,7 +167,7 @@ class Sender:
         kept = chain.validators
         tag, date = (kept.etag, kept.last_modified) if kept is not None and kept.url == url else (None, None)
         hop = Request(url, host_of(url), request.purpose, tag, date, request.max_bytes, (), cookie, Use.REDIRECT)
-        return replace(hop, bare=chain.bare) if chain.bare else hop
+        return hop._replace(bare=True) if chain.bare else hop
 
     async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
         """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""

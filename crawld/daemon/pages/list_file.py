@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from crawld import __version__
-from crawld.content.lists.url_list import UrlList, read_url_list
+from crawld.access import access_refused
+from crawld.content.lists.url_list import UrlList, read_changed_lines, read_url_list
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.status import Status
 from crawld.errors import InputError
@@ -86,6 +87,8 @@ def list_body(source: str) -> bytes:
         return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
+    except PermissionError:
+        raise InputError(f"URL list {access_refused(Path(source))}") from None
     except OSError as error:
         raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
 
@@ -171,21 +174,26 @@ class ListFile:
             self._used_up = source if read_once(source) else None
             if not await self._accepts(source, body):
                 return
-            mark = list_mark(body)
+            mark = await asyncio.to_thread(list_mark, body)
             before, pages, bad_before = (await self._store.setting(TAKEN_OVER) or "- 0 0").split()
             if unless_same and before == mark:
                 told = {"list": source, "pages": int(pages), "bad": int(bad_before), "unchanged": True}
                 log.info("list", extra=told)
                 return
-            listed = await asyncio.to_thread(read_url_list, body)
+            if self._first is None or self._first.done():
+                before_it = await self._store.listed_pages(FROM_LIST)
+                listed = await asyncio.to_thread(read_changed_lines, body, before_it)
+                del before_it
+            else:  # pages may be kept as another version spelt them
+                listed = await asyncio.to_thread(read_url_list, body)
             del body
             for bad in listed.bad:
                 log.warning("bad line in URL list", extra={"list": source, "reason": str(bad)})
-            if not listed.wanted:
+            if not listed.pages:
                 raise no_usable_line(source, listed)
             await self._store.change_setting(TAKEN_OVER, None, now=self._clock.now())
             taken = await self._adopt(source, listed, 1.0 if retire else share)
-            whole = f"{mark} {len(listed.wanted)} {len(listed.bad)}"
+            whole = f"{mark} {listed.pages} {len(listed.bad)}"
             if not taken.held_back:  # otherwise a restart has to come upon it again
                 await self._store.change_setting(TAKEN_OVER, whole, now=self._clock.now())
             self._note(source, listed, taken)
@@ -221,7 +229,7 @@ class ListFile:
 
         now = self._clock.now()
         return await self._page_set.adopt(
-            listed.wanted, origin=FROM_LIST, now=now, may_retire=may_retire, progress=progress
+            listed.wanted, origin=FROM_LIST, now=now, kept=listed.kept, may_retire=may_retire, progress=progress
         )
 
 
@@ -230,7 +238,7 @@ def _report(source: str, listed: UrlList, taken: Adoption) -> None:
         "list",
         extra={
             "list": source,
-            "pages": len(listed.wanted),
+            "pages": listed.pages,
             "added": len(taken.added) + len(taken.returned),
             "reweighted": len(taken.reweighted),
             "respelt": len(taken.respelt),

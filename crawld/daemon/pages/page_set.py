@@ -4,8 +4,8 @@ import asyncio
 import gc
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from crawld.daemon.free_memory import give_back
 from crawld.daemon.pages.aliases import Aliases, Index
 from crawld.daemon.pages.pages import Pages
 from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Adoption, Floats, Store, StoredPages
+from crawld.interfaces import Adoption, Floats, Ints, Store, StoredPages
 from crawld.interfaces.store import MayRetire, always
 from crawld.learning.freshness import SKEW
 from crawld.model.host import HostState
@@ -31,22 +31,6 @@ TAKEN_AT_ONCE = 1_000
 """Pages that are taken in or forgotten in one turn of the loop: some 10 ms."""
 YOUNG_OBJECTS = 10_000
 """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy daemon."""
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Millions of objects that stay are being made: looking through them for garbage again and again costs seconds.
-
-    Afterwards they are left out of later collections too, which would otherwise stop the loop for as long; and what is
-    made from then on is looked through less often, since next to nothing of it needs the collector to be freed.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS)
 
 
 class PageSet:
@@ -96,24 +80,34 @@ class PageSet:
         Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
         age of their copies is unknown.
         """
-        with collector_at_rest():
-            count = await self._restore(now)
-        give_back()
+        gc.set_threshold(YOUNG_OBJECTS)
+        count = await self._restore(now)
+        gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
+        for _ in self._scheduler.look_over(now):
+            await asyncio.sleep(0)
+        await asyncio.to_thread(give_back)
         return count
 
     async def _restore(self, now: float) -> int:
-        stored = await self._store.restore()
-        for name in dict.fromkeys(stored.hosts):
-            self._gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
-        for state in await self._store.hosts():
+        aliases: dict[int, int] = {}
+        count, newest = 0, -math.inf
+        self._scheduler.reserve(await self._store.count_pages())
+        async with aclosing(self._store.restoring()) as parts:
+            async for stored in parts:
+                self._put_back(stored, now)
+                aliases |= {page: of for page, of in zip(stored.ids.tolist(), stored.alias_of, strict=True) if of}
+                newest = max(newest, float(np.fmax.reduce(stored.last_attempt, initial=-math.inf)))
+                count += len(stored.ids)
+        for at, state in enumerate(await self._store.hosts()):  # after those of pages: of others the gate keeps a few
             self._gate.restore(_usable(state))
-        self._put_back(stored, now)
-        self._put_aliases(stored)
+            if at % TAKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.age_by(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
-        _check_clock(stored, now)
-        return len(stored.ids)
+        _check_clock(newest, now)
+        return count
 
     def _put_back(self, stored: StoredPages, now: float) -> None:
         """Take pages in as the store knows them."""
@@ -153,10 +147,10 @@ class PageSet:
             )
         )
 
-    def _put_aliases(self, stored: StoredPages) -> None:
+    def _put_aliases(self, aliases: Mapping[int, int]) -> None:
         """Let pages that are here stand for others again; the page of one that is to do so no longer may be gone."""
-        for page_id, of in zip(stored.ids.tolist(), stored.alias_of, strict=True):
-            if of is not None and page_id in self._scheduler:
+        for page_id, of in aliases.items():
+            if page_id in self._scheduler:
                 self.aliases.put(page_id, of)
                 if self.aliases.doubted(page_id):
                     self.aliases.doubt(page_id)
@@ -187,7 +181,7 @@ class PageSet:
             self._index.put([self._pages[page_id] for page_id in some.ids.tolist()])
             self.aliases.more_listed()
             await asyncio.sleep(0)
-        self._put_aliases(stored)
+        self._put_aliases({page: of for page, of in zip(stored.ids.tolist(), stored.alias_of, strict=True) if of})
 
     def hosts_of(self, page_ids: Sequence[int]) -> set[str]:
         """The hosts of those of these pages that are here."""
@@ -217,7 +211,7 @@ class PageSet:
             self.aliases.more_listed()
             del self._unindexed[-INDEXED_AT_ONCE:]
             await asyncio.sleep(INDEX_PAUSE)
-        give_back()
+        await asyncio.to_thread(give_back)
 
     async def adopt(
         self,
@@ -226,17 +220,20 @@ class PageSet:
         origin: str,
         now: float,
         complete: bool = True,
+        kept: Ints | None = None,
         may_retire: MayRetire = always,
         progress: Callable[[int], None] = lambda _: None,
         first_visit: float = -math.inf,
     ) -> Adoption:
         """Take over a URL list while running; `progress` is told after how many lines.
 
-        New pages are not picked before the time of `first_visit`.
+        `kept` are pages that the list names as they are. New pages are not picked before the time of `first_visit`.
         """
         parts: list[Adoption] = []
         lines = 0
-        parts_of = self._store.adopting(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        parts_of = self._store.adopting(
+            wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
+        )
         async with aclosing(parts_of) as adopting:
             async for part in adopting:
                 await self._follow(part, now, first_visit)
@@ -322,9 +319,8 @@ class PageSet:
         )
 
 
-def _check_clock(stored: StoredPages, now: float) -> None:
+def _check_clock(newest: float, now: float) -> None:
     """Warn where the newest crawl is from the future: the clock was set back."""
-    newest = float(np.fmax.reduce(stored.last_attempt, initial=-math.inf))
     if newest > now + SKEW:
         log.warning(
             "the clock was set back: the newest crawl in the database is from the future; "

@@ -138,14 +138,19 @@ class Shapes:
 
 
 @dataclass(slots=True)
-class _Site:
+class FollowingSite:
     """One followed site, with the pages that wait for a first visit."""
 
     given: FollowedSite
     shapes: Shapes
     share: Share
-    waiting: list[tuple[int, int]] = field(default_factory=list)  # a heap: nearest first, then oldest
+    waiting: list[tuple[bool, int, int]] = field(default_factory=list)  # a heap of places in the line and pages
     retries: list[tuple[float, int, int]] = field(default_factory=list)  # a heap by time; depth and page
+
+    def line_up(self, page: Page, depth: int) -> None:
+        """Let a page wait for a slot: plain addresses before those of query strings, the nearest first, the oldest."""
+        shape = shape_of(page.url)
+        heapq.heappush(self.waiting, (shape is not None and bool(shape.names), depth, page.id))
 
 
 class SiteLinks:
@@ -161,13 +166,13 @@ class SiteLinks:
         robots: Robots,
         workers: Workers,
     ) -> None:
-        self._sites = {site.prefix: _Site(site, Shapes(site.limit), Share(site.share)) for site in sites}
+        self._sites = {site.prefix: FollowingSite(site, Shapes(site.limit), Share(site.share)) for site in sites}
         self._store, self._links, self._page_set = store, links, page_set
         self._scheduler, self._robots, self._workers = scheduler, robots, workers
         self._share = Share(max((site.share for site in sites), default=0.0))
         self._shares = (self._share, *(site.share for site in self._sites.values()))
         self._scope = tuple(self._sites)
-        self._first: dict[int, tuple[_Site, int]] = {}  # pages never crawled with success: their site and depth
+        self._first: dict[int, tuple[FollowingSite, int]] = {}  # pages never crawled with success: their site and depth
         self._deferred: dict[int, set[UrlShape | None]] = {}  # pages with links that wait for room; None: of the site
         self._due: deque[int] = deque()  # of those, pages to be read again
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
@@ -178,7 +183,7 @@ class SiteLinks:
     def __bool__(self) -> bool:
         return bool(self._sites)
 
-    def site_of(self, url: str) -> _Site | None:
+    def site_of(self, url: str) -> FollowingSite | None:
         """The followed site that a URL belongs to."""
         prefix = self._page_set.in_memory.site_of(url)
         return None if prefix is None else self._sites.get(prefix)
@@ -219,14 +224,14 @@ class SiteLinks:
         pages = self._page_set.in_memory
         return -math.inf if attempted_at is None else pages.wait_after(page_id, pages.state(page_id), attempted_at)
 
-    def _wait(self, site: _Site, page_id: int, depth: int, not_before: float, now: float) -> None:
+    def _wait(self, site: FollowingSite, page_id: int, depth: int, not_before: float, now: float) -> None:
         """Let a page wait for its first visit, outside the frontier."""
         self._first[page_id] = site, depth
         self._scheduler.postpone(page_id, math.inf, now)
         if not_before > now:
             heapq.heappush(site.retries, (not_before, depth, page_id))
-        else:
-            heapq.heappush(site.waiting, (depth, page_id))
+        elif (page := self._page_set.in_memory.get(page_id)) is not None:
+            site.line_up(page, depth)
 
     # -- slots ------------------------------------------------------------------------------------------------------
 
@@ -249,8 +254,10 @@ class SiteLinks:
                 return found
         return None
 
-    def _choose(self, site: _Site, now: float, admission: Admission) -> tuple[Page, Allowed | NeedsFetch] | None:
-        """The nearest page that waits and may be asked.
+    def _choose(
+        self, site: FollowingSite, now: float, admission: Admission
+    ) -> tuple[Page, Allowed | NeedsFetch] | None:
+        """The first page in line that may be asked.
 
         1. It left meanwhile, or was crawled out of turn: it waits no longer.
         2. Its host may not be asked, or its robots.txt is being fetched: the other pages of the site wait with it.
@@ -260,9 +267,10 @@ class SiteLinks:
         """
         while site.retries and site.retries[0][0] <= now:
             _, depth, page_id = heapq.heappop(site.retries)
-            heapq.heappush(site.waiting, (depth, page_id))
+            if (page := self._page_set.in_memory.get(page_id)) is not None:
+                site.line_up(page, depth)
         for _ in range(min(LIMITS.looked_at, len(site.waiting))):
-            depth, page_id = site.waiting[0]
+            _, depth, page_id = site.waiting[0]
             page = self._page_set.in_memory.get(page_id)
             if page is None or page_id not in self._first or self._scheduler.held(page_id):
                 heapq.heappop(site.waiting)
@@ -348,7 +356,7 @@ class SiteLinks:
             targets = targets if canonical is None else [*targets, canonical]
         await self._offer(site, page, targets, now)
 
-    async def _look(self, site: _Site, page: Page, seen: Memory) -> None:
+    async def _look(self, site: FollowingSite, page: Page, seen: Memory) -> None:
         """Learn from the first visit to a page whether addresses of its shape are worth following."""
         shape = shape_of(page.url)
         novel = site.shapes.look(page.url, shape, seen.digest.blocks)
@@ -364,7 +372,7 @@ class SiteLinks:
             return ()
         return found.targets
 
-    async def _offer(self, site: _Site, page: Page, targets: Iterable[str], now: float) -> None:
+    async def _offer(self, site: FollowingSite, page: Page, targets: Iterable[str], now: float) -> None:
         """Let a page link to these addresses: those that are pages, and those that may become some.
 
         An address becomes a page where it is of the same site, robots.txt allows it, its page was not refused lately,
@@ -408,7 +416,7 @@ class SiteLinks:
             return False
         return not isinstance(self._robots.verdict(url, now), Disallowed)
 
-    async def _join(self, site: _Site, urls: Sequence[str], depth: int, now: float) -> list[int]:
+    async def _join(self, site: FollowingSite, urls: Sequence[str], depth: int, now: float) -> list[int]:
         """Take addresses in as pages that wait for their first visit; their ids."""
         if not urls:
             return []

@@ -1,5 +1,6 @@
 """What is remembered of hosts: read at a start, and forgotten of hosts that turned up once."""
 
+import asyncio
 from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, delete, exists, or_, select
@@ -9,21 +10,23 @@ from crawld.model.host import HostState
 from crawld.store import tables
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import among
+from crawld.store.writing.bulk import fetch
 
 OF_A_HOST = (tables.signal_counts, tables.signal_trust, tables.signal_gains, tables.age_curves, tables.frame_changes)
 
 
 _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
+_NAMES = [column.name for column in _FIELDS]
 
 
 async def read_hosts(connection: AsyncConnection, now: float, ranges: Ranges | None = None) -> Sequence[HostState]:
     """What is remembered of hosts that have pages, and of others of which something still matters."""
     query = select(*_FIELDS).where(or_(_has_pages(), _matters(now))).order_by(tables.hosts.c.id)
     if ranges is None:
-        return [HostState(**row._mapping) for row in await connection.execute(query)]
-    names = [column.name for column in _FIELDS]
-    rows = await fetch_within(connection, query.where(within(tables.hosts.c.id)), ranges)
-    return [HostState(**dict(zip(names, row, strict=True))) for row in rows]
+        rows = await fetch(connection, query)
+    else:
+        rows = await fetch_within(connection, query.where(within(tables.hosts.c.id)), ranges)
+    return await asyncio.to_thread(lambda: [HostState(**dict(zip(_NAMES, row, strict=True))) for row in rows])
 
 
 async def read_hosts_named(connection: AsyncConnection, names: Sequence[str]) -> Sequence[HostState]:

@@ -1,28 +1,30 @@
 """Pages: taking over a URL list."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Self, TypeVar
 
+import numpy as np
 from sqlalchemy import BigInteger, Double, Text, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.interfaces import Adoption, Listed
+from crawld.interfaces import Adoption, Ints, Listed
 from crawld.interfaces.store import MayRetire, always
 from crawld.model.crawl import ChangeVerdict
-from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, Page, PageState, Wanted, authority
+from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, ListedPages, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.numbering import Numbering, OneWriter, know_hosts
 from crawld.store.retry import keep_trying
-from crawld.store.writing.bulk import run
+from crawld.store.writing.bulk import fetch, run
 from crawld.store.writing.connection import WriteConnection
 from crawld.store.writing.upserts import added_once, plain, replacing
 
 T = TypeVar("T")
-COUNTED_AT_ONCE = 20_000
+READ_AT_ONCE = 10_000
 ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
 RETIRED = PageState.RETIRED.value
 
@@ -67,7 +69,14 @@ class PageList:
         self._numbering = numbering or OneWriter()
 
     async def adopt(
-        self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool, may_retire: MayRetire = always
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool,
+        kept: Ints | None = None,
+        may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
         """Add, re-weight, respell, bring back; with `complete`, retire what the origin no longer lists, if it may."""
         lines = {identity(line.url): line for line in wanted}  # the last of equal lines counts
@@ -76,12 +85,12 @@ class PageList:
         async def take(connection: AsyncConnection) -> _Chunk:
             return await _Chunk(origin, now, hosts_of_origins, self._numbering).take(connection, chunk)
 
-        kept: set[int] = set()
+        listed_ids = [] if kept is None else [kept]
         new = 0
         rest = iter(lines.items())
         while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
             part = await self._write(take)
-            kept |= part.kept
+            listed_ids.append(np.array(part.kept, dtype=np.int64))
             new += len(part.added) + len(part.returned)
             yield Adoption(
                 part.added,
@@ -93,11 +102,11 @@ class PageList:
                 listed=part.listed,
             )
         if complete:
-            unlisted, listed = await self._count_others(origin, kept)
-            if unlisted and not may_retire(unlisted, listed - new):
-                yield Adoption(held_back=unlisted)
+            others, listed = await self._unlisted(origin, np.concatenate([np.zeros(0, np.int64), *listed_ids]))
+            if len(others) and not may_retire(len(others), listed - new):
+                yield Adoption(held_back=len(others))
                 return
-            async for retired in self._retire_others(origin, kept, now):
+            async for retired in self._retire_others(origin, others, now):
                 yield Adoption(retired=retired)
 
     async def retire(self, urls: Iterable[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
@@ -147,23 +156,49 @@ class PageList:
             found |= {row.url: row.origin for row in rows if (row.identity or row.url) not in excluded}
         return found
 
-    async def _count_others(self, origin: str, kept: set[int]) -> tuple[int, int]:
-        """How many pages of the origin are not among those kept, and how many it has."""
+    async def _unlisted(self, origin: str, kept: Ints) -> tuple[Ints, int]:
+        """The pages of the origin that are not among those kept, and how many it has."""
+        kept = await asyncio.to_thread(np.sort, kept)
+        unlisted: list[Ints] = []
+        listed = 0
+        async for rows in self._of_origin(origin, _page.id):
+            ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            listed += len(ids)
+            at = np.searchsorted(kept, ids)
+            known = at < len(kept)
+            known[known] = kept[at[known]] == ids[known]
+            unlisted.append(ids[~known])
+        return np.concatenate([np.zeros(0, np.int64), *unlisted]), listed
+
+    async def listed_by(self, origin: str) -> ListedPages:
+        """The pages that are not retired and that the origin lists."""
+        ids: list[Ints] = []
+        lines: list[Ints] = []
+        identities: list[Ints] = []
+        async for rows in self._of_origin(origin, _page.id, _page.url, _page.identity, _page.importance):
+            size = len(rows)
+            ids.append(np.fromiter((row[0] for row in rows), np.int64, size))
+            lines.append(np.fromiter((ListedPages.line(row[1], row[3]) for row in rows), np.int64, size))
+            identities.append(np.fromiter((ListedPages.page(row[2] or row[1]) for row in rows), np.int64, size))
+        empty = np.zeros(0, np.int64)
+        columns = [np.concatenate([empty, *parts]) for parts in (ids, lines, identities)]
+        return await asyncio.to_thread(ListedPages, *columns)  # sorts them
+
+    async def _of_origin(self, origin: str, *columns: Any) -> AsyncGenerator[Sequence[Sequence[Any]], None]:
+        """Columns, the id first, of the pages that an origin lists, some at a time."""
         query = (
-            select(_page.id).where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
-            .order_by(_page.id).limit(COUNTED_AT_ONCE)
+            select(*columns).where(_page.origin == bindparam("b_origin"), _page.state != RETIRED)
+            .where(_page.id > bindparam("last", type_=BigInteger)).order_by(_page.id).limit(READ_AT_ONCE)
         )  # fmt: skip
 
-        async def read() -> Sequence[int]:
+        async def read() -> Sequence[Sequence[Any]]:
             async with self._reading.connect() as connection:
-                return (await connection.scalars(query, {"last": last})).all()
+                return await fetch(connection, query, {"b_origin": origin, "last": last})
 
-        last = unlisted = listed = 0
-        while ids := await keep_trying(read, self._shown):
-            last = ids[-1]
-            listed += len(ids)
-            unlisted += sum(page not in kept for page in ids)
-        return unlisted, listed
+        last = 0
+        while rows := await keep_trying(read, self._shown):
+            last = rows[-1][0]
+            yield rows
 
     async def retire_moved(self, page_ids: Sequence[int], *, now: float) -> Sequence[Page]:
         """Retire those of these pages that are kept only because others moved there."""
@@ -191,20 +226,16 @@ class PageList:
             found += await keep_trying(read, self._shown)
         return found
 
-    async def _retire_others(self, origin: str, kept: set[int], now: float) -> AsyncGenerator[list[Page], None]:
-        query = (
-            _select_pages().where(_page.origin == origin, _page.state != RETIRED, _page.id > bindparam("last"))
-            .order_by(_page.id).limit(ADOPTED_AT_ONCE)
-        )  # fmt: skip
-
+    async def _retire_others(self, origin: str, others: Ints, now: float) -> AsyncGenerator[list[Page], None]:
         async def read() -> Sequence[Any]:
             async with self._reading.connect() as connection:
-                return (await connection.execute(query, {"last": last})).all()
+                chosen, parameters = among(connection.dialect.name, _page.id, some)
+                query = _select_pages().where(chosen, _page.origin == origin, _page.state != RETIRED)
+                return (await connection.execute(query.order_by(_page.id), parameters)).all()
 
-        last = 0
-        while rows := await keep_trying(read, self._shown):
-            last = rows[-1].id
-            unlisted = [_page_of(row) for row in rows if row.id not in kept]
+        for start in range(0, len(others), ADOPTED_AT_ONCE):
+            some = others[start : start + ADOPTED_AT_ONCE].tolist()
+            unlisted = [_page_of(row) for row in await keep_trying(read, self._shown)]
             if unlisted and origin != FROM_LINKS:
                 linked = await self._write(partial(_hand_over_linked, page_ids=[page.id for page in unlisted]))
                 unlisted = [page for page in unlisted if page.id not in linked]
@@ -234,7 +265,7 @@ class _Chunk:
         self.returned: list[Page] = []
         self.reweighted: list[Page] = []
         self.respelt: list[Page] = []
-        self.kept: set[int] = set()
+        self.kept: list[int] = []
         self.listed: list[int] = []  # that links alone had kept
         self.excluded = 0  # lines
         self._hosts: dict[str, int] = {}
@@ -291,8 +322,7 @@ class _Chunk:
         news = (*new, *self.returned, *self.reweighted, *self.respelt)
         await self._numbering.tell(connection, {page.id for page in news})
         await _tell_changes(connection, self._numbering, back, ChangeVerdict.BACK, self._now)
-        self.kept.update(row.id for row in known.values())
-        self.kept.update(page.id for page in new)
+        self.kept += [row.id for row in known.values()] + [page.id for page in new]
         return self
 
     def _host_of(self, url: str) -> str:

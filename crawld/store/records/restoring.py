@@ -1,15 +1,14 @@
-"""Bringing all pages back at a start: three plain scans in slices, joined as arrays."""
+"""Bringing pages back at a start: one plain scan in slices, each of which becomes columns."""
 
-from collections.abc import AsyncIterator, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Column, bindparam, or_, select, true
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.interfaces import Floats, Ints, StoredPages
-from crawld.model.fetched import TURNED_AWAY, Trouble
+from crawld.interfaces import Floats, StoredPages
+from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
@@ -18,162 +17,116 @@ from crawld.store.in_values import choice, chosen
 from crawld.store.tables import by_source
 from crawld.store.writing.bulk import fetch
 
-ROWS_AT_ONCE = 10_000  # the event loop breathes in between
+ROWS_AT_ONCE = 2_000  # who takes them in blocks the event loop for some 10 ms
 _TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}
 _STATES = {state.value: state for state in PageState}
-_page, _estimate = tables.pages.c, tables.estimates.c
-FIELDS = 10
-"""Columns of `pages` that a page in memory is made from."""
+_page, _estimate, _host = tables.pages.c, tables.estimates.c, tables.hosts.c
+_S = len(SOURCES)
+_TEXTS = (_page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.turned_away, _page.dirty_since)
+_NUMBERS = (_page.importance, _page.last_success, _page.last_attempt, _page.failures, _page.gone_since)
+_COUNTS = [_page[name] for name in by_source("pending")]
+_BELIEFS = [
+    _estimate[name]
+    for name in ("shape", "rate", *by_source("kappa"), *by_source("gamma"), "heard", "deaf_alpha", "deaf_shape")
+]
 
 
-class Asked(NamedTuple):
-    """Which pages are asked for: those of a choice (a query's parameter), and those of some ranges of ids."""
+class PageScan:
+    """Pages that are not retired, with their estimates and the signals since their last successful crawl, by slices.
 
-    only: dict[str, Any] | None = None
-    ranges: Ranges | None = None
+    `page_ids` are the pages that are asked for, `ranges` the ids of the shards that are; without both, all are.
+    """
+
+    def __init__(
+        self, reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
+    ) -> None:
+        dialect = reading.dialect.name
+        self._reading = reading
+        self._given = {} if page_ids is None else choice(dialect, [int(page) for page in page_ids])
+        self._left: list[tuple[int, int | None]] = [(1, None)] if ranges is None else list(ranges)
+        self._hosts: dict[int, str] = {}
+        query = (
+            select(*_TEXTS, *_NUMBERS, *_COUNTS, *_BELIEFS)
+            .join_from(tables.pages, tables.estimates, _estimate.page_id == _page.id, isouter=True)
+            .where(_page.id >= bindparam("first", type_=_page.id.type), _page.state != PageState.RETIRED.value)
+        )
+        if page_ids is not None:
+            query = query.where(chosen(dialect, _page.id))
+        if ranges is not None:
+            query = query.where(_page.id < bindparam("end", type_=_page.id.type))
+        self._query: Select[Any] = query.order_by(_page.id).limit(ROWS_AT_ONCE)
+        self.dirty: dict[int, float] = {}  # of the pages read so far: since when
+
+    async def next(self) -> StoredPages | None:
+        """The next slice, None at the end. One that failed is read again by the next call."""
+        while self._left:
+            first, end = self._left[0]
+            bounds = self._given | {"first": first} | ({} if end is None else {"end": end})
+            async with self._reading.connect() as connection:
+                if connection.dialect.name == "postgresql":  # others write meanwhile: hosts and pages as of one moment
+                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                rows = await fetch(connection, self._query, bounds)
+                hosts = await self._names(connection, {row[2] for row in rows})
+            if len(rows) < ROWS_AT_ONCE:
+                self._left.pop(0)
+            else:
+                self._left[0] = rows[-1][0] + 1, end
+            if rows:
+                return self._columns(rows, hosts)
+        return None
+
+    async def _names(self, connection: AsyncConnection, ids: set[int]) -> dict[int, str]:
+        """The names of hosts, by their ids: one string for all pages of a host."""
+        if new := sorted(ids - self._hosts.keys()):
+            dialect = connection.dialect.name
+            query = select(_host.id, _host.name).where(chosen(dialect, _host.id))
+            self._hosts |= {row[0]: row[1] for row in await fetch(connection, query, choice(dialect, new))}
+        return self._hosts
+
+    def _columns(self, rows: Sequence[Sequence[Any]], hosts: dict[int, str]) -> StoredPages:
+        fields = list(zip(*rows, strict=True))
+        ids, urls, host_ids, states, alias_of, turned_away, dirty = fields[: len(_TEXTS)]
+        self.dirty |= {page: since for page, since in zip(ids, dirty, strict=True) if since is not None}
+        numbers: Floats = np.array(fields[len(_TEXTS) :], dtype=np.float64)  # None becomes nan
+        importance, last_success, last_attempt, failures, gone_since = numbers[: len(_NUMBERS)]
+        shape, rate, *beliefs = numbers[len(_NUMBERS) + _S :]
+        return StoredPages(
+            ids=np.array(ids, dtype=np.int64),
+            urls=urls,
+            hosts=[hosts[host] for host in host_ids],
+            states=[_STATES[state] for state in states],
+            importance=importance,
+            last_success=last_success,
+            last_attempt=last_attempt,
+            failures=failures.astype(np.int64),
+            signals=numbers[len(_NUMBERS) : len(_NUMBERS) + _S].T.astype(np.int64),
+            shape=shape,
+            rate=rate,
+            kappa=np.stack(beliefs[:_S], axis=1),
+            gamma=np.stack(beliefs[_S : 2 * _S], axis=1),
+            mixed=np.stack(beliefs[2 * _S :], axis=1),
+            gone=~np.isnan(gone_since),
+            alias_of=alias_of,
+            turned_away={  # a word of another release is passed over
+                page: _TURNED_AWAY[word] for page, word in zip(ids, turned_away, strict=True) if word in _TURNED_AWAY
+            },
+        )
 
 
 async def restore_pages(
     reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
 ) -> tuple[StoredPages, dict[int, float]]:
-    """Every page that is not retired, or these, with its estimate and the signals since its last successful crawl.
-
-    `ranges` are the ids of the shards that are asked for. On PostgreSQL also which pages are dirty, and since when.
-    """
-    ids: list[int] = []
-    urls: list[str] = []
-    hosts: list[str] = []
-    states: list[PageState] = []
-    alias_of: list[int | None] = []
-    numbers: list[Floats] = []
-    dirty: dict[int, float] = {}
-    async with reading.connect() as connection:
-        if connection.dialect.name == "postgresql":  # others write meanwhile: hosts and pages are read as of one moment
-            await connection.execution_options(isolation_level="REPEATABLE READ")
-        only = Asked(_only(connection, page_ids), ranges)
-        names = await _host_names(connection, only)
-        columns: tuple[Column[Any], ...] = (
-            _page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.importance, _page.last_success,
-            _page.last_attempt, _page.failures, _page.gone_since,
-        )  # fmt: skip
-        live = _page.state != PageState.RETIRED.value
-        if connection.dialect.name == "postgresql":
-            columns = (*columns, _page.dirty_since)
-        async for rows in _slices(connection, columns, live, only):
-            fields = list(zip(*rows, strict=True))
-            if len(fields) > FIELDS:
-                dirty |= {page: since for page, since in zip(fields[0], fields.pop(), strict=True) if since is not None}
-            ids.extend(fields[0])
-            urls.extend(fields[1])
-            hosts.extend(map(names.__getitem__, fields[2]))
-            states.extend(map(_STATES.__getitem__, fields[3]))
-            alias_of.extend(fields[4])
-            numbers.append(np.array(fields[5:], dtype=np.float64))  # None becomes nan
-        order = np.array(ids, dtype=np.int64)
-        signals = await _read_pending(connection, order, only)
-        beliefs = await _read_beliefs(connection, order, only)
-        turned_away = await _read_turned_away(connection, only)
-    importance, last_success, last_attempt, failures, gone_since = (
-        np.concatenate(numbers, axis=1) if numbers else np.empty((5, 0))
-    )  # fmt: skip
-    stored = StoredPages(
-        ids=order,
-        urls=urls,
-        hosts=hosts,
-        states=states,
-        importance=importance,
-        last_success=last_success,
-        last_attempt=last_attempt,
-        failures=failures.astype(np.int64),
-        signals=signals,
-        shape=beliefs[:, 0].copy(),
-        rate=beliefs[:, 1].copy(),
-        kappa=beliefs[:, 2 : 2 + len(SOURCES)].copy(),
-        gamma=beliefs[:, 2 + len(SOURCES) : -3].copy(),
-        mixed=beliefs[:, -3:].copy(),
-        gone=~np.isnan(gone_since),
-        alias_of=alias_of,
-        turned_away=turned_away,
-    )
-    return stored, dirty
+    """All slices of a scan as one, and which of its pages are dirty, since when."""
+    scan = PageScan(reading, page_ids, ranges)
+    parts: list[StoredPages] = []
+    while (part := await scan.next()) is not None:
+        parts.append(part)
+    return StoredPages.of(parts), scan.dirty
 
 
-async def _host_names(connection: AsyncConnection, asked: Asked) -> dict[int, str]:
-    host = tables.hosts.c
-    query = select(host.id, host.name)
-    if asked.only is not None:
-        some = select(_page.host_id).where(chosen(connection.dialect.name, _page.id))
-        rows = await fetch(connection, query.where(host.id.in_(some)), asked.only)
-    elif asked.ranges is not None:
-        rows = await fetch_within(connection, query.where(within(host.id)), asked.ranges)
-    else:
-        rows = await fetch(connection, query)
-    return {row[0]: row[1] for row in rows}
-
-
-def _only(connection: AsyncConnection, page_ids: Sequence[int] | None) -> dict[str, Any] | None:
-    return None if page_ids is None else choice(connection.dialect.name, [int(page) for page in page_ids])
-
-
-async def _slices(
-    connection: AsyncConnection, columns: Sequence[Column[Any]], condition: Any, asked: Asked
-) -> AsyncIterator[Sequence[Sequence[Any]]]:
-    """The columns of a table in the order of the first, a page's id, a slice at a time."""
-    key, given = columns[0], asked.only or {}
-    query = select(*columns).where(key > bindparam("last", type_=key.type), condition)
-    if asked.only is not None:
-        query = query.where(chosen(connection.dialect.name, key))
-    if asked.ranges is not None:
-        query = query.where(key < bindparam("end", type_=key.type))
-    query = query.order_by(key).limit(ROWS_AT_ONCE)
-    for first, end in ((1, None),) if asked.ranges is None else asked.ranges:
-        bounds = given if end is None else given | {"end": end}
-        rows = await fetch(connection, query, bounds | {"last": first - 1})
-        while rows:
-            yield rows
-            more = len(rows) == ROWS_AT_ONCE
-            rows = await fetch(connection, query, bounds | {"last": rows[-1][0]}) if more else ()
-
-
-async def _read_pending(connection: AsyncConnection, order: Ints, only: Asked) -> Ints:
-    """Signals since the last successful crawl, by page and source; most pages have none and are not read."""
-    pending = [_page[name] for name in by_source("pending")]
-    signals = np.zeros((len(order), len(SOURCES)), dtype=np.int64)
-    async for rows in _slices(connection, (_page.id, *pending), or_(*(count > 0 for count in pending)), only):
-        read = _matrix(rows).astype(np.int64)
-        places, known = _places(order, read[:, 0])
-        signals[places] = read[known, 1:]
-    return signals
-
-
-async def _read_turned_away(connection: AsyncConnection, only: Asked) -> dict[int, Trouble]:
-    """The pages whose site turned us away, with how; a word of another release is passed over."""
-    found: dict[int, Trouble] = {}
-    async for rows in _slices(connection, (_page.id, _page.turned_away), _page.turned_away.is_not(None), only):
-        found |= {page: _TURNED_AWAY[word] for page, word in rows if word in _TURNED_AWAY}
-    return found
-
-
-async def _read_beliefs(connection: AsyncConnection, order: Ints, only: Asked) -> Floats:
-    """Shape, rate, κ and γ by source, and the belief to which signals mean nothing; nan without an estimate."""
-    names = "page_id", "shape", "rate", *by_source("kappa"), *by_source("gamma"), "heard", "deaf_alpha", "deaf_shape"
-    columns = [_estimate[name] for name in names]
-    beliefs = np.full((len(order), len(columns) - 1), np.nan)
-    async for rows in _slices(connection, columns, true(), only):
-        read = _matrix(rows)
-        places, known = _places(order, read[:, 0].astype(np.int64))
-        beliefs[places] = read[known, 1:]
-    return beliefs
-
-
-def _matrix(rows: Sequence[Sequence[Any]]) -> Floats:
-    width = len(rows[0])
-    return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * width).reshape(-1, width)
-
-
-def _places(order: Ints, ids: Ints) -> tuple[Ints, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Where in `order` the ids are, and which of them are there at all: retired pages keep their estimates."""
-    places = np.searchsorted(order, ids)
-    known = places < len(order)
-    known[known] = order[places[known]] == ids[known]
-    return places[known], known
+async def count_live(connection: AsyncConnection, ranges: Ranges | None = None) -> int:
+    """How many pages are not retired."""
+    query = select(func.count()).select_from(tables.pages).where(_page.state != PageState.RETIRED.value)
+    if ranges is not None:
+        return sum(row[0] for row in await fetch_within(connection, query.where(within(_page.id)), ranges))
+    return int((await fetch(connection, query))[0][0])

@@ -123,7 +123,8 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
     number = _change.at / bucket
     # PostgreSQL rounds when it casts, SQLite cuts off.
     number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
-    compared = _change.verdict.in_([ChangeVerdict.GONE.value, _BACK]) & _change.magnitude.is_not(None)
+    turned = [ChangeVerdict.GONE.value, ChangeVerdict.BACK.value]
+    compared = _change.verdict.in_(turned) & _change.magnitude.is_not(None)
     found = (_change.verdict == ChangeVerdict.CHANGED.value) | compared
     query = select(number, func.count()).where(_change.id >= low, _change.at >= since, found)
     query = query.group_by(number).order_by(number)

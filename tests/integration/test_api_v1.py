@@ -22,6 +22,12 @@ from tests.support.process import command
 from tests.support.site import Site
 
 
+async def address_of(session: aiohttp.ClientSession) -> str:
+    """Where the daemon of a session listens."""
+    async with session.get("/v1/status") as answered:
+        return str(answered.url.origin())
+
+
 async def test_reading(tmp_path: Path) -> None:
     """Status, pages, a page, its versions and their difference, hosts, signals and figures over time."""
     async with Site() as site, serving(tmp_path, site, "/cue/1", "/ok/2", "/ok/3") as (daemon, session):
@@ -150,7 +156,7 @@ async def test_steering_on_both_doors(tmp_path: Path) -> None:
 async def test_a_browser_gets_a_cookie_for_a_code(tmp_path: Path) -> None:
     """The link sets a cookie once and leads away; the cookie reads, and steers only from our own pages."""
     async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
-        address = str(program._base_url).rstrip("/")
+        address = await address_of(program)
         async with aiohttp.ClientSession(address, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
             async with browser.get("/v1/status") as answered:
                 assert answered.status == 401
@@ -201,7 +207,7 @@ async def test_open_reading_never_steers(tmp_path: Path, path: str) -> None:
     async with (
         Site() as site,
         serving(tmp_path, site, "/ok/1", api={"open_reading": True}) as (_, program),
-        aiohttp.ClientSession(str(program._base_url)) as stranger,
+        aiohttp.ClientSession(await address_of(program)) as stranger,
     ):
         await get(stranger, path)
         async with stranger.post("/v1/pause", json={}) as answered:
@@ -276,9 +282,8 @@ async def test_the_command_prints_the_link(tmp_path: Path) -> None:
     """`crawld dashboard` prints a link that lets a browser in; without a daemon it says so."""
     async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
         file = tmp_path / "config.yaml"
-        file.write_text(
-            f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{str(program._base_url).strip('htp:/')}'}}\n"
-        )
+        listen = (await address_of(program)).removeprefix("http://")
+        file.write_text(f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{listen}'}}\n")
         ended = await command("dashboard", "--no-open", "--config", str(file), cwd=tmp_path)
         async with aiohttp.ClientSession() as browser, browser.get(ended.out.strip(), allow_redirects=False) as found:
             assert found.status == 303

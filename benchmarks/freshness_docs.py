@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawld.charts import Point, draw_lines
-from crawld.policies.policies import POLICIES
-from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
-from crawld.sim.peers import PEERS
+from crawld.choose.policies import POLICIES
+from crawld.research.contestants import LEARNERS, ROUND_ROBIN
+from crawld.research.peers import PEERS
+from crawld.show.chart import Point
+from crawld.show.charts import draw_lines
 from tests.support.freshness.runs import CRAWLD
 from tests.support.freshness.worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from crawld.content.change.frame import FEWEST_PAGES, HostFrame
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.host_frames import learn_visit
-from crawld.daemon.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.crawl.host_frames import learn_visit
+from crawld.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
+from crawld.read.change.frame import FEWEST_PAGES, HostFrame
+from crawld.read.page.rules import DigestRule
 
 RULE = DigestRule()
 HOUR = 3_600.0

@@ -21,17 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.errors import InputError
-from crawld.policies.policies import DEFAULT, POLICIES
-from crawld.sim.crawler import KnowingCrawler
-from crawld.sim.engine import Crawler, Run, simulate
-from crawld.sim.experiments.ncis import NOISY
-from crawld.sim.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.sim.population import Population, run_key
-from crawld.sim.recorded import draw_window, history_files, measured_rates, recorded_world
-from crawld.sim.sitemaps import FALSE, TOLD, Honesty, Sitemap, name_at_random, tell
-from crawld.sim.weblike import WeblikeWorld, evenly_important, weblike
-from crawld.sim.world import World, draw_world
+from crawld.choose.policies import DEFAULT, POLICIES
+from crawld.model.errors import InputError
+from crawld.research.crawler import KnowingCrawler
+from crawld.research.engine import Crawler, Run, simulate
+from crawld.research.experiments.ncis import NOISY
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
+from crawld.research.population import Population, run_key
+from crawld.research.recorded import draw_window, history_files, measured_rates, recorded_world
+from crawld.research.sitemaps import FALSE, TOLD, Honesty, Sitemap, name_at_random, tell
+from crawld.research.weblike import WeblikeWorld, evenly_important, weblike
+from crawld.research.world import World, draw_world
 from tests.support.signal_figures import (
     DOCS,
     EQUAL,

@@ -8,11 +8,11 @@ import argparse
 import json
 import time
 
-from crawld.sim.crawler import scheduled
-from crawld.sim.engine import simulate
-from crawld.sim.experiments.ncis import BANDWIDTH, NOISY, burn_in
-from crawld.sim.population import Population, run_key
-from crawld.sim.world import draw_world
+from crawld.research.crawler import scheduled
+from crawld.research.engine import simulate
+from crawld.research.experiments.ncis import BANDWIDTH, NOISY, burn_in
+from crawld.research.population import Population, run_key
+from crawld.research.world import draw_world
 
 
 def main() -> None:

@@ -14,8 +14,9 @@ import click
 from pydantic import BaseModel
 
 from crawld.cli.run import check_pages
-from crawld.config import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
-from crawld.errors import CrawldError, InputError
+from crawld.main.settings import DURATIONS, STANDARD_INPUT, Settings, changes, load
+from crawld.main.yaml_file import read_yaml
+from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password
 
@@ -64,10 +65,10 @@ def _examine(config_file: Path | None) -> Findings:
         findings.errors += [str(error), *_rule_errors(config_file)]
         return findings
     findings.settings = {name: _plain(name, value) for name, value in changes(Settings(), settings).items()}
-    from crawld import wiring
+    from crawld.main.checks import check
     from crawld.store.address import check_place, parse_address
 
-    findings.errors += [str(error) for error in wiring.check(settings)]
+    findings.errors += [str(error) for error in check(settings)]
     _examine_list(settings, config_file, findings)
     try:
         place = parse_address(settings.database).file
@@ -84,14 +85,14 @@ def _examine(config_file: Path | None) -> Findings:
 
 def _rule_errors(config_file: Path | None) -> list[str]:
     """What is wrong with the rules of a file in which other settings are wrong too."""
-    from crawld import wiring
+    from crawld.main.checks import digest_rules
 
     try:
         rules = load(None, {"digest": read_yaml(config_file).get("digest") if config_file else None})
     except CrawldError:
         return []  # named already
     try:
-        wiring.digest_rules(rules)
+        digest_rules(rules)
     except CrawldError as error:
         return [str(error)]
     return []
@@ -130,7 +131,7 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
 
 def _examine_list(settings: Settings, config_file: Path | None, findings: Findings) -> None:
     """Read the list as a start would; what can be read only once is left to that."""
-    from crawld.daemon.pages.list_file import no_usable_line, read_list, read_once
+    from crawld.pages.list_file import no_usable_line, read_list, read_once
 
     try:
         check_pages(settings, config_file)

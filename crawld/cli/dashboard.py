@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from crawld.api.token import login_code
 from crawld.cli.remote import CONFIG, DATABASE, LOOK_SECONDS, NotRunningError, ask_at, is_fleet, look
 from crawld.cli.token import token_of
-from crawld.config import Settings, load
-from crawld.errors import CrawldError
+from crawld.main.settings import Settings, load
+from crawld.model.errors import CrawldError
+from crawld.show.api.token import login_code
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a browser asks where these are listened to
 """Addresses that stand for all of this machine's, and which of those a browser here is sent to."""

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 import crawld
-from crawld.errors import CrawldError
+from crawld.model.errors import CrawldError
 
 SHIPPED_COMMAND = "/usr/local/bin/crawld"
 SHIPPED_ALLOWED = "IPAddressAllow=localhost"

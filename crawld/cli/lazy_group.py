@@ -16,7 +16,7 @@ class Commands(click.Group):
         """The command that the arguments begin with."""
         given = args[0]
         if not given.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, given) is None:
-            from crawld.mistakes import close_to
+            from crawld.model.mistakes import close_to
 
             names = self.list_commands(ctx)
             meant = close_to(given, [name.replace("-", "_") for name in names])

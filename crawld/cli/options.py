@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 from crawld.model.units import parse_rate
 
 

@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import click
 
-from crawld.access import access_refused
-from crawld.config import Settings, load
-from crawld.errors import AccessError, CrawldError, StoreError
+from crawld.main.settings import Settings, load
+from crawld.model.access import access_refused
+from crawld.model.errors import AccessError, CrawldError, StoreError
 
 SERVICE_SETTINGS = Path("/etc/crawld/config.yaml")
 UNITS = Path("/etc/systemd/system")
@@ -135,7 +135,7 @@ def ask(
     out_of_reach: StoreError | None = None
     try:
         if is_fleet(settings.database):
-            from crawld.cli.fleet.asking import ask_fleet
+            from crawld.fleet.asking import ask_fleet
 
             return ask_fleet(settings, method, path, body)
     except OutOfReachError as error:
@@ -153,7 +153,7 @@ def is_fleet(database: str) -> bool:
     """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
     if not database.startswith("postgres"):
         return False
-    from crawld.store.fleet.standing import Standing
+    from crawld.fleet.store.standing import Standing
 
     async def look_there() -> bool:
         async with Standing(database) as standing:

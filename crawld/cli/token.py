@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from crawld.access import access_refused
-from crawld.api.token import read_token
 from crawld.cli.remote import CONFIG, DATABASE
-from crawld.config import Settings, load
-from crawld.errors import CrawldError
+from crawld.main.settings import Settings, load
+from crawld.model.access import access_refused
+from crawld.model.errors import CrawldError
+from crawld.show.api.token import read_token
 
 
 @click.command()

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from time import thread_time
 
-from crawld.content.encodings import BrokenOffError, layers, unpack_body, unpacking
-from crawld.errors import ParseError
 from crawld.fetch.body_memory import BodyMemory, Share
+from crawld.fetch.encodings import BrokenOffError, layers, unpack_body, unpacking
 from crawld.fetch.exchange import Answer
 from crawld.fetch.faults import FAULTS
-from crawld.interfaces import Workers
+from crawld.model.errors import ParseError
+from crawld.model.workers import Workers
 
 UNPACKED_IN_PLACE = 1_000_000
 """A body that has no more bytes, packed and unpacked, is unpacked on the event loop in steps: some milliseconds."""

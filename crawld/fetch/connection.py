@@ -26,8 +26,8 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
 from yarl import URL
 
-from crawld.errors import UnsentError
 from crawld.fetch.loop_share import LoopShare
+from crawld.model.errors import UnsentError
 
 MOST_INTERIM = 8
 """1xx answers before the answer itself: honest servers send one or two."""

@@ -10,24 +10,21 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from crawld.content.cookies import MOST_LINES
-from crawld.content.encodings import PackedTooLargeError
-from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
-from crawld.content.robots.parser import LONGEST_ROBOTS
-from crawld.content.walls import turned_away
-from crawld.errors import InputError, ParseError, TooCostlyError
 from crawld.fetch.body import BodyReader, drain, unpack_start
 from crawld.fetch.body_memory import BodyMemory
 from crawld.fetch.connection import BoundedConnector
+from crawld.fetch.cookies import MOST_LINES
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
+from crawld.fetch.encodings import PackedTooLargeError
 from crawld.fetch.exchange import Answer, Exchange, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
 from crawld.fetch.loop_share import LoopShare
 from crawld.fetch.names import CACHED_NAMES, BoundedResolver
-from crawld.interfaces import Clock, Workers
+from crawld.fetch.signing import Signer
+from crawld.model.errors import InputError, ParseError, TooCostlyError
 from crawld.model.fetched import (
     GONE_STATUSES,
     Fetched,
@@ -40,7 +37,11 @@ from crawld.model.fetched import (
     Trouble,
 )
 from crawld.model.url import LONGEST_URL, origin_of, resolve
-from crawld.signing import Signer
+from crawld.model.web import Clock
+from crawld.model.workers import Workers
+from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
+from crawld.read.parser import LONGEST_ROBOTS
+from crawld.read.walls import turned_away
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}

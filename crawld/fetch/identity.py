@@ -3,7 +3,7 @@
 import re
 
 from crawld import __version__
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 
 _WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _PRODUCT = re.compile(rf"{_WORD}(?:/{_WORD})?(?:\s|$)")

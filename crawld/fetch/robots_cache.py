@@ -11,17 +11,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from crawld.content.headers import max_age
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import read_robots
-from crawld.content.usage import robots_usage
-from crawld.errors import ParseError
 from crawld.fetch.identity import product_token
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
+from crawld.model.errors import ParseError
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
 from crawld.model.robots import RobotsReading, RobotsState
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
+from crawld.model.web import Allowed, Disallowed, NeedsFetch, RobotsFailure
+from crawld.read.headers import max_age
+from crawld.read.parser import read_robots
+from crawld.read.robots import RuleMatcher
+from crawld.read.usage import robots_usage
 
 DAY = 86400.0
 LONGEST_KEPT = DAY

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 import aiohttp
 from yarl import URL
 
-from crawld.content.headers import retry_after
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard
 from crawld.fetch.names import BoundedResolver
-from crawld.interfaces import Clock, HookDelivery, NotDelivered
+from crawld.model.web import Clock
+from crawld.read.headers import retry_after
+from crawld.store.hooks_of_interfaces import HookDelivery, NotDelivered
 
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Crawld-Signature", "X-Crawld-Timestamp", "X-Crawld-Delivery"
 READ_BYTES = 2_048

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from crawld.errors import StoreError
-from crawld.interfaces.fleet import FleetStore
+from crawld.fleet.contracts import FleetStore
+from crawld.model.errors import StoreError
 
 LOOK_SECONDS = 0.5
 

@@ -9,9 +9,9 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from crawld.errors import CrawldError, DamagedError, DutyLostError, StoreError
+from crawld.fleet.store.fence import Term, fenced_by
 from crawld.fleet.worker import Worker
-from crawld.store.fleet.fence import Term, fenced_by
+from crawld.model.errors import CrawldError, DamagedError, DutyLostError, StoreError
 
 log = logging.getLogger("crawld.fleet")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from crawld.interfaces.fleet import Beat
+from crawld.fleet.contracts import Beat
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawld.daemon.supervisor import PRUNE_PAUSE, PRUNE_SECONDS, Daemon, Service
-from crawld.errors import StoreError
 from crawld.fleet.duties import Duty
 from crawld.fleet.worker import Worker
-from crawld.model.fleet import PRUNE_DUTY
+from crawld.main.supervisor import PRUNE_PAUSE, PRUNE_SECONDS, Daemon, Service
+from crawld.model.errors import StoreError
+from crawld.model.shards import PRUNE_DUTY
 
 COMMIT_SECONDS = 3.0
 """For which duties and the last records may take to end before the shards are given back without them."""

@@ -7,7 +7,7 @@ fleet's list until it was edited here; an older copy on another machine changes 
 import hashlib
 import logging
 
-from crawld.daemon.pages.list_file import ListFile
+from crawld.pages.list_file import ListFile
 
 log = logging.getLogger("crawld.fleet")
 

@@ -5,12 +5,12 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from crawld.daemon.audits import Audits
-from crawld.fleet.merged_status import of_processes, slots_by_use
-from crawld.interfaces import FreshnessPoint
-from crawld.interfaces.fleet import FleetStore
+from crawld.crawl.audits import Audits
+from crawld.fleet.contracts import FleetStore
+from crawld.fleet.status import of_processes, slots_by_use
+from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.fleet_view import FleetView
+from crawld.store.contract import FreshnessPoint
 
 Spent = Counter[tuple[str, str]]
 

@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from crawld.daemon.control import Steering
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.slots.asked_pages import Claim
-from crawld.errors import DamagedError, StoreError
+from crawld.crawl.asked_pages import Claim
+from crawld.fleet.contracts import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces import Clock, Hubs
-from crawld.interfaces.fleet import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
+from crawld.model.errors import DamagedError, StoreError
+from crawld.model.web import Clock
+from crawld.pages.page_set import PageSet
+from crawld.show.control import Steering
+from crawld.signals.contract import Hubs
 
 log = logging.getLogger("crawld.fleet")
 

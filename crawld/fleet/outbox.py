@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawld.errors import StoreError
+from crawld.fleet.contracts import SIGNALS, WEBSUB, Ledger, Mail, ShardStore
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces import Clock
-from crawld.interfaces.fleet import SIGNALS, WEBSUB, Ledger, Mail, ShardStore
+from crawld.model.errors import StoreError
 from crawld.model.signal import Claimed
 from crawld.model.url import host_of_target
+from crawld.model.web import Clock
 from crawld.signals.files import File, restored
 from crawld.signals.websub import acceptance, confirmation, feed_of, is_token
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawld.errors import CrawldError
 from crawld.fleet.ray_actor import STOP_SECONDS, UNUSABLE, ActorStanding, WorkerActor
+from crawld.model.errors import CrawldError
 
 log = logging.getLogger(__name__)
 NO_RAY = """Ray is not installed here. Install it with crawld on every node of the cluster:

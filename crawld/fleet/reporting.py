@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from crawld.daemon.crawler import Crawler
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
-from crawld.fleet.pacing.grants import NOTHING, RateSchedule
-from crawld.frontier.bidding import Bid
-from crawld.interfaces.fleet import Report, ShardStore
-from crawld.model.fleet import ROUND_SECONDS
-from crawld.scheduler import Scheduler
+from crawld.choose.bidding import Bid
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.loop import Crawler
+from crawld.fleet.contracts import Report, ShardStore
+from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.fleet.pacing import DatabaseClock, DatabaseTime
+from crawld.model.shards import ROUND_SECONDS
 
 LOOK_SECONDS = 5.0
 """Between two looks at how fresh all pages are, by another thread, and at what else is to be told."""

@@ -9,18 +9,18 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from crawld.daemon.control import steer
-from crawld.daemon.crawl.host_frames import Frames
-from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import YOUNG_OBJECTS, PageSet
-from crawld.daemon.polls import Polls
+from crawld.choose.host_gate import HostGate
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.host_frames import Frames
+from crawld.crawl.loop import Crawler
+from crawld.crawl.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Clock
-from crawld.interfaces.fleet import ShardStore, StoredShards
-from crawld.model.fleet import ID_BITS, shard_of_host, shard_of_id
+from crawld.fleet.contracts import ShardStore, StoredShards
+from crawld.model.shards import ID_BITS, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
-from crawld.scheduler import Scheduler
+from crawld.model.web import Clock
+from crawld.pages.page_set import YOUNG_OBJECTS, PageSet
+from crawld.show.control import steer
 from crawld.signals.matching import keys_of
 from crawld.signals.polled_sources import PolledSources
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crawld.daemon.learner import Learner
-from crawld.errors import StoreError
-from crawld.interfaces.fleet import Ledger
+from crawld.crawl.learner import Learner
+from crawld.fleet.contracts import Ledger
+from crawld.model.errors import StoreError
 
 EXCHANGE_SECONDS = 10.0
 WAIT_SECONDS = 1.0

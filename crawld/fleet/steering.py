@@ -5,27 +5,30 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from crawld.content.page.rules import DigestRules
-from crawld.daemon.actions import MARKS, Actions, format_marks, parse_marks, rule_document
-from crawld.daemon.audits import Audits
-from crawld.daemon.control import BANDWIDTH, PAUSED, steer
-from crawld.daemon.stored_scheduler import StoredScheduler, Terms
-from crawld.errors import InputError
-from crawld.fleet.merged_status import merged_status
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import ActionLog, Adoption, Clock, Freshened, Refreshed, Reload, Steered
-from crawld.interfaces.fleet import MARKS as MARKS_MAIL
-from crawld.interfaces.fleet import REFRESH, FleetStore, Mail
-from crawld.interfaces.read_model import ReadModel
+from crawld.choose.host_gate import HostGate
+from crawld.crawl.audits import Audits
+from crawld.fleet.contracts import MARKS as MARKS_MAIL
+from crawld.fleet.contracts import REFRESH, FleetStore, Mail
+from crawld.fleet.status import merged_status
+from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.fleet import shard_of_id
-from crawld.model.fleet_view import FleetView
+from crawld.model.errors import InputError
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, PageState, Wanted
+from crawld.model.shards import shard_of_id
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate
 from crawld.model.url import identity
+from crawld.model.web import Clock
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
+from crawld.read.page.rules import DigestRules
+from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.control import BANDWIDTH, PAUSED, steer
+from crawld.show.stored_scheduler import StoredScheduler, Terms
+from crawld.store.actions_of_interfaces import ActionLog
+from crawld.store.contract import Adoption
+from crawld.store.control import Freshened, Refreshed, Reload, Steered
+from crawld.store.views import ReadModel
 
 READ_SECONDS = 10.0
 """For which a reader who insists on a fresh copy waits unless it says how long."""

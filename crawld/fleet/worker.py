@@ -12,18 +12,18 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawld.daemon.crawler import Crawler
-from crawld.errors import ClockError, StoreError
+from crawld.crawl.loop import Crawler
+from crawld.fleet.contracts import Beat, LeaseLostError, Ledger, Mail, ShardStore
 from crawld.fleet.fair_share import move
+from crawld.fleet.grant_door import GrantDoor
+from crawld.fleet.grant_pacer import GrantPacer
+from crawld.fleet.grants import NOTHING, lease_end, schedule
 from crawld.fleet.grid import Grid
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
-from crawld.fleet.pacing.grant_door import GrantDoor
-from crawld.fleet.pacing.grant_pacer import GrantPacer
-from crawld.fleet.pacing.grants import NOTHING, lease_end, schedule
+from crawld.fleet.pacing import DatabaseClock, DatabaseTime
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces.fleet import Beat, LeaseLostError, Ledger, Mail, ShardStore
-from crawld.model.fleet import BEAT_SECONDS
+from crawld.model.errors import ClockError, StoreError
+from crawld.model.shards import BEAT_SECONDS
 from crawld.model.units import format_rate
 
 log = logging.getLogger("crawld.fleet")

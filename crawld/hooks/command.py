@@ -8,7 +8,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from crawld.interfaces import HookDelivery, NotDelivered
+from crawld.store.hooks_of_interfaces import HookDelivery, NotDelivered
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables of the daemon that a command sees: others may hold secrets, as the database's password."""

@@ -9,10 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from crawld.errors import DamagedError, StoreError
 from crawld.hooks.line import Hook, Line
-from crawld.interfaces import Clock, HookStore, NotDelivered, Queued, QueueWrites, Waiting
-from crawld.interfaces.metrics import HookStanding
+from crawld.model.errors import DamagedError, StoreError
+from crawld.model.metrics import HookStanding
+from crawld.model.web import Clock
+from crawld.store.hooks_of_interfaces import HookStore, NotDelivered, Queued, QueueWrites, Waiting
 
 T = TypeVar("T")
 log = logging.getLogger("crawld.hooks")

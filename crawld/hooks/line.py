@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from crawld.hooks.queue import HookQueue, Pace
-from crawld.interfaces import HookFigures, NewChange, News, NotDelivered, Transport
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.url_pattern import UrlPattern
+from crawld.store.hooks_of_interfaces import HookFigures, NewChange, News, NotDelivered, Transport
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import math
 import re
 from datetime import UTC, datetime
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 
 SECONDS_OF = {
     "ms": 0.001, "msec": 0.001, "millisecond": 0.001,

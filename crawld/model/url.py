@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ada_url import join_url, normalize_url
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 
 LONGEST_URL = 8_000
 LONGEST_NAME, LONGEST_LABEL = 253, 63  # of a host, as DNS sets them

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.content.lists.dates import SAYS_NOTHING, Claim
+from crawld.read.dates import SAYS_NOTHING, Claim
 from crawld.signals.matching import Keys
 
 Stamps = NDArray[np.int64]

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
-from crawld.interfaces import SourceFile
+from crawld.choose.revisit import inverse_gamma_2
 from crawld.model.signal import Source
-from crawld.value.revisit import inverse_gamma_2
+from crawld.store.contract import SourceFile
 
 FIRST_WAIT = 60.0
 SHORTEST_WAIT = 15.0

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from crawld.interfaces import Slices
 from crawld.model.signal import Source
 from crawld.model.url import host_of_target
+from crawld.signals.contract import Slices
 from crawld.signals.files import MOST_SPOKEN_FOR, File, Origin
 from crawld.signals.reading import Reading
 from crawld.signals.schedule import PollSchedule

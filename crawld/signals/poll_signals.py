@@ -20,8 +20,8 @@ from itertools import islice
 
 import numpy as np
 
-from crawld.interfaces import Slices
 from crawld.model.signal import Signal, Source
+from crawld.signals.contract import Slices
 from crawld.signals.listed import Difference, Listed
 from crawld.signals.matching import Ints, Keys, PageIndex
 

@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from crawld.content.lists.listing import locate
-from crawld.interfaces import Discoveries, Poll, PollResult, Slices, SourceFile
 from crawld.model.fetched import Outcome, Purpose, Request
 from crawld.model.signal import Claimed, Signal, Source
 from crawld.model.url import host_of, host_of_target, origin_of
+from crawld.read.listing import locate
 from crawld.signals import indexes
 from crawld.signals.baseline import EMPTY, Baseline
+from crawld.signals.contract import Discoveries, PollResult, Slices
 from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
 from crawld.signals.listed import Difference, Listed
 from crawld.signals.matching import PageIndex
@@ -23,6 +23,7 @@ from crawld.signals.reading import Polled, Reading, read_answer
 from crawld.signals.schedule import PollSchedule
 from crawld.signals.site_moves import Share, SiteMoves
 from crawld.signals.sites import site_of
+from crawld.store.contract import Poll, SourceFile
 
 MOST_BYTES = 50 * 2**20
 MOST_SITEMAP_LINES = 100

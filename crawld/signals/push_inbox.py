@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from crawld.interfaces import Slices, at_once
 from crawld.model.fetched import Fetched, Outcome
 from crawld.model.push import KeyCheck, PushAnswer
 from crawld.model.signal import Signal, Source
 from crawld.model.url import host_of_target
+from crawld.signals.contract import Slices, at_once
 from crawld.signals.matching import Keys
 from crawld.signals.pings import MOST_URLS, Ping, read_indexnow, read_indexnow_query, read_signals
 from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known

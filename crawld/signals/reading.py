@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crawld.content.lists.feed import links_of_header
-from crawld.content.lists.listing import Entry, Form, Kind, Listing, UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
 from crawld.model.url import host_of, host_of_target, identity
+from crawld.read.feed import links_of_header
+from crawld.read.listing import Entry, Form, Kind, Listing, UnreadableError
+from crawld.read.sitemap import read_sitemap
 from crawld.signals.baseline import stamp_of
 from crawld.signals.listed import Difference, Listed, differ
 from crawld.signals.matching import keys_of

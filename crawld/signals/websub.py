@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
-from crawld.interfaces import Delivery, Poll, PollResult, Slices
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
+from crawld.signals.contract import Delivery, PollResult, Slices
 from crawld.signals.files import File
 from crawld.signals.polled_sources import PolledSources
 from crawld.signals.reading import Reading
+from crawld.store.contract import Poll
 
 LEASE = 10 * 86_400.0
 LONGEST_LEASE = 30 * 86_400.0

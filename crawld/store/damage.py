@@ -7,7 +7,7 @@ from typing import NoReturn
 from sqlalchemy import ExceptionContext, event, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.errors import DamagedError
+from crawld.model.errors import DamagedError
 from crawld.store import tables
 from crawld.store.engine import in_a_sentence, is_damage
 

@@ -7,13 +7,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.errors import StoreError
+from crawld.model.errors import StoreError
 from crawld.store.address import check_place, keep_private, parse_address
+from crawld.store.connection import WriteConnection
 from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.lock import FileLock
 from crawld.store.schema import copy_before_migration, migrate
-from crawld.store.writing.connection import WriteConnection
 
 _migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 

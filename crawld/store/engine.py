@@ -12,8 +12,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from crawld.access import access_refused
-from crawld.errors import DamagedError, StoreError
+from crawld.model.access import access_refused
+from crawld.model.errors import DamagedError, StoreError
 from crawld.store.address import Address
 
 LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways

@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 from sqlalchemy import BigInteger, Text, bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.interfaces import HookDelivery, HookFigures, NewChange, News, QueueWrites, Waiting
-from crawld.interfaces.read_model import Change
 from crawld.store import tables
-from crawld.store.read_model.change_list import bounds, changes_after
-from crawld.store.records.hooks import read_figures
+from crawld.store.bulk import run
+from crawld.store.change_list import bounds, changes_after
+from crawld.store.changes import ChangeSignal
+from crawld.store.connection import WriteConnection
+from crawld.store.hooks import read_figures
+from crawld.store.hooks_of_interfaces import HookDelivery, HookFigures, NewChange, News, QueueWrites, Waiting
 from crawld.store.retry import keep_trying
-from crawld.store.writing.bulk import run
-from crawld.store.writing.changes import ChangeSignal
-from crawld.store.writing.connection import WriteConnection
-from crawld.store.writing.upserts import added_once, replacing
+from crawld.store.upserts import added_once, replacing
+from crawld.store.views import Change
 
 T = TypeVar("T")
 _row, _hook = tables.deliveries.c, tables.hooks.c

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Select, bindparam
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.store.writing.bulk import fetch
+from crawld.store.bulk import fetch
 
 Ranges = Sequence[tuple[int, int]]
 """Ids from the first of each pair on, up to the second, which is not among them."""

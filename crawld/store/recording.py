@@ -6,23 +6,24 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
-from crawld.clock import SystemClock
-from crawld.errors import DamagedError, StoreError
-from crawld.interfaces import Clock, FreshnessPoint, Poll, Record
+from crawld.model.clock import SystemClock
+from crawld.model.errors import DamagedError, StoreError
 from crawld.model.host import FrameChange, HostState
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, SignalGain
+from crawld.model.web import Clock
+from crawld.store.batch import Batch, Item, fold
+from crawld.store.bodies import body_rows
+from crawld.store.changes import ChangeSignal
+from crawld.store.commit_queue import Queued
+from crawld.store.contract import FreshnessPoint, Poll, Record
 from crawld.store.database import Database
-from crawld.store.records.bodies import body_rows
-from crawld.store.records.dirty import DirtyPages
-from crawld.store.records.numbering import WriteScope
-from crawld.store.records.versions import RecentVersions
+from crawld.store.dirty import DirtyPages
+from crawld.store.numbering import WriteScope
 from crawld.store.retention import Pruning, Retention
-from crawld.store.writing.batch import Batch, Item, fold
-from crawld.store.writing.changes import ChangeSignal
-from crawld.store.writing.commit_queue import Queued
-from crawld.store.writing.statements import write, write_new
-from crawld.store.writing.writer import Writer
+from crawld.store.statements import write, write_new
+from crawld.store.versions import RecentVersions
+from crawld.store.writer import Writer
 
 KeepBodies = Literal["latest", "changes", "none"]
 

@@ -11,12 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
+from crawld.store.hosts import forget_hosts
 from crawld.store.in_values import among
-from crawld.store.records.hosts import forget_hosts
-from crawld.store.records.links import forget_links
-from crawld.store.records.robots import forget_old_robots
-from crawld.store.records.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
-from crawld.store.records.version_room import VersionRoom
+from crawld.store.links import forget_links
+from crawld.store.robots import forget_old_robots
+from crawld.store.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
+from crawld.store.version_room import VersionRoom
 
 SECONDS_PER_DAY = 86_400.0
 ROWS_AT_ONCE = 1_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crawld.fleet.pacing.grants import MARGIN
-from crawld.model.fleet import LEASE_SECONDS
+from crawld.fleet.grants import MARGIN
+from crawld.model.shards import LEASE_SECONDS
 from tests.support.fleet import crawls, made, until, who, worker, worker_settings
 from tests.support.postgres import FORGETFUL, newest_binaries, started_server
 from tests.support.process import ENVIRONMENT

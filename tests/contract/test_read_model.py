@@ -5,17 +5,18 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.dashboard.timeline import timeline
-from crawld.errors import InputError, StoreError
-from crawld.interfaces import Floats, Ints
-from crawld.interfaces.read_model import PageLine, PageQuery, PageSort
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
-from crawld.store import Retention, SqlStore
-from crawld.store.read_model import change_list, page_list
-from crawld.store.read_model.model import SqlReadModel
+from crawld.show.dashboard.timeline import timeline
+from crawld.store import change_list, page_list
+from crawld.store.contract import Floats, Ints
+from crawld.store.read_model import SqlReadModel
+from crawld.store.retention import Retention
+from crawld.store.store import SqlStore
+from crawld.store.views import PageLine, PageQuery, PageSort
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 URL = "https://example.org/{}"

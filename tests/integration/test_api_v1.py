@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawld import wiring
-from crawld.api.app import ControlServer
-from crawld.api.token import CODE_SECONDS, login_code, make_token
 from crawld.cli.dashboard import own_listener
-from crawld.config import load
-from crawld.errors import CrawldError
+from crawld.main.assembly import Assembly
+from crawld.main.settings import load
+from crawld.model.errors import CrawldError
+from crawld.show.api.app import ControlServer
+from crawld.show.api.token import CODE_SECONDS, login_code, make_token
 from tests.support.behaviours import answer, page
 from tests.support.daemon import get, running, serving, until
 from tests.support.process import command
@@ -265,7 +265,7 @@ async def test_a_listener_that_cannot_prove_itself_gets_no_token(tmp_path: Path)
         listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
         settings = load(None, {"database": f"sqlite:///{tmp_path}/y.db", "urls": str(tmp_path / "urls.txt")})
         (tmp_path / "urls.txt").write_text(site.url("/ok/1"))
-        assembly = wiring.Assembly(settings)
+        assembly = Assembly(settings)
         assembly.listener.opened(listen)
         control = ControlServer(assembly._api_parts(), settings.control_socket(), assembly.listener)
         serving_socket = asyncio.create_task(control.run())

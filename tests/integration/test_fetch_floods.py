@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from crawld.clock import SystemClock
 from crawld.fetch import connection
 from crawld.fetch import loop_share as turns
 from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.loop_share import LoopShare
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.support.behaviours import raw
@@ -234,7 +234,7 @@ async def test_turns_are_shared_by_host(monkeypatch: pytest.MonkeyPatch) -> None
 
 _FETCH = """
 import asyncio, json, sys
-from crawld.clock import SystemClock
+from crawld.model.clock import SystemClock
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Request
 from crawld.model.url import host_of

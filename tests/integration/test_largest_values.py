@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from crawld.config import Settings, load
-from crawld.errors import ConfigError, InputError
+from crawld.main.settings import Settings, load
+from crawld.model.errors import ConfigError, InputError
 from crawld.model.page import MAX_IMPORTANCE, check_importance
 from crawld.model.units import MAX_RATE, MAX_SECONDS, parse_duration, parse_rate
 from tests.support.daemon import running, until

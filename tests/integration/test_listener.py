@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from crawld.api import access, connections, copies, refusals
-from crawld.daemon.supervisor import Daemon
+from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
+from crawld.show.api import access, connections, copies, refusals
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, running, until
 from tests.support.process import HANG_SECONDS, command, free_port, settings

@@ -10,22 +10,25 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from crawld.errors import DutyLostError, StoreError
-from crawld.interfaces import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
+from crawld.fleet.store import fleet_database
+from crawld.fleet.store.fence import Term, fenced_by
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
-from crawld.model.fleet import first_id, shard_of_host, shard_of_id
+from crawld.model.errors import DutyLostError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.robots import RobotsState
+from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import SignalTrust, Source
-from crawld.store import Retention, SqlShardStore, SqlStore
 from crawld.store.address import parse_address
+from crawld.store.contract import Poll, Record, SourceFile
 from crawld.store.engine import writing_engine
-from crawld.store.fleet import fleet_database
-from crawld.store.fleet.fence import Term, fenced_by
-from crawld.store.fleet.ledger import SqlLedger
-from crawld.store.fleet.making import make_fleet
+from crawld.store.hooks_of_interfaces import HookFigures, NewChange, Queued, QueueWrites
+from crawld.store.retention import Retention
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, signal
 

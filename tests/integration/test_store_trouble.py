@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.store import SqlStore, retry
+from crawld.model.errors import StoreError
+from crawld.store import retry, writer
 from crawld.store.lock import ADVISORY_KEY
-from crawld.store.writing import writer
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, wanted
 

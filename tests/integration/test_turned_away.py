@@ -7,14 +7,14 @@ from pathlib import Path
 import aiohttp
 from click.testing import CliRunner
 
-from crawld import wiring
 from crawld.cli import main
-from crawld.cli.trials.lab_world import Wanted
-from crawld.config import Settings
-from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
-from crawld.lab.site import LabSite
+from crawld.main.assembly import Assembly
+from crawld.main.settings import Settings
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
+from crawld.pages.pages import TURNED_AWAY_WAITS
+from crawld.research.lab_world import Wanted
+from crawld.research.site import LabSite
 from tests.support.behaviours import answer, html
 from tests.support.daemon import bearer, listening, rows, running, scrape, until
 from tests.support.process import free_port
@@ -157,9 +157,7 @@ async def test_a_walled_host_is_left_alone_and_the_wait_survives_a_restart(tmp_p
     with sqlite3.connect(tmp_path / "x.db") as db:
         assert db.execute("SELECT count(*) FROM pages WHERE turned_away = 'bot_wall'").fetchall() == [(10,)]
         db.execute("UPDATE hosts SET failures = 0, blocked_until = 0")
-    again = wiring.Assembly(
-        Settings.model_validate({"database": f"sqlite:///{tmp_path}/x.db", "api": {"listen": None}})
-    )
+    again = Assembly(Settings.model_validate({"database": f"sqlite:///{tmp_path}/x.db", "api": {"listen": None}}))
     await again.store.start()
     try:
         await again.page_set.restore(again.clock.now())

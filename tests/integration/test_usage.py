@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from crawld.client import AnswerError, Client
-from crawld.clock import SystemClock
-from crawld.content.robots.parser import read_robots
-from crawld.content.usage import robots_usage, told_in_header, told_in_meta
 from crawld.hooks.line import Hook
 from crawld.hooks.queue import Pace
-from crawld.interfaces import NewChange
+from crawld.model.clock import SystemClock
 from crawld.model.url_pattern import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
-from crawld.store import Reader
-from crawld.store.read_model.model import SqlReadModel
+from crawld.read.parser import read_robots
+from crawld.read.usage import robots_usage, told_in_header, told_in_meta
+from crawld.store.hooks_of_interfaces import NewChange
+from crawld.store.read_model import SqlReadModel
+from crawld.store.report import Reader
 from tests.support.behaviours import page
 from tests.support.daemon import BRISK, get, rows, running, until
 from tests.support.daemon import serving as api

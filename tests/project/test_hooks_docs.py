@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from crawld.config import Settings
-from crawld.config.hooks import Hook
 from crawld.fetch.webhook import sign
+from crawld.main.hooks_of_config import Hook
+from crawld.main.settings import Settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Only `crawld.clock` reads time; everything else is told what time it is, so that tests and simulations decide it."""
+"""Only `crawld.model.clock` reads time; everything else is told what time it is, so that tests and simulations decide it."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ READS_TIME = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "p
 READS_WITHOUT_ARGUMENTS = {f"time.{name}" for name in ("gmtime", "localtime", "ctime", "asctime")}
 READS_DATETIME = tuple(f"{kind}.{name}" for kind in ("datetime", "date") for name in ("now", "utcnow", "today"))
 EXEMPT = {
-    "crawld/clock.py": "the clock",
+    "crawld/model/clock.py": "the clock",
     "crawld/cli": "a command is a process of its own that tells people about this moment, and passes it on as `now`",
     "crawld/api": "hands the monotonic clock to the bounds on strangers and connections, whose tests hand in another",
 }

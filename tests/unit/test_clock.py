@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.clock import SLEW, SystemClock
-from crawld.errors import ClockError
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
+from crawld.fleet.pacing import DatabaseClock, DatabaseTime
+from crawld.model.clock import SLEW, SystemClock
+from crawld.model.errors import ClockError
 
 
 class Hands:

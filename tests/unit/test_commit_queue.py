@@ -1,11 +1,11 @@
 """What waits to be committed: crawls before signals, and each page's items in their order."""
 
-from crawld.interfaces import Record
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.page import PageState
 from crawld.model.signal import Signal, Source
-from crawld.store.writing.batch import Item
-from crawld.store.writing.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue
+from crawld.store.batch import Item
+from crawld.store.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue
+from crawld.store.contract import Record
 
 
 def crawl(page: int, at: float = 0.0) -> Record:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.cookies import LONGEST_HEADER, MOST_COOKIES, MOST_LINES, ChainCookies
+from crawld.fetch.cookies import LONGEST_HEADER, MOST_COOKIES, MOST_LINES, ChainCookies
 
 NOW = 1_700_000_000.0
 HOME = "https://www.example.org/a/b?c"

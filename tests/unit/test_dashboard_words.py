@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from crawld.charts import Chart, Column, data_table
-from crawld.dashboard import words
-from crawld.dashboard.calibration import curve, verdict
-from crawld.dashboard.forecasts import Expected
-from crawld.dashboard.headline import headline
-from crawld.dashboard.hosts import host_row, worth, worth_polling
-from crawld.dashboard.overview import changes_chart
-from crawld.dashboard.rendering import Renderer, View
-from crawld.dashboard.slot_uses import Stretch, bucket, slots_chart
-from crawld.dashboard.timeline import believed
-from crawld.interfaces.read_model import (
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES, Source
+from crawld.model.troubles import Trouble
+from crawld.show.chart import Chart, Column, data_table
+from crawld.show.dashboard import words
+from crawld.show.dashboard.calibration import curve, verdict
+from crawld.show.dashboard.forecasts import Expected
+from crawld.show.dashboard.headline import headline
+from crawld.show.dashboard.hosts import host_row, worth, worth_polling
+from crawld.show.dashboard.overview import changes_chart
+from crawld.show.dashboard.rendering import Renderer, View
+from crawld.show.dashboard.slot_uses import Stretch, bucket, slots_chart
+from crawld.show.dashboard.timeline import believed
+from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
     HostLine,
@@ -26,9 +29,6 @@ from crawld.interfaces.read_model import (
     SourceFileLine,
     SourceLine,
 )
-from crawld.model.page import PageState
-from crawld.model.signal import SOURCES, Source
-from crawld.model.troubles import Trouble
 
 
 def _status(fresh: float | None) -> dict[str, object]:

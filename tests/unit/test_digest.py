@@ -2,8 +2,8 @@
 
 import pytest
 
-from crawld.content.page.digest import MOST_BLOCKS, block_length, block_number, digest, grouped
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.digest import MOST_BLOCKS, block_length, block_number, digest, grouped
+from crawld.read.page.rules import DigestRule
 
 HTML = "text/html; charset=utf-8"
 STEADY = "<p>The first paragraph stays.</p><p>The second one stays as well.</p>"

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.change.comparison import VERSIONS_SEEN, Comparison, compare, remember, share_changed
-from crawld.content.page.digest import Reading, block_number, read_body
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import judge
+from crawld.crawl.judge import judge
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
+from crawld.read.change.comparison import VERSIONS_SEEN, Comparison, compare, remember, share_changed
+from crawld.read.page.digest import Reading, block_number, read_body
+from crawld.read.page.rules import DigestRule
 
 HTML = "text/html"
 LONG = "A long paragraph that makes the small ones look small, as real pages have many of them. " * 5

@@ -6,10 +6,10 @@ import json
 import pypdf
 import pytest
 
-from crawld.content.page.digest import digest, read_body
-from crawld.content.page.documents import MAX_VALUES
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import read_apart
+from crawld.crawl.judge import read_apart
+from crawld.read.page.digest import digest, read_body
+from crawld.read.page.documents import MAX_VALUES
+from crawld.read.page.rules import DigestRule
 
 JSON, XML, TEXT = "application/json", "application/xml", "text/plain; charset=utf-8"
 

@@ -9,8 +9,8 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.encodings import STEP_OUT, PackedTooLargeError, layers, unpack_body, unpacking
-from crawld.errors import ParseError
+from crawld.fetch.encodings import STEP_OUT, PackedTooLargeError, layers, unpack_body, unpacking
+from crawld.model.errors import ParseError
 
 PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}
 EVERY = pytest.mark.parametrize("encoding", PACK)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from crawld.content.lists.dates import read_date
-from crawld.content.lists.feed import links_of_header, read_feed
-from crawld.content.lists.listing import Entry, Form, Kind, Unreadable, UnreadableError
-from crawld.content.page.head import canonical_in_header, read_head, read_refresh
+from crawld.read.dates import read_date
+from crawld.read.feed import links_of_header, read_feed
+from crawld.read.listing import Entry, Form, Kind, Unreadable, UnreadableError
+from crawld.read.page.head import canonical_in_header, read_head, read_refresh
 
 URL = "https://example.org/feed"
 NOW = 1_790_000_000.0

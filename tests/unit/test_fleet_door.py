@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from crawld.clock import SystemClock, boot
-from crawld.errors import UnsentError
-from crawld.fleet.pacing import grant_door
-from crawld.fleet.pacing.grant_door import GrantDoor
-from crawld.fleet.pacing.grants import NOTHING, RateSchedule
+from crawld.fleet import grant_door
+from crawld.fleet.grant_door import GrantDoor
+from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.model.clock import SystemClock, boot
+from crawld.model.errors import UnsentError
 
 
 def _granted(rate: float) -> RateSchedule:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.fleet.pacing.database_time import DRIFT, DatabaseTime
-from crawld.fleet.pacing.grant_pacer import GrantPacer
-from crawld.fleet.pacing.grants import MARGIN, RateSchedule, lease_end, schedule
-from crawld.model.fleet import Grant
+from crawld.fleet.grant_pacer import GrantPacer
+from crawld.fleet.grants import MARGIN, RateSchedule, lease_end, schedule
+from crawld.fleet.pacing import DRIFT, DatabaseTime
+from crawld.model.shards import Grant
 
 ROUND = 2.0
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from crawld.daemon.pages import freshness_now
-from crawld.daemon.pages.freshness_now import FreshnessNow
-from crawld.frontier.scan import Scan
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyNcis
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.scan import Scan
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.pages import freshness_now
+from crawld.pages.freshness_now import FreshnessNow
 
 
 class SetClock:

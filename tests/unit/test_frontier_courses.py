@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.frontier import bounds
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
+from crawld.choose import bounds
+from crawld.choose.frontier import Frontier
+from crawld.choose.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.scan import Scan
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.valuation import Beliefs, Valuation
 from crawld.model.signal import SOURCES
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.value.valuation import Beliefs, Valuation
 from tests.support.rising_values import Bounded, Plain
 
 

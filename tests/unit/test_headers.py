@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.headers import (
+from crawld.read.headers import (
     LONGEST_VALUE,
     LONGEST_WAIT,
     VALIDATORS,

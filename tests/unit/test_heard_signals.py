@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from crawld.learning.estimate_update import EstimateUpdate
-from crawld.learning.observations import first_guess
-from crawld.learning.online_learner import RECALLED, OnlineLearner
+from crawld.learn.estimate_update import EstimateUpdate
+from crawld.learn.observations import first_guess
+from crawld.learn.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES, Source
-from crawld.sim.histories import MemoryHistories
+from crawld.research.histories import MemoryHistories
 
 DAY = 86400.0
 PAGES = 30

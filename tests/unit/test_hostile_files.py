@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crawld.content.lists.bounded_json import load_json
-from crawld.content.lists.dates import MOST_UNUSABLE, DateReader, Unusable
-from crawld.content.lists.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.errors import InputError
+from crawld.model.errors import InputError
+from crawld.read.bounded_json import load_json
+from crawld.read.dates import MOST_UNUSABLE, DateReader, Unusable
+from crawld.read.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
+from crawld.read.sitemap import read_sitemap
 from tests.support.hostile_files import HOSTILE, entry, wrapped
 
 NOW = 1_790_000_000.0
@@ -31,8 +31,8 @@ WORST = [
 MEASURE = """
 import json, sys, time
 from pathlib import Path
-from crawld.content.lists.listing import UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
+from crawld.read.listing import UnreadableError
+from crawld.read.sitemap import read_sitemap
 from tests.support.hostile_files import HOSTILE, honest_sitemap
 
 def peak():

@@ -1,6 +1,6 @@
 """Idle slots are counted with their reason, without looking for it at every slot."""
 
-from crawld.daemon.slots.slot_log import SPAN_SECONDS, SPANS, SlotLog
+from crawld.crawl.slot_log import SPAN_SECONDS, SPANS, SlotLog
 from crawld.model.why import Why
 
 

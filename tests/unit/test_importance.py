@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.daemon.pages.demand import (
+from crawld.pages.demand import (
     DAY,
     HALF_LIFE_DAYS,
     MOVED,

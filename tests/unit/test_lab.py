@@ -5,22 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crawld.errors import InputError
-from crawld.lab.lastmods import BEFORE, Lastmods
-from crawld.lab.living import living_scenario
-from crawld.lab.scenario import (
-    Scenario,
-    Size,
-    in_seconds,
-    noisy_scenario,
-    recorded_scenario,
-    weblike_scenario,
-)
-from crawld.lab.score import Scoreboard, Visits
-from crawld.lab.simulated import as_polled, simulated_freshness
-from crawld.sim.population import Population
-from crawld.sim.sitemaps import Sitemap
-from crawld.sim.world import World
+from crawld.model.errors import InputError
+from crawld.research.lastmods import BEFORE, Lastmods
+from crawld.research.living import living_scenario
+from crawld.research.population import Population
+from crawld.research.scenario import Scenario, Size, in_seconds, noisy_scenario, recorded_scenario, weblike_scenario
+from crawld.research.score import Scoreboard, Visits
+from crawld.research.simulated import as_polled, simulated_freshness
+from crawld.research.sitemaps import Sitemap
+from crawld.research.world import World
 
 DAY = 86_400
 

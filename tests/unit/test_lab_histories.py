@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from crawld.cli.trials.lab import command
-from crawld.lab import git_history
-from crawld.lab.git_history import GitHistory
-from crawld.lab.git_repository import GitRepository
-from crawld.sim.polite_crawling import polite_crawling_world
-from crawld.sim.recorded import recorded_world
+from crawld.research import git as git_history
+from crawld.research.git import GitHistory
+from crawld.research.git_repository import GitRepository
+from crawld.research.lab import command
+from crawld.research.polite_crawling import polite_crawling_world
+from crawld.research.recorded import recorded_world
 
 DAY = 86400
 START = 1_700_006_400  # a midnight

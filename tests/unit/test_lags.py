@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from crawld.api.metrics import exposition
-from crawld.daemon.loop_lag import BOUNDS, LoopLag
-from crawld.interfaces.metrics import Distribution, Family, FamilyKind, Figures
 from crawld.model.host import HostState
-from crawld.store.writing.commit_queue import Queued
-from crawld.store.writing.writer import Writer
+from crawld.model.metrics import Distribution, Family, FamilyKind, Figures
+from crawld.show.api.metrics import exposition
+from crawld.show.loop_lag import BOUNDS, LoopLag
+from crawld.store.commit_queue import Queued
+from crawld.store.writer import Writer
 
 
 class HandClock:

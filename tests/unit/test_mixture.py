@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crawld.learning.mixture import Events, Mixture
+from crawld.learn.mixture import Events, Mixture
 
 PRIOR = (0.99, 0.01)
 

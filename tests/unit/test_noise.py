@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from crawld.content.change.comparison import compared_blocks
-from crawld.content.change.words import MOST_WORDS, spans_of, words_of
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.crawl.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
+from crawld.read.change.comparison import compared_blocks
+from crawld.read.change.words import MOST_WORDS, spans_of, words_of
+from crawld.read.page.rules import DigestRule
 
 HOUR = 3_600.0
 RULE = DigestRule()

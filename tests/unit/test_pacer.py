@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.pacer import LONGEST_WAIT, TOLERANCE, Departures, Pacer
+from crawld.choose.pacer import LONGEST_WAIT, TOLERANCE, Departures, Pacer
 
 
 def test_slots_do_not_drift_when_timers_wake_late() -> None:

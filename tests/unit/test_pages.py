@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from crawld.daemon.pages.pages import FIRST_WAIT, Pages
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 from crawld.model.page import Page, PageState, check_importance
+from crawld.pages.pages import FIRST_WAIT, Pages
 
 
 def test_pages_that_are_gone_or_forbidden_are_not_asked() -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from crawld.content.page.cost import (
+from crawld.read.page.cost import (
     CHEAP_ATTRIBUTES,
     CHEAP_BYTES,
     CHEAP_TAGS,
@@ -14,8 +14,8 @@ from crawld.content.page.cost import (
     is_cheap,
     is_readable,
 )
-from crawld.content.page.digest import digest, read_body
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.digest import digest, read_body
+from crawld.read.page.rules import DigestRule
 from tests.support.fuzz.bombs import BOMBS
 
 HTML = "text/html"

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawld.content.lists.dates import Unusable, read_date
-from crawld.content.lists.listing import Form, Kind
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
+from crawld.read.dates import Unusable, read_date
+from crawld.read.listing import Form, Kind
+from crawld.read.sitemap import read_sitemap
 from tests.support.reference_files import claimed_dates, further_dates, list_files, listed_urls
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import LONGEST_ROBOTS, read_robots
 from crawld.model.robots import RobotsReading
+from crawld.read.parser import LONGEST_ROBOTS, read_robots
+from crawld.read.robots import RuleMatcher
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"

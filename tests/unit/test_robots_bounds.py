@@ -11,12 +11,12 @@ from functools import partial
 
 import pytest
 
-from crawld.content.robots import parser as robots_module
-from crawld.content.robots.match import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
-from crawld.content.robots.pack import LARGEST_UNPACKED, MOST_WILDCARDS
-from crawld.content.robots.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
 from crawld.model.url import LONGEST_URL
+from crawld.read import parser as robots_module
+from crawld.read.pack import LARGEST_UNPACKED, MOST_WILDCARDS
+from crawld.read.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
+from crawld.read.robots import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import LONGEST_LINE, LONGEST_ROBOTS, parse_robots, read_robots
+from crawld.read.parser import LONGEST_LINE, LONGEST_ROBOTS, parse_robots, read_robots
+from crawld.read.robots import RuleMatcher
 
 SITE = "https://example.org"
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "robots_cases.json").read_text("utf-8"))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from crawld.value.greedy import SINGLY, GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.value.scalar import measure_page
-from crawld.value.series import measure_pages
-from crawld.value.valuation import Beliefs, Floats, Valuation
+from crawld.choose.greedy import SINGLY, GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.choose.scalar import measure_page
+from crawld.choose.series import measure_pages
+from crawld.choose.valuation import Beliefs, Floats, Valuation
 
 
 def population(count: int) -> tuple[Floats, Floats, Beliefs]:

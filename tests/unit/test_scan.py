@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from crawld.frontier.chooser import TURN, Chooser
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
+from crawld.choose.chooser import TURN, Chooser
+from crawld.choose.frontier import Frontier
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.scan import Scan
+from crawld.choose.valuation import Beliefs
 from tests.support.rising_values import Linear
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from crawld.interfaces import PollResult, at_once
 from crawld.model.fetched import Fetched, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals import planting
 from crawld.signals.baseline import Baseline
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.files import File, Origin
 from crawld.signals.matching import PageIndex
 from crawld.signals.planting import (

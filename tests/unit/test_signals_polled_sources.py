@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile, at_once
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import SOURCES, Source
+from crawld.signals.contract import PollResult, SignalSources, at_once
 from crawld.signals.files import (
     DEAD_AFTER,
     FIRST_WAIT,
@@ -26,6 +26,7 @@ from crawld.signals.planting import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST
 from crawld.signals.poll_signals import FOUND_AT_ONCE
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.schedule import PollSchedule
+from crawld.store.contract import Poll, SourceFile
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0

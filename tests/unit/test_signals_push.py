@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.push import PushAnswer
 from crawld.model.signal import Source
+from crawld.read.workers.messages import pack, shape_of, unpack
+from crawld.signals.contract import at_once
 from crawld.signals.matching import PageIndex
 from crawld.signals.pings import MOST_BYTES, MOST_URLS, Ping, read_indexnow, read_signals
 from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
 from crawld.signals.push_inbox import DENIAL_HOLDS, KEY_HOLDS, MAX_DENIALS, PushInbox
-from crawld.workers.shapes import pack, shape_of, unpack
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from crawld.interfaces import PollResult, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals import site_moves
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
 from crawld.signals.site_moves import TOGETHER_SECONDS, Share, SiteMoves

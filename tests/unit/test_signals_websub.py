@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import count
 
-from crawld.interfaces import Hubs, Poll, PollResult, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
+from crawld.signals.contract import Hubs, PollResult, at_once
 from crawld.signals.files import restored
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
@@ -22,6 +22,7 @@ from crawld.signals.websub import (
     MOST_DELIVERED,
     Subscriptions,
 )
+from crawld.store.contract import Poll
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0

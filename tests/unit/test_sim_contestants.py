@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from crawld.errors import InputError
-from crawld.sim.contestants import LEARNERS, contestant
-from crawld.sim.engine import simulate
-from crawld.sim.population import Population, run_key
-from crawld.sim.recorded import draw_window
-from crawld.sim.sitemaps import Honesty, name_at_random, tell
-from crawld.sim.weblike import evenly_important, weblike
-from crawld.sim.world import World, draw_world
+from crawld.model.errors import InputError
+from crawld.research.contestants import LEARNERS, contestant
+from crawld.research.engine import simulate
+from crawld.research.population import Population, run_key
+from crawld.research.recorded import draw_window
+from crawld.research.sitemaps import Honesty, name_at_random, tell
+from crawld.research.weblike import evenly_important, weblike
+from crawld.research.world import World, draw_world
 
 
 def calm_and_restless(days: float = 300.0) -> World:

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from crawld.sim.experiments.fleet import FLEET
-from crawld.sim.fleet.workers import AUCTION, BY_PAGES, EQUAL, ONE, ROUND, run_fleet
-from crawld.sim.fleet.world import CALL, END, START, STEEP, STEP, FleetWorld, draw_fleet_world, part_of
-from crawld.sim.trial import Results, Trial, conclude
+from crawld.research.experiments.fleet import FLEET
+from crawld.research.experiments.workers import AUCTION, BY_PAGES, EQUAL, ONE, ROUND, run_fleet
+from crawld.research.experiments.world import CALL, END, START, STEEP, STEP, FleetWorld, draw_fleet_world, part_of
+from crawld.research.trial import Results, Trial, conclude
 
 PAGES, WORKERS = 160, 3
 

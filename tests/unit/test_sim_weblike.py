@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crawld.sim.sitemaps import KINDS, Sitemap
-from crawld.sim.weblike import SiteStyle, WeblikeWorld, draw_styles, draw_weblike, evenly_important, weblike
+from crawld.research.sitemaps import KINDS, Sitemap
+from crawld.research.weblike import SiteStyle, WeblikeWorld, draw_styles, draw_weblike, evenly_important, weblike
 
 DAYS = 364.0
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from crawld.sim.population import Population, from_quality
-from crawld.sim.world import Phase, draw_world
+from crawld.research.population import Population, from_quality
+from crawld.research.world import Phase, draw_world
 
 
 def _uniform_page(stream: np.random.Generator) -> tuple[float, float, float, float]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.lists.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.content.lists.unpack import MOST_LAYERS, MOST_MEMBERS
 from crawld.model.url import normalise
+from crawld.read.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.read.sitemap import read_sitemap
+from crawld.read.unpack import MOST_LAYERS, MOST_MEMBERS
 
 URL = "https://example.org/sitemap.xml"
 NOW = 1_790_000_000.0

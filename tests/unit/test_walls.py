@@ -2,8 +2,8 @@
 
 import pytest
 
-from crawld.content.walls import LONGEST_WALL, is_login, turned_away
 from crawld.model.fetched import Trouble
+from crawld.read.walls import LONGEST_WALL, is_login, turned_away
 from tests.support.walls import BLOCKED, BY_HEADER, CLOUDFLARE, DENIED, NO_WALLS, UNAVAILABLE, WALLS, plain
 
 

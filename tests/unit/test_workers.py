@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from crawld.errors import InputError, TooCostlyError
-from crawld.workers.fair_queue import FairQueue
-from crawld.workers.pool import LARGE, MOST_WAITING, WorkerPool
-from crawld.workers.worker import Limits
+from crawld.model.errors import InputError, TooCostlyError
+from crawld.read.workers.fair_queue import FairQueue
+from crawld.read.workers.pool import LARGE, MOST_WAITING, WorkerPool
+from crawld.read.workers.worker import Limits
 
 MODULES = ("tests.unit.test_workers",)
 

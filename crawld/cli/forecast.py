@@ -1,0 +1,104 @@
+"""`crawld forecast`: how fresh the copy would be at other bandwidths."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import click
+
+from crawld.cli.database import read
+from crawld.cli.options import RATE
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.cli.tables import Column, Row, figure, print_rows
+from crawld.model.units import format_rate, many
+
+if TYPE_CHECKING:
+    from crawld.store.report import Reader
+
+
+def _rate(row: Row) -> str:
+    return format_rate(row["bandwidth"])
+
+
+def _used(row: Row) -> str:
+    return format_rate(row["used"])
+
+
+def _given_up(row: Row) -> str:
+    return str(row["given_up"])
+
+
+def _limited(row: Row) -> str:
+    hosts = row["limited_hosts"]
+    return "–" if not hosts else f"{many(hosts, 'host')}: −{row['lost_to_politeness']:.3f}"
+
+
+def _plain(key: str, heading: str, stays: int) -> Column:
+    def show(row: Row) -> str:
+        return figure(row[key])
+
+    return Column(heading, show, show, stays)
+
+
+COLUMNS = (
+    Column("bandwidth", _rate, _rate, stays=100, left=True),
+    _plain("freshness", "freshness", 100),
+    _plain("gain", "against now", 80),
+    _plain("round_robin", "round robin", 90),
+    Column("given up", _given_up, _given_up, stays=60),
+    Column("used by pages", _used, _used, stays=40),
+    Column("politeness costs", _limited, _limited, stays=50),
+)
+
+
+@click.command()
+@click.option("--bandwidth", "rates", type=RATE, multiple=True, help="A rate to forecast; may be given several times.")
+@CONFIG
+@DATABASE
+@AS_JSON
+def command(rates: tuple[float, ...], config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Show how fresh the copy would be at other bandwidths, in the long run, by what was learnt of the pages.
+
+    Without --bandwidth it shows a quarter, half, twice and four times the rate set. The daemon may be running or
+    stopped; then a large database takes some seconds to read. `given up` counts pages that are crawled only because
+    max_interval forces it; `round robin` is what the same rate would hold if all pages were crawled equally often.
+    """
+    try:
+        query = f"?{urlencode([('bandwidth', rate) for rate in rates])}" if rates else ""
+        found = ask(config_file, database, "GET", f"/forecast{query}")
+    except NotRunningError:
+        found = read(config_file, database, lambda reader: _from_database(reader, config_file, database, rates))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    if found["expected"] is None:
+        click.echo(found["headline"])
+        return
+    here = found["expected"]["freshness"]
+    rows = [point | {"gain": _signed(point["freshness"] - here)} for point in found["points"]]
+    print_rows(f"Forecast for {many(found['pages'], 'page')}", rows, COLUMNS)
+    click.echo(found["headline"])
+    for host in found["expected"]["hosts"]:
+        click.echo(_slow_host(host))
+
+
+def _signed(difference: float) -> str:
+    return "–" if difference == 0 else f"{difference:+.3f}"
+
+
+def _slow_host(host: Row) -> str:
+    if host["allowed"] == 0:
+        return f"{host['host']}: blocked or down; its {many(host['pages'], 'page')} are not crawled."
+    rates = f"{format_rate(host['allowed'])} of the {format_rate(host['wanted'])} its {many(host['pages'], 'page')}"
+    return f"{host['host']}: politeness allows {rates} are worth, which costs {host['costs']:.3f} of the freshness."
+
+
+async def _from_database(
+    reader: "Reader", config_file: Path | None, database: str | None, rates: Sequence[float]
+) -> dict[str, Any]:
+    from crawld.cli.stopped import stopped_forecast  # brings numpy along, which a running daemon spares us
+    from crawld.main.settings import load
+
+    return await stopped_forecast(reader, load(config_file, {"database": database}), rates)

@@ -1,0 +1,184 @@
+"""The ledger on PostgreSQL: implements `interfaces.fleet.Ledger`.
+
+Who may do what is decided by the database's clock and its locks on rows. A worker ends by one row that says so
+(`ended_at`), written by itself or by whoever finds its lease over; a renewal of that row waits for it and then fails.
+So a shard is free once its worker has ended, and never while a renewal of it can succeed.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
+from crawld.fleet.store import statements
+from crawld.fleet.store.line import Line
+from crawld.fleet.store.mail import READ_ANEW, packed
+from crawld.fleet.store.making import no_fleet
+from crawld.fleet.store.rounds import bid_row, clear_round
+from crawld.model.errors import InputError, StoreError
+from crawld.model.shards import BEAT_SECONDS, LEASE_SECONDS, ROUND_SECONDS, Grant, Lease
+from crawld.store.address import parse_address
+
+COMMAND_SECONDS = 2.0
+"""A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""
+SETTLE_SECONDS = 3.0
+"""A worker that has just come, or came back after a silence, claims only its own: the others may be about to return."""
+MOST_MAIL = 1_000
+NAMESAKE_LOOKS = 5
+"""Looks, half a beat apart, at whether a worker of the same name still beats."""
+FIGURES = tuple(field.name for field in fields(Report) if field.name not in {"bid", "status"})
+
+
+class SqlLedger:
+    """A worker's own, on two connections: a beat waits neither for a commit nor for a claim."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        round_seconds: float = ROUND_SECONDS,
+        settle_seconds: float = SETTLE_SECONDS,
+        command_seconds: float = COMMAND_SECONDS,
+    ) -> None:
+        address = parse_address(url)
+        if address.file is not None:
+            raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
+        self._shown = address.shown
+        self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
+        self._beats, self._verbs = Line(address, command_seconds), Line(address, command_seconds)
+        self._shards: int | None = None
+        self._read: set[int] = set()  # mail that was handed out and may still lie in the box
+
+    @property
+    def shards(self) -> int:
+        """How many shards the fleet has; known once `open` or `join` was called."""
+        if self._shards is None:
+            raise StoreError("the ledger is not open")
+        return self._shards
+
+    async def open(self) -> None:
+        """Read what the fleet is; StoreError where the database is no fleet."""
+        present = await self._verbs.row(statements.PRESENT)
+        found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
+        if found is None:
+            raise no_fleet(self._shown)
+        self._shards = found["shards"]
+
+    async def close(self) -> None:
+        """Let the connections go; the lease goes on until it ends or `leave` was called."""
+        await self._beats.close()
+        await self._verbs.close()
+
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
+        await self.open()
+        found = await self._verbs.row(statements.TIME)
+        assert found is not None  # noqa: S101 - it is one row
+        return float(found["now"])
+
+    async def join(self, name: str) -> str:
+        """Become a worker; its id. StoreError where the database is no fleet."""
+        await self.open()
+        await self._check_name(name)
+        worker = f"{name}.{secrets.token_hex(4)}"
+        await self._verbs.rows(statements.JOIN, worker, name, self._lease)
+        self._read.clear()
+        return worker
+
+    async def _check_name(self, name: str) -> None:
+        """InputError where another process is a worker of that name.
+
+        One that was killed a moment ago has a lease that lasts: it is told from a live one by its beats.
+        """
+        found = await self._verbs.row(statements.NAMESAKE, name)
+        for _ in range(NAMESAKE_LOOKS):
+            if found is None:
+                return
+            await asyncio.sleep(BEAT_SECONDS / 2)
+            before, found = found, await self._verbs.row(statements.NAMESAKE, name)
+            if found is not None and found["seen_at"] > before["seen_at"]:
+                raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
+
+    async def beat(self, worker: str, report: Report) -> Beat:
+        """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
+        figures = {name: getattr(report, name) for name in FIGURES}
+        status = None if report.status is None else json.dumps(report.status)
+        found = await self._beats.row(
+            statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
+            list(self._read), MOST_MAIL, status,
+        )  # fmt: skip
+        if found is None:
+            raise LeaseLostError(f"the lease of {worker} has ended")
+        rates = dict(zip(found["grant_rounds"], found["grant_rates"], strict=True))
+        for due in found["due"]:  # the next round, and the one under way where nobody has cleared it in time
+            rates[due] = await clear_round(self._beats, worker, due, found["bandwidth"], self._round)
+        self._read = set(found["mail_ids"])  # last: what a beat that fails has read is read again
+        return Beat(
+            now=found["now"],
+            expires=found["expires"],
+            bandwidth=found["bandwidth"],
+            workers=found["workers"],
+            draining=found["draining"],
+            revision=found["revision"],
+            held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
+            free=found["free"],
+            level=found["level"],
+            grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
+            mail=_mail(found),
+            taken=frozenset(found["taken"]),
+            duties=dict(zip(found["duties"], found["duty_epochs"], strict=True)),
+        )
+
+    async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
+        """Take free shards, at most so many; of `former` shards those with an unchanged epoch first."""
+        await self._verbs.rows(statements.END_LOST)
+        leases: list[Lease] = []
+        if former:
+            found = await self._verbs.rows(statements.RECLAIM, worker, most, list(former), list(former.values()))
+            leases += [Lease(row["id"], row["epoch"]) for row in found]
+        if len(leases) < most:
+            rest = most - len(leases)
+            found = await self._verbs.rows(statements.CLAIM, worker, rest, self._settle, list(READ_ANEW))
+            leases += [Lease(row["id"], row["epoch"]) for row in found]
+        return leases
+
+    async def take_duty(self, worker: str, name: str) -> int | None:
+        """Do something for the whole fleet; the epoch of the term, None where another live worker does it."""
+        await self._verbs.rows(statements.END_LOST)
+        taken = await self._verbs.row(statements.TAKE_DUTY, worker, name)
+        return None if taken is None else int(taken["epoch"])
+
+    async def give_duty(self, worker: str, name: str) -> None:
+        """Let another worker do it."""
+        await self._verbs.rows(statements.GIVE_DUTY, worker, name)
+
+    async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
+        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+        return [row["taught"] for row in await self._verbs.rows(statements.TEACH, worker, list(taught))]
+
+    async def release(self, worker: str, shards: Sequence[int]) -> None:
+        """Give shards back; everything about them has been committed."""
+        await self._verbs.rows(statements.RELEASE, worker, list(shards))
+
+    async def leave(self, worker: str) -> None:
+        """Give everything back and be no worker any more."""
+        await self._verbs.rows(statements.LEAVE, worker)
+
+    async def send(self, mail: Sequence[Mail]) -> None:
+        """Leave messages for whoever holds these shards, now or next."""
+        if mail:
+            shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
+            await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])
+
+    def _grant(self, number: int, rate: float) -> Grant:
+        return Grant(number, number * self._round, (number + 1) * self._round, rate)
+
+
+def _mail(found: Mapping[str, Any]) -> list[Mail]:
+    """The messages of a beat."""
+    columns = (found[f"mail_{name}"] for name in ("shards", "kinds", "bodies"))
+    return [Mail(shard, kind, json.loads(body)) for shard, kind, body in zip(*columns, strict=True)]

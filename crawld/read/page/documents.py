@@ -1,0 +1,120 @@
+"""Documents that are no HTML to blocks of text: JSON, XML and feeds, plain text and Markdown, PDF.
+
+Each is bounded in time and memory; what cannot be read within its bounds is compared by its bytes.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree
+
+from crawld.model.errors import InputError
+from crawld.read.bounded_json import load_json
+from crawld.read.charset import decode
+from crawld.read.headers import media_type
+from crawld.read.page.cost import PDF_MARK, is_readable
+from crawld.read.page.patterns import erase
+from crawld.read.page.rules import DigestRule
+
+MAX_BYTES = 8_000_000
+"""Larger documents are compared by their bytes."""
+MAX_VALUES = 100_000
+"""Values of a JSON document."""
+_TEXT_TYPES = frozenset(
+    {"application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson", "application/ndjson"}
+)
+_BYTES_TYPES = frozenset({"text/css", "text/javascript", "text/ecmascript"})
+"""Programs: no reader reads them, and what is one line of half a megabyte is no text."""
+_LOOKS_JSON = re.compile(r"\s*[\[{]")
+
+
+def document_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
+    """The blocks of a document, without what the rule's texts to ignore find; None where its bytes are compared."""
+    blocks = _blocks(body, content_type)
+    if blocks is None or not rule._texts:
+        return blocks
+    return [kept for block in blocks if (kept := erase(rule._texts, block).rstrip())]
+
+
+def is_pdf(body: bytes, content_type: str | None) -> bool:
+    """Whether a body is a PDF, as declared or by its beginning."""
+    return body.startswith(PDF_MARK) or media_type(content_type) == "application/pdf"
+
+
+def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
+    if len(body) > MAX_BYTES:
+        return None
+    if is_pdf(body, content_type):
+        from crawld.read.page.portable_document import pdf_blocks  # an extra, and slow to import
+
+        return pdf_blocks(body)
+    kind = media_type(content_type) or ""
+    if kind.endswith("json"):
+        return _json_blocks(decode(body, content_type))
+    if kind.endswith("xml") and (blocks := _xml_blocks(body)) is not None:
+        return blocks
+    if not (kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith("xml")) or kind in _BYTES_TYPES:
+        return None
+    if b"\0" in body[:1_000] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None
+    text = decode(body, content_type)
+    if _LOOKS_JSON.match(text) and (blocks := _json_blocks(text)) is not None:
+        return blocks
+    return [line.rstrip() for line in text.expandtabs(4).splitlines() if line.strip()]
+
+
+def _json_blocks(text: str) -> list[str] | None:
+    """One block for each value: its path without the positions in lists, and the value; the keys in one order.
+
+    The keys of a path are words of their own, so that "views: 97" is a counter wherever it stands.
+    """
+    try:
+        return list(_values(load_json(text.removeprefix("\ufeff"), MAX_VALUES)))
+    except InputError:
+        return None
+
+
+def _values(document: Any) -> Iterator[str]:
+    waiting: list[tuple[str, Any]] = [("", document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            waiting += [(f"{path[-200:]} {key}" if path else key, value[key]) for key in sorted(value, reverse=True)]
+        elif isinstance(value, list) and value:
+            waiting += [(f"{path[-200:]}[]", one) for one in reversed(value)]
+        else:
+            yield f"{path}: {value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _xml_blocks(body: bytes) -> list[str] | None:
+    """One block for each element that has text or attributes; None where the document cannot be read as XML.
+
+    Spacing, comments, prefixes of namespaces and the order of attributes are nothing.
+    """
+    if b"<!ENTITY" in body or not is_readable(body, selected=False):
+        return None
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        root = etree.fromstring(body, parser)
+    except (etree.LxmlError, ValueError):
+        return None
+    return list(_elements(root))
+
+
+def _elements(root: Any) -> Iterator[str]:
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        text = element.text if event == "start" else element.tail
+        words = " ".join(text.split()) if text else ""
+        if event == "end":
+            if words:
+                yield words
+            continue
+        attributes = "".join(f" {_local(name)}={value!r}" for name, value in sorted(element.attrib.items()))
+        if words or attributes:
+            yield f"{_local(element.tag)}{attributes}: {words}"
+
+
+def _local(name: Any) -> str:
+    return name.rpartition("}")[2] if isinstance(name, str) else ""

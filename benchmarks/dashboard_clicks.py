@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import show
 from crawld.main.assembly import build
 from crawld.main.settings import Settings
-from crawld.show.api.token import make_token
+from crawld.show.api.access import make_token
 from tests.support.process import free_port
 
 HOSTS = 200

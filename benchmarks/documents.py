@@ -32,7 +32,7 @@ from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
-from crawld.show.api.token import make_token
+from crawld.show.api.access import make_token
 from crawld.store.contract import PendingCopy, Record
 from crawld.store.read_model import SqlReadModel
 from crawld.store.store import SqlStore

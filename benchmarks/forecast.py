@@ -29,8 +29,7 @@ from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES
 from crawld.research.engine import simulate
 from crawld.research.experiments.ncis import NOISY
-from crawld.research.population import Floats, Population, run_key
-from crawld.research.world import NO_CLAIM, Claim, World, draw_world
+from crawld.research.world import NO_CLAIM, Claim, Floats, Population, World, draw_world, run_key
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 REACH = 0.02

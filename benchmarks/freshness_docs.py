@@ -16,8 +16,7 @@ from typing import Any
 from crawld.choose.policies import POLICIES
 from crawld.research.contestants import LEARNERS, ROUND_ROBIN
 from crawld.research.peers import PEERS
-from crawld.show.chart import Point
-from crawld.show.charts import draw_lines
+from crawld.show.charts import Point, draw_lines
 from tests.support.freshness.runs import CRAWLD
 from tests.support.freshness.worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 

@@ -110,7 +110,7 @@ def parse() -> dict[str, Any]:
 
 def fleet_in_run() -> int:
     """How many modules of the fleet the program of `crawld run` imports."""
-    loads = "import crawld.cli.run; from crawld.wiring import Assembly"
+    loads = "import crawld.cli.run; from crawld.main.assembly import Assembly"
     code = f"import json, sys; {loads}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return sum(bool(re.match(r"crawld\.(\w+\.)*fleet", name)) for name in json.loads(done.stdout))

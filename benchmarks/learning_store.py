@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from crawld.crawl.learner import Learner
-from crawld.model.age_curve import AgeCurve
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.store.contract import Floats, Record

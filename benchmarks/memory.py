@@ -31,8 +31,7 @@ from crawld.learn.online_learner import OnlineLearner
 from crawld.model.estimate import Histories
 from crawld.model.page import FROM_LIST, Wanted
 from crawld.model.signal import SOURCES
-from crawld.pages.free_memory import give_back
-from crawld.pages.page_set import PageSet
+from crawld.pages.page_set import PageSet, give_back
 from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
 from crawld.store.store import SqlStore

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks import show
-from crawld.choose.bidding import Span
-from crawld.choose.frontier import Frontier
+from crawld.choose.chooser import Span
+from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
-from crawld.choose.scan import Scan
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.choose.valuation import Beliefs, Floats
 from crawld.model.signal import SOURCES

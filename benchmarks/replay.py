@@ -24,10 +24,9 @@ from crawld.model.errors import InputError
 from crawld.research.contestants import contestant
 from crawld.research.engine import Crawler, simulate
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.research.population import zipf
 from crawld.research.recorded import draw_window, history_files, load_history, measured_rates, of_pages, recorded_world
 from crawld.research.trial import standard_error
-from crawld.research.world import World
+from crawld.research.world import World, zipf
 from tests.support.replay.site import SHARED
 
 RESTLESS = 0.3

@@ -27,11 +27,19 @@ from crawld.research.crawler import KnowingCrawler
 from crawld.research.engine import Crawler, Run, simulate
 from crawld.research.experiments.ncis import NOISY
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.research.population import Population, run_key
 from crawld.research.recorded import draw_window, history_files, measured_rates, recorded_world
-from crawld.research.sitemaps import FALSE, TOLD, Honesty, Sitemap, name_at_random, tell
-from crawld.research.weblike import WeblikeWorld, evenly_important, weblike
-from crawld.research.world import World, draw_world
+from crawld.research.weblike import (
+    FALSE,
+    TOLD,
+    Honesty,
+    Sitemap,
+    WeblikeWorld,
+    evenly_important,
+    name_at_random,
+    tell,
+    weblike,
+)
+from crawld.research.world import Population, World, draw_world, run_key
 from tests.support.signal_figures import (
     DOCS,
     EQUAL,

@@ -11,8 +11,7 @@ import time
 from crawld.research.crawler import scheduled
 from crawld.research.engine import simulate
 from crawld.research.experiments.ncis import BANDWIDTH, NOISY, burn_in
-from crawld.research.population import Population, run_key
-from crawld.research.world import draw_world
+from crawld.research.world import Population, draw_world, run_key
 
 
 def main() -> None:

@@ -29,7 +29,8 @@ from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store import copying, for_rows
+from crawld.store import bulk as copying
+from crawld.store import bulk as for_rows
 from crawld.store.address import parse_address
 from crawld.store.commit_queue import Queued
 from crawld.store.contract import Record

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.choose.valuation import Beliefs
-from crawld.model.age_curve import STEPS, AgeCurve
+from crawld.model.estimate import STEPS, AgeCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from crawld.choose.chooser import Chooser
 from crawld.choose.host_gate import HostGate
+from crawld.choose.order import WindowQueue, Windows
 from crawld.choose.page_table import FREE, LEAVING, WAITING, Intervals, Ints
 from crawld.choose.valuation import Beliefs, Floats
-from crawld.choose.window_queue import WindowQueue, Windows
 
 Bools = NDArray[np.bool_]
 

@@ -6,27 +6,82 @@ event loop needs no locks, and a page can never be fetched twice at once.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose.beliefs import boost_by_signals, merged_beliefs
-from crawld.choose.bidding import Bid, Span
-from crawld.choose.chooser import Chooser
+from crawld.choose.chooser import Bid, Chooser, Span
 from crawld.choose.freshness import SKEW, Ages, mean_freshness, survival_of_one
-from crawld.choose.page_table import HELD, WAITING
+from crawld.choose.page_table import HELD, WAITING, PageTable
 from crawld.choose.sample import Believed
-from crawld.choose.valuation import Beliefs
-from crawld.choose.weighted_draw import WeightedDraw, some_waiting
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate
+from crawld.choose.valuation import Beliefs, boost_by_signals, merged_beliefs
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.row_index import RowIndex
 from crawld.model.signal import SOURCES
 
+# Samples of rows without looking at every row.
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+BLOCK = 4096
+LOOKED_AT = 65_536
+"""Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+
+
+def some_waiting(pages: PageTable, now: float, most: int) -> Ints:
+    """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""
+    step = max(1, pages.size // LOOKED_AT)
+    waiting = np.flatnonzero(pages.state[: pages.size : step] == WAITING) * step
+    free = waiting[pages.not_before[waiting] <= now]
+    found = free if len(free) else waiting
+    return found[:: max(1, -(-len(found) // most))]
+
+
+class WeightedDraw:
+    """Rows drawn by their weights; `weights(start, stop)` tells those of the rows in between, 0 for no row."""
+
+    def __init__(self, weights: Callable[[int, int], Floats]) -> None:
+        self._weights = weights
+        self._sums = np.zeros(0)
+        self._changed: set[int] = set()  # blocks whose sum is out of date
+
+    def change(self, rows: Ints) -> None:
+        """Note that the weights of these rows have changed."""
+        if len(rows):
+            self._grow(int(rows.max()) // BLOCK + 1)
+            self._changed.update(np.unique(rows // BLOCK).tolist())
+
+    def draw(self, uniform: float) -> int | None:
+        """The row that a uniform number in [0, 1) falls on; None where no row has a weight."""
+        for block in self._changed:
+            self._sums[block] = self._of(block).sum()
+        self._changed.clear()
+        total = float(self._sums.sum())
+        if total <= 0:
+            return None
+        block, rest = _find(self._sums, uniform * total)
+        row, _ = _find(self._of(block), rest)
+        return block * BLOCK + row
+
+    def _of(self, block: int) -> Floats:
+        return self._weights(block * BLOCK, (block + 1) * BLOCK)
+
+    def _grow(self, blocks: int) -> None:
+        if blocks > len(self._sums):
+            self._sums = np.append(self._sums, np.zeros(blocks - len(self._sums)))
+
+
+def _find(weights: Floats, goal: float) -> tuple[int, float]:
+    """Where the cumulated weights pass the goal, at a weight above 0, and how far into that weight."""
+    reached = np.cumsum(weights)
+    last = int(np.flatnonzero(weights)[-1])  # rounding may put the goal behind it
+    at = min(int(np.searchsorted(reached, goal, side="right")), last)
+    return at, goal - float(reached[at] - weights[at])
+
+
 Bools = NDArray[np.bool_]
 NEVER = float("nan")
 _S = len(SOURCES)

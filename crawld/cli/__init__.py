@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from crawld.cli.lazy_group import LazyGroup
+from crawld.cli.options import LazyGroup
 from crawld.cli.terminal import guarded
 from crawld.model.errors import CrawldError
 from crawld.model.units import printable
@@ -48,9 +48,14 @@ COMMANDS = {
     "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
-_PACKAGE_OF = {"fleet": "crawld.fleet", **dict.fromkeys(("demo", "lab", "simulate"), "crawld.research")}
-"""Packages above this one bring their commands themselves; the others stand beside this file."""
-_MODULES = {name: f"{_PACKAGE_OF.get(name, __name__)}.{name.replace('-', '_')}" for name in COMMANDS}
+_ELSEWHERE = {
+    **{name: f"crawld.cli.steering:{name}" for name in ("pause", "resume", "bandwidth", "refresh", "reload")},
+    "token": "crawld.cli.dashboard:token",
+    "fleet": "crawld.fleet.commands",
+    **{name: f"crawld.research.{name}" for name in ("demo", "lab", "simulate")},
+}
+"""Commands that share a module, and those of packages above this one; the others have a module here."""
+_MODULES = {name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS}
 
 
 class _Commands(LazyGroup):

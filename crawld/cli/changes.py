@@ -9,8 +9,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from crawld.cli.database import query
-from crawld.cli.remote import CONFIG, DATABASE, NotAnsweringError, NotRunningError, ask
+from crawld.cli.remote import CONFIG, DATABASE, NotAnsweringError, NotRunningError, ask, query
 from crawld.main.settings import load
 from crawld.model.errors import StoreError
 from crawld.model.units import format_date

@@ -14,8 +14,7 @@ import click
 from pydantic import BaseModel
 
 from crawld.cli.run import check_pages
-from crawld.main.settings import DURATIONS, STANDARD_INPUT, Settings, changes, load
-from crawld.main.yaml_file import read_yaml
+from crawld.main.settings import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
 from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawld.cli.database import read
+from crawld.cli.remote import read
 from crawld.main.settings import load
 from crawld.model.crawl import Memory
 from crawld.model.page import Document

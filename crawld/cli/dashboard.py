@@ -12,10 +12,36 @@ from pathlib import Path
 import click
 
 from crawld.cli.remote import CONFIG, DATABASE, LOOK_SECONDS, NotRunningError, ask_at, is_fleet, look
-from crawld.cli.token import token_of
 from crawld.main.settings import Settings, load
+from crawld.model.access import access_refused
 from crawld.model.errors import CrawldError
-from crawld.show.api.token import login_code
+from crawld.show.api.access import login_code, read_token
+
+# `crawld token`: the token that opens the listener.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def token(config_file: Path | None, database: str | None) -> None:
+    """Print the token that programs send to `api.listen`, as `Authorization: Bearer TOKEN`.
+
+    The daemon makes it when it first starts, and keeps it in a file beside the database that only
+    its own user can read (`api.token_file`). To change it, remove the file and restart the daemon.
+    """
+    click.echo(token_of(load(config_file, {"database": database})))
+
+
+def token_of(settings: Settings) -> str:
+    """The token of the daemon of these settings; CrawldError where there is none yet."""
+    file = settings.token_file()
+    if not file.exists():
+        what = "start the daemon" if settings.api.listen else "set `api.listen` in the settings and start the daemon"
+        raise CrawldError(f"there is no token at {file}: {what}, which makes it")
+    if not os.access(file, os.R_OK):
+        raise access_refused(file)
+    return read_token(file)
+
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a browser asks where these are listened to
 """Addresses that stand for all of this machine's, and which of those a browser here is sent to."""

@@ -10,14 +10,13 @@ import click
 from pydantic import TypeAdapter
 
 from crawld.cli.compared import rule_of
-from crawld.cli.database import query
-from crawld.cli.explain_reasons import unknown_page
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
-from crawld.model.difference import BlockEdit, Edit, Words
+from crawld.cli.explain import unknown_page
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, query
+from crawld.model.crawl import BlockEdit, Edit, Words
 from crawld.model.errors import CrawldError
 from crawld.model.units import format_date, printable
 from crawld.model.url import normalise_given
-from crawld.read.page.difference import difference, unified
+from crawld.read.page.blocks import difference, unified
 from crawld.store.views import Version, VersionBody
 
 if TYPE_CHECKING:

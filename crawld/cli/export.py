@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from crawld.cli.compared import document_of, rules_of
-from crawld.cli.database import query
-from crawld.cli.remote import CONFIG, DATABASE
+from crawld.cli.remote import CONFIG, DATABASE, query
 from crawld.model.errors import CrawldError
 from crawld.model.page import PageState
 from crawld.model.usage import PageUse

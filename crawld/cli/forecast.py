@@ -1,6 +1,9 @@
 """`crawld forecast`: how fresh the copy would be at other bandwidths."""
 
+import asyncio
 import json
+import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,14 +11,49 @@ from urllib.parse import urlencode
 
 import click
 
-from crawld.cli.database import read
 from crawld.cli.options import RATE
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, read
 from crawld.cli.tables import Column, Row, figure, print_rows
+from crawld.main.checks import terms_of
+from crawld.main.settings import Settings
+from crawld.model.fetched import IDLE, SKIPPED
+from crawld.model.host import HostState
 from crawld.model.units import format_rate, many
+from crawld.show.control import BANDWIDTH
+from crawld.show.forecasts import StoredScheduler
+from crawld.store.report import Reader
 
 if TYPE_CHECKING:
     from crawld.store.report import Reader
+
+
+# The forecast of a daemon that does not run: its pages, hosts and settings as the database has them.
+
+MEASURED_SECONDS = 7 * 86400.0
+"""How far back the share of pages in all requests is looked for."""
+
+
+async def stopped_forecast(reader: Reader, settings: Settings, rates: Sequence[float]) -> dict[str, Any]:
+    """What the bandwidth that was set last and these rates would buy."""
+    now = time.time()
+    stored, curves = await reader.stored_pages()
+    hosts = [
+        HostState(
+            row["host"],
+            blocked=row["blocked"],
+            failures=row["successive_failures"],
+            delay=row["delay_seconds"],
+            crawl_delay=row["crawl_delay_seconds"],
+        )
+        for row in await reader.hosts()
+    ]
+    pages = StoredScheduler(terms_of(settings), stored, hosts, curves)
+    spent: Counter[str] = Counter()
+    for row in await reader.slot_history(since=now - MEASURED_SECONDS, bucket=MEASURED_SECONDS):
+        spent[row["use"]] += 0 if row["use"] in (IDLE, SKIPPED) else row["slots"]
+    kept = await reader.setting(BANDWIDTH)
+    bandwidth = settings.bandwidth if kept is None else float(kept)
+    return await asyncio.to_thread(pages.forecast, bandwidth, rates, spent, now)
 
 
 def _rate(row: Row) -> str:
@@ -98,7 +136,6 @@ def _slow_host(host: Row) -> str:
 async def _from_database(
     reader: "Reader", config_file: Path | None, database: str | None, rates: Sequence[float]
 ) -> dict[str, Any]:
-    from crawld.cli.stopped import stopped_forecast  # brings numpy along, which a running daemon spares us
     from crawld.main.settings import load
 
     return await stopped_forecast(reader, load(config_file, {"database": database}), rates)

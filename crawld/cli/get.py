@@ -9,9 +9,8 @@ import click
 
 from crawld.choose.freshness import SKEW
 from crawld.cli.compared import compared_blocks, read_kept, rule_of
-from crawld.cli.database import query, read
-from crawld.cli.explain_reasons import last_trouble, unknown_page
-from crawld.cli.remote import CONFIG, DATABASE, ask
+from crawld.cli.explain import last_trouble, unknown_page
+from crawld.cli.remote import CONFIG, DATABASE, ask, query, read
 from crawld.main.settings import load
 from crawld.model.errors import CrawldError, InputError
 from crawld.model.page import PageState

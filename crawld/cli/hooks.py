@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from crawld.cli.database import read
-from crawld.cli.lazy_group import Commands
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
+from crawld.cli.options import Commands
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, read
 from crawld.cli.tables import moment, name, number, print_rows, word
 from crawld.main.settings import Settings, load
 from crawld.model.errors import InputError, StoreError
@@ -85,11 +84,10 @@ def test(context: click.Context, hook: str, url: str, config_file: Path | None) 
     if given is None:
         known = ", ".join(one.name for one in settings.hooks) or "none"
         raise InputError(f"there is no hook named {hook}. Hooks of these settings: {known}")
-    from crawld.main.checks import user_agent
-    from crawld.main.hooks_of_wiring import check_hook, make_hook
+    from crawld.main.checks import check_hook, make_hook, user_agent
     from crawld.model.clock import SystemClock
     from crawld.model.crawl import ChangeVerdict
-    from crawld.store.hooks_of_interfaces import HookDelivery
+    from crawld.store.contract import HookDelivery
     from crawld.store.views import Change
 
     check_hook(given, settings)

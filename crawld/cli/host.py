@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from crawld.cli.database import read
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted, read
 from crawld.main.settings import Settings, load
 from crawld.model.errors import InputError
 from crawld.model.host import HostState, host_name

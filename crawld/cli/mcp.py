@@ -67,7 +67,7 @@ def command(listen: str | None, steer: bool, use: str, config_file: Path | None,
     if place is None:
         asyncio.run(_closing(client, server.run_stdio_async()))
     else:
-        from crawld.show.api.token import make_token
+        from crawld.show.api.access import make_token
 
         asyncio.run(_closing(client, _serve(server, *place, make_token(settings.token_file()))))
 

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import http.client
+import importlib
 import json
 import os
 import socket
 import struct
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import click
@@ -20,6 +23,41 @@ import click
 from crawld.main.settings import Settings, load
 from crawld.model.access import access_refused
 from crawld.model.errors import AccessError, CrawldError, StoreError
+
+if TYPE_CHECKING:
+    from crawld.store.read_model import SqlReadModel
+    from crawld.store.report import Reader
+
+
+# What the reading commands share: opening the database of the settings.
+
+T = TypeVar("T")
+
+
+def read(config_file: Path | None, database: str | None, question: "Callable[[Reader], Awaitable[T]]") -> T:
+    """Ask the database of these settings, whether its daemon runs or not."""
+    return asyncio.run(_read(load(config_file, {"database": database}).database, question))
+
+
+async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> T:
+    from crawld.store.report import Reader  # takes as long to import as all else: the daemon is asked meanwhile
+
+    async with Reader(database) as reader:
+        return await question(reader)
+
+
+def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    """The same of the read model: lists by cursor, changes and versions."""
+    return asyncio.run(_query(load(config_file, {"database": database}).database, question))
+
+
+async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    from crawld.model.clock import SystemClock
+    from crawld.store.read_model import SqlReadModel
+
+    async with SqlReadModel(database, SystemClock()) as model:
+        return await question(model)
+
 
 SERVICE_SETTINGS = Path("/etc/crawld/config.yaml")
 UNITS = Path("/etc/systemd/system")
@@ -135,9 +173,8 @@ def ask(
     out_of_reach: StoreError | None = None
     try:
         if is_fleet(settings.database):
-            from crawld.fleet.asking import ask_fleet
-
-            return ask_fleet(settings, method, path, body)
+            answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
+            return answer
     except OutOfReachError as error:
         out_of_reach = error
     try:
@@ -153,16 +190,15 @@ def is_fleet(database: str) -> bool:
     """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
     if not database.startswith("postgres"):
         return False
-    from crawld.fleet.store.standing import Standing
-
-    async def look_there() -> bool:
-        async with Standing(database) as standing:
-            return await standing.is_fleet()
-
     try:
-        return asyncio.run(look_there())
+        return bool(asyncio.run(_fleet().is_fleet(database)))
     except StoreError as error:
         raise OutOfReachError(str(error)) from error
+
+
+def _fleet() -> ModuleType:
+    """The part of the fleet that answers commands, imported by name: nothing here depends on the fleet."""
+    return importlib.import_module("crawld.fleet.asking")
 
 
 def ask_at(

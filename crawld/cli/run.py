@@ -176,7 +176,7 @@ def fail_as_service(error: CrawldError) -> None:
     A person mends settings, lists and a damaged database; a full disk, or a database that is locked or away, may mend
     itself.
     """
-    from crawld.main.systemd import Notifier, one_line
+    from crawld.main.supervisor import Notifier, one_line
 
     click.echo(f"crawld: {error}", err=True)
     Notifier().send(f"STATUS=failed: {one_line(str(error))}")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from crawld.cli.database import query
-from crawld.cli.remote import CONFIG, DATABASE
+from crawld.cli.remote import CONFIG, DATABASE, query
 from crawld.cli.tables import console
 from crawld.model.units import printable
 from crawld.store.views import SearchHit

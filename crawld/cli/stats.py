@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crawld.cli.database import read
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside, read
 from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.main.settings import load
-from crawld.model.change_rate import format_rate_of_change
+from crawld.model.estimate import format_rate_of_change
 from crawld.model.signal import bought_in_words
 from crawld.model.troubles import idle, troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many

@@ -7,10 +7,105 @@ from typing import Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, OutOfReachError, ask_at, is_fleet, socket_of
-from crawld.main.settings import load
-from crawld.main.yaml_file import read_yaml
-from crawld.model.errors import ConfigError, CrawldError
+from crawld.cli.options import RATE
+from crawld.cli.remote import (
+    AS_JSON,
+    CONFIG,
+    DATABASE,
+    READ_SECONDS,
+    NotRunningError,
+    OutOfReachError,
+    ask,
+    ask_at,
+    is_fleet,
+    socket_of,
+)
+from crawld.main.settings import load, read_yaml
+from crawld.model.errors import ConfigError, CrawldError, InputError
+from crawld.model.units import format_rate, parse_duration
+from crawld.model.url import normalise_given
+
+# `crawld pause`: pause the running daemon.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def pause(config_file: Path | None, database: str | None) -> None:
+    """Pause the running daemon, also over restarts, until `crawld resume`."""
+    ask(config_file, database, "POST", "/pause")
+    click.echo("paused; `crawld resume` resumes crawling")
+
+
+# `crawld resume`: resume a paused daemon.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def resume(config_file: Path | None, database: str | None) -> None:
+    """Resume a paused daemon at its bandwidth."""
+    status = ask(config_file, database, "POST", "/resume")
+    click.echo(f"crawling at {format_rate(status['bandwidth'])}")
+
+
+# `crawld bandwidth`: read or change the running daemon's rate.
+
+
+@click.command()
+@click.argument("rate", type=RATE, required=False)
+@CONFIG
+@DATABASE
+@AS_JSON
+def bandwidth(rate: float | None, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Show the running daemon's bandwidth, or change it to RATE (2/s, 90/min, 5000/day, 0).
+
+    A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
+    """
+    if rate is None:
+        status = ask(config_file, database, "GET", "/status", seconds=READ_SECONDS)
+    else:
+        status = ask(config_file, database, "PUT", "/bandwidth", {"rate": rate})
+    if as_json:
+        click.echo(json.dumps({"bandwidth": status["bandwidth"], "paused": status["paused"]}))
+        return
+    click.echo(format_rate(status["bandwidth"]) + (" (paused)" if status["paused"] else ""))
+
+
+# `crawld refresh`: crawl pages now, before all others.
+
+MAX_WAIT = 60.0
+"""Seconds that the daemon lets a request wait."""
+MARGIN_SECONDS = 10.0
+"""Beyond which it does not answer any more."""
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--wait", default="10s", show_default=True, help="How long to wait for the answers, up to 60s; 0: not.")
+@CONFIG
+@DATABASE
+@AS_JSON
+def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Crawl these pages at the next slots that their hosts and robots.txt allow, before all others.
+
+    The rate is not exceeded, and a page that several ask for is asked once. Status 1 where a page could not be asked.
+    """
+    seconds = parse_duration(wait)
+    if seconds > MAX_WAIT:
+        raise InputError(f"--wait {wait} is longer than the {MAX_WAIT:g} s that a request may wait")
+    body: dict[str, object] = {"urls": [normalise_given(url) for url in urls], "wait": seconds}
+    if seconds and sys.stderr.isatty():
+        click.echo(f"asked; waiting up to {seconds:g} s", err=True)
+    answer = ask(config_file, database, "POST", "/v1/refresh", body, seconds=seconds + MARGIN_SECONDS)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        for page in answer["pages"]:
+            click.echo(f"{page['state']}: {page['url']}: {page['sentence']}")
+    if any(page["state"] in {"unknown", "refused"} for page in answer["pages"]):
+        sys.exit(1)
+
 
 RELOAD_SECONDS = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
 
@@ -20,7 +115,7 @@ RELOAD_SECONDS = 3600.0  # the answer comes when the list is taken over, also on
 @DATABASE
 @AS_JSON
 @click.option("--yes", is_flag=True, help="Let go however many pages the list no longer names.")
-def command(config_file: Path | None, database: str | None, as_json: bool, yes: bool) -> None:
+def reload(config_file: Path | None, database: str | None, as_json: bool, yes: bool) -> None:
     """Have the running daemon read its settings and URL list again.
 
     Shows what took effect, what waits for a restart, and how many pages the list added and removed since the last

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from crawld.cli.database import read
-from crawld.cli.lazy_group import Commands
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask
+from crawld.cli.options import Commands
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, read
 from crawld.main.settings import load
 from crawld.model.clock import SystemClock
 from crawld.model.errors import InputError

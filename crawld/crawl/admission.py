@@ -29,14 +29,21 @@ from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush
 from typing import Protocol
 
-from crawld.choose.evidence import ENOUGH, Evidence
-from crawld.choose.host_gate import HostGate
-from crawld.choose.pacer import Departures, Slots
+from crawld.choose.host_gate import ENOUGH, Evidence, HostGate
+from crawld.choose.pacer import Departures, Share, Slots
 from crawld.choose.scheduler import Scheduler
-from crawld.choose.shares import Share
-from crawld.model.fetched import TURNED_AWAY, FetchFailed, Outcome, Purpose, Request, Scope, Validators
+from crawld.model.fetched import (
+    TURNED_AWAY,
+    FetchFailed,
+    Outcome,
+    Purpose,
+    Request,
+    RobotsReading,
+    RobotsState,
+    Scope,
+    Validators,
+)
 from crawld.model.host import HostState
-from crawld.model.robots import RobotsReading, RobotsState
 from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Robots
 from crawld.pages.pages import Pages
 

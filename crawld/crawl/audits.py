@@ -3,7 +3,7 @@
 import math
 from collections import deque
 
-from crawld.choose.shares import Share
+from crawld.choose.pacer import Share
 from crawld.model.crawl import AUDITS_KEPT
 
 Z95 = 1.959963984540054

@@ -17,9 +17,8 @@ from crawld.read.change.comparison import (
 )
 from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import DOUBT_REASON, RESTED, awaits_pair, half_proven, times_varied, varied_in_words
-from crawld.read.page.digest import Reading, read_body, scheme_of
+from crawld.read.page.digest import Prepared, Reading, read_body, scheme_of
 from crawld.read.page.head import read_head
-from crawld.read.page.prepared import Prepared
 from crawld.read.page.rules import DigestRule
 
 GONE_DIGEST = Digest(raw=b"gone")

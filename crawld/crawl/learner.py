@@ -1,17 +1,22 @@
 """The learner: takes pages with new crawls, fits their histories, keeps what it believes, and teaches the scheduler."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 
+from crawld.choose.host_gate import HostGate
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.polls import Polls
 from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import YEAR, Prior
 from crawld.learn.online_learner import RECALLED, OnlineLearner
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.model.web import Clock
-from crawld.pages.free_memory import give_back
+from crawld.pages.page_set import give_back
+from crawld.pages.pages import Pages
 from crawld.store.contract import Floats, Ints, Store
 
 BATCH = 500  # pages; fewer where their histories are long
@@ -118,3 +123,31 @@ class Learner:
         update.apply_to(self._sink)
         self._again |= dict.fromkeys(update.again.tolist())
         return fitted
+
+
+# Hands new estimates to everyone who goes by them: the scheduler, and the polls that ask what signals are worth.
+
+
+class EstimateFanOut:
+    """What the learner tells of what it learnt."""
+
+    def __init__(self, scheduler: Scheduler, polls: Polls, pages: Pages, gate: HostGate) -> None:
+        self._scheduler, self._polls, self._pages, self._gate = scheduler, polls, pages, gate
+
+    def learn(self, estimates: Sequence[Estimate]) -> None:
+        """Take over new estimates."""
+        self._scheduler.learn(estimates)
+        self._polls.learn(estimates, self._pages)
+
+    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
+        """Value copies made at `last`, where still the latest, as if made at `since`."""
+        self._scheduler.shift(page_ids, last, since)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Weigh a change of each page by how much of its text changes."""
+        self._scheduler.signify(page_ids, significance)
+
+    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Let copies age by the curves of their hosts; None: by plain time."""
+        for host, curve in curves.items():
+            self._scheduler.age_by(self._gate.host_of_pages(host), curve)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from crawld.choose.shares import Share, SlotShares
+from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
 from crawld.crawl.asked_pages import AskedPages, Claim
 from crawld.crawl.audits import Audits

@@ -4,23 +4,142 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
+
 from crawld.choose.scheduler import Scheduler
+from crawld.choose.value import revisit_interval
 from crawld.crawl.admission import Admission, NotNow
-from crawld.crawl.signal_gains import Expectation, SignalGains
+from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import TooCostlyError
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
 from crawld.model.logs import level_of
-from crawld.model.signal import SOURCES, Signal, Source
-from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch
-from crawld.model.workers import Workers
+from crawld.model.page import Wanted
+from crawld.model.signal import SOURCES, Signal, SignalGain, Source
+from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Workers
+from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.signals.contract import PollResult, SignalSources, Slices, at_once
 from crawld.store.contract import Poll, Store
+
+# Discovery: pages that sitemaps and feeds list join, and leave when they are listed no more.
+
+DISCOVERED = "discovered in "
+LOOKED_UP_AT_ONCE = 1_000
+"""Pages that are looked up in one turn of the loop."""
+
+
+class Discoverer:
+    """Takes over what files list, each as an origin of its own, so that none touches another's pages."""
+
+    def __init__(self, page_set: PageSet, pages: Pages, clock: Clock, limits: Mapping[str, int]) -> None:
+        """`limits` says how many pages each of the sites that `pages` counts may have."""
+        self._page_set = page_set
+        self._pages = pages
+        self._clock = clock
+        self._limits = limits
+
+    async def follow(self, result: PollResult) -> None:
+        """Adopt what a poll discovered, as far as their sites have room, and retire what its file lists no more."""
+        found = result.discoveries
+        if found is None:
+            return
+        file = result.polls[0].file
+        wanted: list[Wanted] = []
+        for start in range(0, len(found.listed), LOOKED_UP_AT_ONCE):
+            some = (self._pages.get(page_id) for page_id in found.listed[start : start + LOOKED_UP_AT_ONCE])
+            wanted += [Wanted(page.url, page.importance) for page in some if page is not None]
+            await asyncio.sleep(0)
+        wanted += await self._within_limits(found.urls)
+        origin = f"{DISCOVERED}{file.url}"
+        await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)
+
+    async def _within_limits(self, urls: Sequence[str]) -> list[Wanted]:
+        """The URLs that may join: each while its site has fewer pages than its limit."""
+        wanted: list[Wanted] = []
+        joined: Counter[str] = Counter()  # by site
+        for number, url in enumerate(urls, 1):
+            site = self._pages.site_of(url)
+            if site is not None and self._pages.in_site(site) + joined[site] < self._limits[site]:
+                joined[site] += 1
+                wanted.append(Wanted(url))
+            if number % LOOKED_UP_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return wanted
+
+
+# What signals are worth, in the currency of crawl values: expected when they come, settled by the next crawl.
+
+CHANGED = frozenset({Verdict.CHANGED, Verdict.GONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What signals of one moment promise: the importance shown to be stale, and fresh seconds by importance."""
+
+    staleness: float = 0.0
+    gain: float = 0.0
+
+    def __add__(self, other: "Expectation") -> "Expectation":
+        return Expectation(self.staleness + other.staleness, self.gain + other.gain)
+
+
+class SignalGains:
+    """Accounts by host and source, kept in the store; only the pages with heard signals are remembered here."""
+
+    def __init__(self, scheduler: Scheduler, store: Store) -> None:
+        self._scheduler, self._store = scheduler, store
+        self._heard: dict[int, Source] = {}  # pages whose signals have raised their staleness since the last crawl
+
+    def notice(self, signals: Sequence[Signal], now: float) -> Expectation:
+        """Count signals, and return what those that are believed are expected to gain."""
+        pages = {signal.page_id: signal.source for signal in signals}
+        ids, fresh, planned, _ = self._scheduler.standings([*pages], now)
+        for signal in signals:
+            self._scheduler.notice(signal.page_id, SOURCES.index(signal.source))
+        if not len(ids):
+            return Expectation()
+        _, fresh_now, planned_now, _ = self._scheduler.standings(ids.tolist(), now)
+        stale = fresh - fresh_now
+        total = Expectation()
+        for at in np.flatnonzero(stale > 0).tolist():
+            page_id = int(ids[at])
+            self._heard[page_id] = pages[page_id]
+            if not self._scheduler.held(page_id):
+                rate = self._scheduler.change_rate_of(page_id)
+                sooner = fresh_seconds(rate, planned[at] - now) - fresh_seconds(rate, planned_now[at] - now)
+                weight = stale[at] * self._scheduler.weight_of(page_id)
+                total += Expectation(float(weight), float(weight * max(sooner, 0.0)))
+        if len(self._heard) > 2 * len(self._scheduler):  # pages have been retired since their signals came
+            self._heard = {page: source for page, source in self._heard.items() if page in self._scheduler}
+        return total
+
+    def settle(self, host: str, crawl: Crawl, last: float) -> None:
+        """Add what the signals before a successful crawl gained to their account; call it before the page settles."""
+        source = self._heard.pop(crawl.page_id, None)
+        level = self._scheduler.chooser.level
+        if source is None or math.isnan(last) or level <= 0:
+            return
+        weight = self._scheduler.weight_of(crawl.page_id)
+        rate = self._scheduler.change_rate_of(crawl.page_id)
+        unaided = revisit_interval(rate, weight, level)
+        lead = max(last + unaided - crawl.at, 0.0)
+        brought_forward = 1.0 if math.isinf(unaided) else lead / unaided
+        gain = weight * fresh_seconds(rate, lead) if crawl.verdict in CHANGED else 0.0
+        confirmed = int(crawl.verdict in CHANGED)
+        self._store.record_signal_gain(
+            SignalGain(host, source, confirmed, 1 - confirmed, gain, gain / level - brought_forward)
+        )
+
+
+def fresh_seconds(rate: float, seconds: float) -> float:
+    """The expected time in which a copy made now stays fresh, of the next `seconds`."""
+    return seconds if rate <= 0 else -math.expm1(-rate * seconds) / rate
+
 
 log = logging.getLogger("crawld.signals")
 

@@ -8,10 +8,8 @@ from typing import Any, ParamSpec, Protocol
 from crawld.crawl.polls import Polls, in_slices
 from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import Request
-from crawld.model.push import KeyCheck, PushAnswer
-from crawld.model.signal import Claimed, Source
-from crawld.model.web import Clock
-from crawld.model.workers import Workers
+from crawld.model.signal import Claimed, KeyCheck, PushAnswer, Source
+from crawld.model.web import Clock, Workers
 from crawld.signals.contract import Hubs, Pings, PollResult
 
 P = ParamSpec("P")

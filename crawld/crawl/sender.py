@@ -21,18 +21,17 @@ from crawld.model.fetched import (
     Purpose,
     Redirected,
     Request,
+    RobotsReading,
     Scope,
     Trouble,
     Use,
     outcome_name,
 )
-from crawld.model.robots import RobotsReading
 from crawld.model.url import host_of, origin_of
-from crawld.model.web import Allowed, Disallowed, Fetcher, NeedsFetch
-from crawld.model.workers import Workers
+from crawld.model.web import Allowed, Disallowed, Fetcher, NeedsFetch, Workers
 from crawld.pages.status import Status
 from crawld.read.page.head import read_refresh
-from crawld.read.parser import read_robots
+from crawld.read.robots import read_robots
 from crawld.read.walls import is_login
 from crawld.store.contract import Store
 

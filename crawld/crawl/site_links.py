@@ -14,16 +14,15 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from crawld.choose.pacer import Share
 from crawld.choose.scheduler import Scheduler
-from crawld.choose.shares import Share
 from crawld.crawl.admission import Admission, NotNow
 from crawld.model.crawl import Memory
 from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import GONE_STATUSES, Fetched, Outcome, Trouble
 from crawld.model.page import FROM_LINKS, Page, Wanted
 from crawld.model.url import identity
-from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Robots
-from crawld.model.workers import Workers
+from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Robots, Workers
 from crawld.pages.aliases import without_tracking
 from crawld.pages.page_set import PageSet
 from crawld.read.headers import media_type
@@ -32,7 +31,7 @@ from crawld.read.page.head import Head
 from crawld.read.page.links import UrlShape, read_links, shape_of
 from crawld.read.usage import told_in_header, told_in_meta
 from crawld.store.contract import Store
-from crawld.store.links_of_interfaces import LinkStore, LinkTarget
+from crawld.store.views import LinkStore, LinkTarget
 
 log = logging.getLogger("crawld.links")
 

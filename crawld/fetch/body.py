@@ -1,16 +1,298 @@
 """Bodies: received within their limit and the room there is, then unpacked, off the loop where that costs much."""
 
 import asyncio
+import sys
+import zlib
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from time import thread_time
+from typing import Any
 
-from crawld.fetch.body_memory import BodyMemory, Share
-from crawld.fetch.encodings import BrokenOffError, layers, unpack_body, unpacking
+import brotli
+
+from crawld.fetch.deadlines import Deadlines, Wait
 from crawld.fetch.exchange import Answer
 from crawld.fetch.faults import FAULTS
 from crawld.model.errors import ParseError
-from crawld.model.workers import Workers
+from crawld.model.web import Workers
+
+# Compressed bodies unpacked in small steps, never beyond a limit, and known to be whole at the end.
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MOST_LAYERS = 2
+"""A body may be packed that many times over, as behind a proxy that packs what the server has packed already."""
+MOST_MEMBERS = 1_000
+"""A body may be that many compressed streams in a row; honest ones are one or a few."""
+STEP_IN, STEP_OUT = 16_384, 65_536
+"""Bytes that one step takes and, more or less, gives: a fraction of a millisecond, however well a body is packed."""
+_ZSTD_WINDOW_LOG = 23  # 8 MB, the most that RFC 9659 lets a server ask of a client
+_KNOWN = {"gzip", "deflate", "br", "zstd"}
+_MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
+
+
+class PackedTooLargeError(ParseError):
+    """A body whose inner packing alone exceeds the limit."""
+
+
+class BrokenOffError(ParseError):
+    """A body that ends in the middle."""
+
+
+def layers(content_encoding: str | None) -> list[str]:
+    """The packings that a Content-Encoding names, in the order they were applied; ParseError where they are too many.
+
+    An encoding nobody knows is taken for none, as browsers do.
+    """
+    names = [name.strip().lower().removeprefix("x-") for name in (content_encoding or "").split(",")]
+    known = [name for name in names if name in _KNOWN]
+    if len(known) > MOST_LAYERS:
+        raise ParseError(f"body packed {len(known)} times over")
+    return known
+
+
+def unpack_body(packed: bytes, content_encoding: str, limit: int) -> bytes:
+    """The unpacked body; one byte beyond the limit where it is longer. ParseError where it is not what it claims."""
+    return b"".join(unpacking(packed, content_encoding, limit))
+
+
+def unpacking(packed: bytes, content_encoding: str, limit: int) -> Iterator[bytes]:
+    """The same in steps, each of some STEP_OUT bytes at most, some of none."""
+    stream = _slices(packed)
+    for number, name in enumerate(reversed(layers(content_encoding))):
+        if number:
+            stream = _within(stream, limit)
+        stream = _brotli(stream) if name == "br" else _members(stream, name)
+    total = 0
+    for step in stream:
+        total += len(step)
+        if total > limit:
+            yield step[: len(step) - (total - limit - 1)]
+            return
+        yield step
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), STEP_IN):
+        yield data[at : at + STEP_IN]
+
+
+def _within(stream: Iterator[bytes], limit: int) -> Iterator[bytes]:
+    """What lies between two layers of packing, itself no longer than the limit."""
+    total = 0
+    for step in stream:
+        total += len(step)
+        if total > limit:
+            raise PackedTooLargeError(f"more than {limit:,} bytes between two layers of packing")
+        yield step
+
+
+def _members(stream: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Streams in a row, each with an end of its own: gzip, deflate and zstd."""
+    decoder: Any = None
+    members = 0
+    for given in stream:
+        data = given
+        yield b""  # bytes that unpack to nothing are work too
+        while data:
+            if decoder is None or decoder.eof:
+                if members and not _begins(name, data):
+                    yield from _padding(stream)
+                    return
+                members += 1
+                if members > MOST_MEMBERS:
+                    raise ParseError(f"more than {MOST_MEMBERS:,} {name} streams in one body")
+                decoder = _decoder(name, data)
+            try:
+                yield from _decoded(decoder, data)
+            except (zlib.error, zstd.ZstdError) as error:
+                raise ParseError(f"not {name}: {error}") from None
+            data = decoder.unused_data if decoder.eof else b""
+    if decoder is not None and not decoder.eof:
+        raise BrokenOffError(f"{name} body breaks off")
+
+
+def _decoded(decoder: Any, data: bytes) -> Iterator[bytes]:
+    """What some bytes of one stream unpack to."""
+    while True:
+        step = decoder.decompress(data, max_length=STEP_OUT)
+        yield step
+        data = getattr(decoder, "unconsumed_tail", b"")  # zlib gives back what did not fit, zstd keeps it
+        if decoder.eof or (not data and len(step) < STEP_OUT):
+            return
+
+
+def _begins(name: str, data: bytes) -> bool:
+    magic = _MAGIC.get(name)
+    return magic is not None and magic.startswith(data[: len(magic)])
+
+
+def _padding(stream: Iterator[bytes]) -> Iterator[bytes]:
+    """What follows the end of a body, which clients have always ignored; an outer layer must still be whole."""
+    for _ in stream:
+        yield b""
+
+
+def _decoder(name: str, data: bytes) -> Any:
+    if name == "zstd":
+        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
+    if name == "gzip":
+        return zlib.decompressobj(wbits=31)
+    # "deflate" means zlib, but some servers always sent the bare stream; zlib's first byte tells.
+    return zlib.decompressobj(wbits=15 if data[0] & 0x0F == 8 else -15)
+
+
+def _brotli(stream: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = brotli.Decompressor()
+    begun = False
+    for given in stream:
+        data = given
+        yield b""
+        begun = begun or bool(data)
+        try:
+            step = b""
+            while data or step or not decoder.can_accept_more_data():
+                step = decoder.process(data, output_buffer_limit=STEP_OUT)
+                data = b""
+                yield step
+                if decoder.is_finished():
+                    yield from _padding(stream)
+                    return
+        except brotli.error:
+            raise ParseError("not brotli, or broken") from None
+    if begun and not decoder.is_finished():
+        raise BrokenOffError("brotli body breaks off")
+
+
+# Memory for the bodies being received: small ones always fit, large ones wait until others are done.
+
+SMALL_BODY = 65_536
+"""Bytes that every body may have without asking for room: most pages, as they are packed, have less."""
+MOST_BYTES = 32_000_000
+"""Bytes of all bodies being received beyond that: three of the longest at once, or hundreds of ordinary ones."""
+MOST_OF_ONE_HOST = MOST_BYTES // 2
+"""Bytes of the bodies of one host, unless it is a single body."""
+GRACE_SECONDS = 5.0
+"""Seconds a large body may take, however slowly it arrives, while others wait for room."""
+SLOWEST = 50_000
+"""Bytes a second at which a large body must arrive after that while others wait for room."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The room that one body has."""
+
+    host: str
+    deadline: Wait  # of the whole answer: it passes early where others need the room
+    began: float
+    held: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Wanted:
+    share: Share
+    more: int
+    granted: "asyncio.Future[None]"
+
+
+@dataclass(slots=True)
+class BodyMemory:
+    """Who holds how much, and who waits for more."""
+
+    deadlines: Deadlines
+    most: int = MOST_BYTES
+    most_of_one_host: int = MOST_OF_ONE_HOST
+    held: int = 0
+    _shares: dict[Share, None] = field(default_factory=dict)  # by age
+    _hosts: Counter[str] = field(default_factory=Counter)
+    _queue: deque[_Wanted] = field(default_factory=deque)
+    _timer: asyncio.TimerHandle | None = None
+
+    def begin(self, host: str, deadline: Wait) -> Share:
+        """A body begins; it holds nothing yet."""
+        return Share(host, deadline, asyncio.get_running_loop().time())
+
+    async def grow(self, share: Share, size: int) -> None:
+        """Wait until the body may have so many bytes; room is given in steps that double."""
+        if size <= max(SMALL_BODY, share.held):
+            return
+        more = max(size, 2 * share.held) - share.held
+        self._shares.setdefault(share)
+        if self._fits(share, more):
+            self._give(share, more)
+            return
+        loop = asyncio.get_running_loop()
+        wanted = _Wanted(share, size - share.held, loop.create_future())
+        self._queue.append(wanted)
+        if self._timer is None:
+            self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)
+        try:
+            await wanted.granted
+        finally:
+            if not wanted.granted.done() or wanted.granted.cancelled():
+                self._queue.remove(wanted)
+
+    def end(self, share: Share) -> None:
+        """The body has been passed on or given up: others may have its room."""
+        if share in self._shares:
+            del self._shares[share]
+            self._give(share, -share.held)
+            if not self._hosts[share.host]:
+                del self._hosts[share.host]
+            self._grant()
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give(self, share: Share, more: int) -> None:
+        self.held += more
+        share.held += more
+        self._hosts[share.host] += more
+
+    def _fits(self, share: Share, more: int) -> bool:
+        if share is next(iter(self._shares)):
+            return True
+        of_host = self._hosts[share.host]
+        alone = of_host == share.held
+        return self.held + more <= self.most and (alone or of_host + more <= self.most_of_one_host)
+
+    def _grant(self) -> None:
+        """Give room to those who have waited longest and fit."""
+        still: deque[_Wanted] = deque()
+        for wanted in self._queue:
+            if not wanted.granted.done() and self._fits(wanted.share, wanted.more):
+                self._give(wanted.share, wanted.more)
+                wanted.granted.set_result(None)
+            else:
+                still.append(wanted)
+        self._queue = still
+
+    def _look(self) -> None:
+        """While somebody waits, let the deadline pass of the body that arrives most slowly."""
+        self._timer = None
+        if not self._queue:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        waiting = {wanted.share for wanted in self._queue}
+        slow = [
+            (share.held / (now - share.began), number, share)
+            for number, share in enumerate(self._shares)
+            if share not in waiting and now - share.began > GRACE_SECONDS
+        ]
+        rate, _, slowest = min(slow, default=(SLOWEST, 0, None))
+        if slowest is not None and rate < SLOWEST:
+            self.deadlines.expire(slowest.deadline)
+        self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)
+
 
 UNPACKED_IN_PLACE = 1_000_000
 """A body that has no more bytes, packed and unpacked, is unpacked on the event loop in steps: some milliseconds."""

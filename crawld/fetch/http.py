@@ -1,6 +1,7 @@
 """One HTTP request, sent once and read to its end or its limit. What goes wrong is an answer too."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -10,19 +11,15 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from crawld.fetch.body import BodyReader, drain, unpack_start
-from crawld.fetch.body_memory import BodyMemory
-from crawld.fetch.connection import BoundedConnector
+from crawld import __version__
+from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain, unpack_start
+from crawld.fetch.connection import BoundedConnector, LoopShare
 from crawld.fetch.cookies import MOST_LINES
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
-from crawld.fetch.encodings import PackedTooLargeError
 from crawld.fetch.exchange import Answer, Exchange, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
-from crawld.fetch.guard import AddressGuard, Network
-from crawld.fetch.identity import ACCEPT, check_user_agent
-from crawld.fetch.loop_share import LoopShare
-from crawld.fetch.names import CACHED_NAMES, BoundedResolver
+from crawld.fetch.guard import CACHED_NAMES, AddressGuard, BoundedResolver, Network
 from crawld.fetch.signing import Signer
 from crawld.model.errors import InputError, ParseError, TooCostlyError
 from crawld.model.fetched import (
@@ -37,11 +34,46 @@ from crawld.model.fetched import (
     Trouble,
 )
 from crawld.model.url import LONGEST_URL, origin_of, resolve
-from crawld.model.web import Clock
-from crawld.model.workers import Workers
+from crawld.model.web import Clock, Workers
 from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
-from crawld.read.parser import LONGEST_ROBOTS
+from crawld.read.robots import LONGEST_ROBOTS
 from crawld.read.walls import turned_away
+
+# Who we say we are: one set of headers on every request, with a way to reach the operator.
+
+_WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_PRODUCT = re.compile(rf"{_WORD}(?:/{_WORD})?(?:\s|$)")
+_CONTACT = re.compile(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+")
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def user_agent(contact: str) -> str:
+    """The User-Agent for a contact (a URL or an e-mail address)."""
+    return check_user_agent(f"crawld/{__version__} (+{contact.strip()})")
+
+
+def check_user_agent(text: str) -> str:
+    """The User-Agent as it will be sent; InputError where a server's operator could not tell who asks."""
+    text = text.strip()
+    if not text:
+        raise InputError("the user agent is empty: write one like crawld/1.0 (+https://example.org/bot)")
+    if len(text) > 256:
+        raise InputError(f"the user agent has {len(text)} characters: at most 256 are polite")
+    if not text.isascii() or not text.isprintable():
+        raise InputError("the user agent has characters that cannot be sent in a header: use printable ASCII")
+    if not _PRODUCT.match(text):
+        raise InputError(f"the user agent {text!r} does not begin with a name, like crawld/1.0")
+    if not _CONTACT.search(text):
+        raise InputError(
+            f"the user agent {text!r} names no contact: add a URL or an e-mail address, like (+https://example.org/bot)"
+        )
+    return text
+
+
+def product_token(agent: str) -> str:
+    """The name that robots.txt groups are matched against: `crawld` of `crawld/1.0 (+…)`."""
+    return re.split(r"[/\s]", agent, maxsplit=1)[0]
+
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}

@@ -11,16 +11,23 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from crawld.fetch.identity import product_token
+from crawld.fetch.http import product_token
 from crawld.model.errors import ParseError
-from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
-from crawld.model.robots import RobotsReading, RobotsState
+from crawld.model.fetched import (
+    GONE_STATUSES,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Redirected,
+    RobotsReading,
+    RobotsState,
+    Trouble,
+)
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
 from crawld.model.web import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.read.headers import max_age
-from crawld.read.parser import read_robots
-from crawld.read.robots import RuleMatcher
+from crawld.read.robots import RuleMatcher, read_robots
 from crawld.read.usage import robots_usage
 
 DAY = 86400.0

@@ -12,11 +12,10 @@ import aiohttp
 from yarl import URL
 
 from crawld.fetch.faults import FAULTS, classify, printable
-from crawld.fetch.guard import AddressGuard
-from crawld.fetch.names import BoundedResolver
+from crawld.fetch.guard import AddressGuard, BoundedResolver
 from crawld.model.web import Clock
 from crawld.read.headers import retry_after
-from crawld.store.hooks_of_interfaces import HookDelivery, NotDelivered
+from crawld.store.contract import HookDelivery, NotDelivered
 
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Crawld-Signature", "X-Crawld-Timestamp", "X-Crawld-Delivery"
 READ_BYTES = 2_048

@@ -11,8 +11,9 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from crawld.fleet.pacing import DatabaseClock, DatabaseTime
 from crawld.fleet.steering import FleetSteering
 from crawld.fleet.store.fleet_store import SqlFleetStore
+from crawld.fleet.store.standing import Standing
+from crawld.main.checks import terms_of
 from crawld.main.settings import Settings
-from crawld.main.terms import terms_of
 from crawld.model.clock import SystemClock
 from crawld.model.errors import CrawldError, InputError
 from crawld.model.page import Wanted
@@ -21,6 +22,12 @@ from crawld.store.read_model import SqlReadModel
 Body = dict[str, Any]
 LOOK_SECONDS = 1.0
 """Between two looks for changes while somebody waits for them."""
+
+
+async def is_fleet(database: str) -> bool:
+    """Whether a PostgreSQL database is a fleet's."""
+    async with Standing(database) as standing:
+        return await standing.is_fleet()
 
 
 def ask_fleet(settings: Settings, method: str, path: str, body: Body | None) -> Body:

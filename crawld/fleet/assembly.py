@@ -1,46 +1,146 @@
 """The parts of one worker of a fleet: those of a daemon, paced by grants and scoped to the shards it holds."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from crawld.choose.pacer import Slots
 from crawld.crawl.admission import Door
-from crawld.crawl.estimate_fan_out import EstimateFanOut
-from crawld.crawl.learner import Learner
+from crawld.crawl.learner import EstimateFanOut, Learner
 from crawld.crawl.pushes import Others
-from crawld.fleet.duties import Duty
-from crawld.fleet.fleet_control import FleetControl
-from crawld.fleet.fleet_daemon import FleetDaemon
-from crawld.fleet.fleet_list import FleetList
-from crawld.fleet.fleet_settings import OWN, InForce, take_settings, with_shared
-from crawld.fleet.grant_door import GrantDoor
-from crawld.fleet.grant_pacer import GrantPacer
-from crawld.fleet.history import FleetHistory
-from crawld.fleet.learner import ShardLearner
-from crawld.fleet.mailbox import Mailbox
-from crawld.fleet.outbox import Outbox
-from crawld.fleet.pacing import DatabaseClock
+from crawld.fleet.duties import Duty, FleetDaemon
+from crawld.fleet.learner import ShardLearner, SharedPriors
+from crawld.fleet.mailbox import FleetList, Mailbox, Outbox
+from crawld.fleet.pacing import DatabaseClock, GrantDoor, GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
-from crawld.fleet.shared_priors import SharedPriors
-from crawld.fleet.steering import FleetReads
+from crawld.fleet.status import FleetHistory
+from crawld.fleet.steering import ChangeWatch, FleetReads, FleetSteering
+from crawld.fleet.store.fleet_store import Revision, SharedSettings, SqlFleetStore
 from crawld.fleet.store.ledger import SqlLedger
 from crawld.fleet.store.shard_store import SqlShardStore
-from crawld.fleet.store.shared_settings import SharedSettings
 from crawld.fleet.worker import Worker
 from crawld.learn.observations import first_guess
 from crawld.main.assembly import Assembly, Tempo
+from crawld.main.checks import terms_of
 from crawld.main.reload import UrlList
-from crawld.main.settings import Settings
+from crawld.main.settings import Settings, changes
 from crawld.main.supervisor import Daemon, Service
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import ConfigError, StoreError
 from crawld.model.shards import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
+from crawld.model.web import Clock
+from crawld.read.page.rules import DigestRules
+from crawld.show.api.access import make_token
 from crawld.show.api.app import ControlServer
-from crawld.show.api.token import make_token
 from crawld.store.control import Control, FreshReads, ListNews, Reload
+
+# One truth of settings in a fleet: what workers share is the database's, what is a machine's own is its file's.
+
+log = logging.getLogger("crawld.fleet")
+
+OWN = frozenset(
+    {"bandwidth", "urls", "database", "user_agent", "credentials", "signing", "allow_private", "reading", "api", "log"}
+)
+"""Settings of one machine or process, and secrets; the rate is steered, the list is taken over by what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The settings that a worker goes by, and of which revision of the fleet's they are; 0: there is none yet."""
+
+    settings: Settings
+    revision: int
+
+
+def shared_document(settings: Settings) -> dict[str, Any]:
+    """What all workers of a fleet go by, as it is stored."""
+    return settings.model_dump(mode="json", exclude=set(OWN))
+
+
+def with_shared(own: Settings, document: Mapping[str, Any]) -> Settings:
+    """A machine's own settings together with those of its fleet; ConfigError where they cannot be used."""
+    given = own.model_dump(mode="json", include=set(OWN)) | dict(document)
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        places = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
+        raise ConfigError(f"settings of the fleet that this version of crawld cannot use: {places}") from None
+
+
+def tell_difference(own: Settings, fleets: Settings, revision: int) -> list[str]:
+    """Log which settings of this machine's file do not hold, because the fleet has others; their names."""
+    if differing := list(changes(own, fleets)):
+        log.warning(
+            "the settings of this machine differ from the fleet's, which hold; `crawld fleet apply` changes them",
+            extra={"settings": ", ".join(differing), "revision": revision},
+        )
+    return differing
+
+
+def take_settings(own: Settings, worker: str) -> InForce:
+    """What a worker that starts goes by: the fleet's settings, or its own where it is the first."""
+    return asyncio.run(_take(own, worker))
+
+
+async def _take(own: Settings, worker: str) -> InForce:
+    async with SharedSettings(own.database) as shared:
+        found = await shared.read()
+        if found is None:
+            found = await _first(shared, own, worker)
+    if found is None:
+        return InForce(own, 0)
+    fleets = with_shared(own, found.document)
+    tell_difference(own, fleets, found.number)
+    return InForce(fleets, found.number)
+
+
+async def _first(shared: SharedSettings, own: Settings, worker: str) -> Revision | None:
+    """Make this worker's settings the fleet's; those of another where it was faster."""
+    try:
+        made = await shared.apply(shared_document(own), worker, after=0)
+    except StoreError:
+        return await shared.read()
+    log.info("the settings of this worker are the fleet's from now on", extra={"revision": made.number})
+    return made
+
+
+# The control of a whole fleet in one of its workers: what its listener and dashboard show.
+
+
+class FleetControl:
+    """Open it with `start`, and let `run` run; `tell` is told of changes, whichever worker committed them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        tell: Callable[[], None],
+        rules: DigestRules,
+        *,
+        healthy: Callable[[], bool],
+        reload: Callable[[bool], Awaitable[Reload]],
+    ) -> None:
+        self.store = SqlFleetStore(settings.database, clock.monotonic)
+        self.steering = FleetSteering(self.store, terms_of(settings), clock, rules, healthy=healthy, reload=reload)
+        self._watch = ChangeWatch(self.store, tell)
+
+    async def start(self) -> None:
+        """Open the database; StoreError where it is no fleet's."""
+        await self.store.start()
+
+    async def run(self) -> None:
+        """Wake those who wait for changes, until cancelled; then let the database go."""
+        try:
+            await self._watch.run()
+        finally:
+            await asyncio.shield(self.store.close())
+
 
 COMMIT_SECONDS = 1.0
 """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""

@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from crawld.choose.bidding import Bid
+from crawld.choose.chooser import Bid
 from crawld.fleet.view import FleetView
-from crawld.model.age_curve import AgeCurve
+from crawld.model.estimate import AgeCurve
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
-from crawld.model.robots import RobotsState
 from crawld.model.shards import Grant, Lease
-from crawld.store.actions_of_interfaces import Action
-from crawld.store.contract import Adoption, Ints, Listed, SourceFile, Store, StoredPages
+from crawld.store.contract import Action, Adoption, Ints, Listed, SourceFile, Store, StoredPages
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from crawld.choose.bidding import Bid
+from crawld.choose.chooser import Bid
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.loop import Crawler
 from crawld.fleet.contracts import Report, ShardStore
-from crawld.fleet.grants import NOTHING, RateSchedule
-from crawld.fleet.pacing import DatabaseClock, DatabaseTime
+from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, RateSchedule
 from crawld.model.shards import ROUND_SECONDS
 
 LOOK_SECONDS = 5.0

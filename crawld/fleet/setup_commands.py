@@ -10,18 +10,133 @@ from typing import Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, DATABASE
+from crawld.cli.options import RATE
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
 from crawld.fleet.asking import database_clock
-from crawld.fleet.fleet_list import FLEET_LIST, list_digest
-from crawld.fleet.fleet_settings import OWN, shared_document, with_shared
-from crawld.fleet.store.fleet_store import SqlFleetStore
-from crawld.fleet.store.shared_settings import Revision, SharedSettings
+from crawld.fleet.assembly import OWN, shared_document, with_shared
+from crawld.fleet.mailbox import FLEET_LIST, list_digest
+from crawld.fleet.store.fleet_store import Revision, SharedSettings, SqlFleetStore
+from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.transfer import named_counts, take_over, write_out
 from crawld.main.checks import check
 from crawld.main.settings import DURATIONS, Settings, changes, load
+from crawld.model.clock import SystemClock
 from crawld.model.errors import ConfigError
-from crawld.model.units import many, spell_duration
+from crawld.model.shards import MOST_SHARDS
+from crawld.model.units import format_rate, many, spell_duration
 from crawld.pages.list_file import ALWAYS_REMOVED, TAKEN_OVER, list_body, list_mark, no_usable_line
 from crawld.read.url_list import UrlList, read_url_list
+
+# `crawld fleet init`: make an empty PostgreSQL database a fleet's, with a single daemon's pages where there is one.
+
+SHARDS = 256
+TELL_SECONDS = 1.0
+
+
+class Told:
+    """Shows how far a transfer is, once a second."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._started = self._clock.monotonic()
+        self._last = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """For which the transfer runs."""
+        return self._clock.monotonic() - self._started
+
+    def __call__(self, table: str, done: int, of: int) -> None:
+        """So many rows of a table are copied."""
+        now = self._clock.monotonic()
+        if now - self._last >= TELL_SECONDS:
+            self._last = now
+            click.echo(f"{table}: {done:,} of {of:,}", err=True)
+
+    def show(self, counts: dict[str, int]) -> None:
+        """Say what was copied."""
+        for name, count in counts.items():
+            click.echo(f"  {name:12} {count:>12,}")
+        click.echo(f"in {self.seconds:.0f} s; changes keep their numbers, so cursors of followers and hooks go on")
+
+
+@click.command()
+@CONFIG
+@click.option("--database", metavar="URL", envvar="CRAWLD_DATABASE", help="An empty PostgreSQL database.")
+@click.option(
+    "--from",
+    "source",
+    metavar="URL",
+    help="A single daemon's database, sqlite:///FILE or postgresql://…, to take everything over from.",
+)
+@click.option(
+    "--shards",
+    default=SHARDS,
+    show_default=True,
+    type=click.IntRange(1, MOST_SHARDS),
+    help="Parts that hosts are spread over; cannot be changed later.",
+)
+@click.option("--bandwidth", type=RATE, help="Requests of the whole fleet, as 100/s; default: the settings'.")
+@AS_JSON
+def init(
+    config_file: Path | None, database: str | None, source: str | None, shards: int, bandwidth: float | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Make an empty PostgreSQL database a fleet's, once.
+
+    Hosts are spread over the shards; a worker holds several. A few dozen for each worker that you will ever run is a
+    good number, and it cannot be changed. Running it again with as many shards changes nothing.
+
+    With --from, pages, history, estimates, copies, hooks and settings of a single daemon, which must be stopped, are
+    taken over; its database is left as it is. Where that was interrupted nothing is left behind: run it again.
+    """
+    settings = load(config_file, {"database": database, "bandwidth": bandwidth})
+    if source is not None:
+        told = Told()
+        copying = take_over(source, settings.database, shards, settings.bandwidth, told, insist=bandwidth is not None)
+        counts = named_counts(asyncio.run(copying))
+        if as_json:
+            seconds = {"seconds": round(told.seconds, 3), "pages_per_second": round(counts["pages"] / told.seconds, 1)}
+            click.echo(json.dumps({"made": True, "shards": shards, "copied": counts} | seconds))
+            return
+        click.echo(f"made a fleet of {shards} shards from {source}:")
+        told.show(counts)
+        click.echo("`crawld fleet run` joins it")
+        return
+    made = asyncio.run(make_fleet(settings.database, shards, settings.bandwidth))
+    if as_json:
+        click.echo(json.dumps({"made": made, "shards": shards}))
+    elif made:
+        click.echo(f"made a fleet of {shards} shards at {format_rate(settings.bandwidth)}; `crawld fleet run` joins it")
+    else:
+        click.echo(f"it is a fleet of {shards} shards already: nothing changed")
+
+
+# `crawld fleet export`: a fleet's database written out for a single daemon.
+
+
+@click.command()
+@click.option(
+    "--to", "target", metavar="URL", required=True, help="sqlite:///FILE that is not there yet, or an empty PostgreSQL."
+)
+@CONFIG
+@DATABASE
+@AS_JSON
+def export(target: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Write pages, history, estimates, copies, hooks and settings of a fleet into a database for `crawld run`.
+
+    Workers may go on meanwhile: what they write from now on is left out. Changes keep their numbers.
+    """
+    told = Told()
+    copying = write_out(load(config_file, {"database": database}).database, target, told)
+    counts = named_counts(asyncio.run(copying))
+    if as_json:
+        seconds = {"seconds": round(told.seconds, 3), "pages_per_second": round(counts["pages"] / told.seconds, 1)}
+        click.echo(json.dumps({"copied": counts} | seconds))
+        return
+    click.echo(f"wrote the fleet to {target}:")
+    told.show(counts)
+    click.echo(f"`crawld run --database {target}` goes on with it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +173,7 @@ class Asking:
 @DATABASE
 @click.option("--yes", is_flag=True, help="Apply without asking, also where the list lets many pages go.")
 @AS_JSON
-def command(config_file: Path, database: str | None, yes: bool, as_json: bool) -> None:
+def apply(config_file: Path, database: str | None, yes: bool, as_json: bool) -> None:
     """Show how settings and URL list differ from those of the fleet, ask, and put them in force for every worker.
 
     Workers take them over within two seconds; `crawld fleet status` names those that need a restart for it. What is a

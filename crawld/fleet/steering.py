@@ -1,6 +1,7 @@
 """Steering a whole fleet from any machine: each change is a row, which the workers read with their next beat."""
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from crawld.fleet.contracts import REFRESH, FleetStore, Mail
 from crawld.fleet.status import merged_status
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.errors import InputError
+from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, PageState, Wanted
 from crawld.model.shards import shard_of_id
@@ -24,15 +25,36 @@ from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_r
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, steer
-from crawld.show.stored_scheduler import StoredScheduler, Terms
-from crawld.store.actions_of_interfaces import ActionLog
-from crawld.store.contract import Adoption
+from crawld.show.forecasts import StoredScheduler, Terms
+from crawld.store.contract import ActionLog, Adoption
 from crawld.store.control import Freshened, Refreshed, Reload, Steered
 from crawld.store.views import ReadModel
 
+# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
+
+LOOK_SECONDS = 0.5
+
+
+class ChangeWatch:
+    """Looks at the fleet's latest number; `tell` wakes those who wait."""
+
+    def __init__(self, store: FleetStore, tell: Callable[[], None]) -> None:
+        self._store, self._tell = store, tell
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        seen: int | None = None
+        while True:
+            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
+                last = await self._store.last_change()
+                if last != seen:
+                    self._tell()
+                seen = last
+            await asyncio.sleep(LOOK_SECONDS)
+
+
 READ_SECONDS = 10.0
 """For which a reader who insists on a fresh copy waits unless it says how long."""
-LOOK_SECONDS = 0.5
 """Between two looks whether a page that was asked for has been crawled."""
 KEPT_SECONDS = 60.0
 """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""

@@ -9,22 +9,52 @@ hold: there is a grant only while every page in memory is of a shard that is our
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.crawl.loop import Crawler
 from crawld.fleet.contracts import Beat, LeaseLostError, Ledger, Mail, ShardStore
-from crawld.fleet.fair_share import move
-from crawld.fleet.grant_door import GrantDoor
-from crawld.fleet.grant_pacer import GrantPacer
-from crawld.fleet.grants import NOTHING, lease_end, schedule
-from crawld.fleet.grid import Grid
-from crawld.fleet.pacing import DatabaseClock, DatabaseTime
+from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor, GrantPacer, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.model.errors import ClockError, StoreError
 from crawld.model.shards import BEAT_SECONDS
 from crawld.model.units import format_rate
+
+# How many shards a worker should hold, and what follows from that.
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a worker is to do about its shards: claim at most so many free ones, or give so many away."""
+
+    claim: int = 0
+    give: int = 0
+
+
+def move(beat: Beat, held: int, shards: int) -> Move:
+    """Keep an equal part of all shards; a worker that drains keeps none."""
+    fair = 0 if beat.draining else -(-shards // max(beat.workers, 1))
+    if held > fair:
+        return Move(give=held - fair)
+    return Move(claim=min(fair - held, beat.free))
+
+
+# Moments a fixed time apart: what happens at them does not drift, however long it takes.
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Every `spacing` seconds from `start` on."""
+
+    start: float
+    spacing: float
+
+    def after(self, now: float) -> float:
+        """The first moment after `now`."""
+        return self.start + (math.floor((now - self.start) / self.spacing) + 1) * self.spacing
+
 
 log = logging.getLogger("crawld.fleet")
 

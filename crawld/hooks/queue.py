@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from crawld.store.hooks_of_interfaces import Waiting
+from crawld.store.contract import Waiting
 
 DOWN_AFTER = 5
 """Failures in a row from which on the receiver counts as down: then one sending at a time is tried."""

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.learn.online_learner import FORETOLD, OnlineLearner, Shift, Update
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.signal import SignalTrust
 
 Floats = NDArray[np.float64]

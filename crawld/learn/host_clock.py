@@ -9,7 +9,7 @@ believed of it (docs/method.md, Estimation).
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.model.age_curve import STEPS, AgeCurve
+from crawld.model.estimate import STEPS, AgeCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 from crawld.learn.grid_posterior import KAPPAS, Fit, Masses, trust_in
 from crawld.learn.host_clock import HostClocks
-from crawld.learn.host_priors import HostPriors
+from crawld.learn.host_priors import HostPriors, Magnitudes, SignalRates
 from crawld.learn.mixture import Events, Mixture
 from crawld.learn.observations import SUREST, YEAR, NewIntervals, Observations, Prior, age_weights
-from crawld.learn.signal_rates import Magnitudes, SignalRates
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Histories
+from crawld.model.estimate import AgeCurve, Histories
 from crawld.model.row_index import grown
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.model.units import many

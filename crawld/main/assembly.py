@@ -16,16 +16,13 @@ from aiohttp.typedefs import Middleware
 
 from crawld.choose import policies
 from crawld.choose.host_gate import HostGate, HostLimits
-from crawld.choose.pacer import Pacer, Slots
+from crawld.choose.pacer import Pacer, Slots, SlotShares
 from crawld.choose.page_table import Intervals
 from crawld.choose.scheduler import Scheduler
-from crawld.choose.shares import SlotShares
 from crawld.crawl.admission import Admission, Door
-from crawld.crawl.discovery import Discoverer
-from crawld.crawl.estimate_fan_out import EstimateFanOut
-from crawld.crawl.learner import Learner
+from crawld.crawl.learner import EstimateFanOut, Learner
 from crawld.crawl.loop import Crawler
-from crawld.crawl.polls import Polls
+from crawld.crawl.polls import Discoverer, Polls
 from crawld.crawl.pushes import Others, Pushes
 from crawld.crawl.reads import Reads
 from crawld.crawl.sender import Sender
@@ -35,9 +32,7 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.fetch.signing import DIRECTORY_PATH
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.learn.observations import Prior, first_guess
-from crawld.main.checks import user_agent
-from crawld.main.hooks_of_wiring import make_hooks
-from crawld.main.identity_of_wiring import make_credentials, make_signer
+from crawld.main.checks import make_credentials, make_hooks, make_signer, user_agent
 from crawld.main.reload import Reloader, UrlList
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon, Service
@@ -48,28 +43,23 @@ from crawld.model.fetched import Trouble
 from crawld.model.url import identity
 from crawld.pages.aliases import Aliases
 from crawld.pages.demand import Demand
-from crawld.pages.documents import DocumentKeeper
-from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.list_file import ListFile, read_once
-from crawld.pages.list_watch import ListWatch
-from crawld.pages.live_pages import LivePageView
+from crawld.pages.documents import DocumentKeeper, StoredTexts
+from crawld.pages.freshness_now import FreshnessNow, LivePageView
+from crawld.pages.list_file import ListFile, ListWatch, read_once
 from crawld.pages.page_set import PageSet
-from crawld.pages.page_texts import StoredTexts
 from crawld.pages.pages import Pages
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
-from crawld.show.api.access import Access
+from crawld.show.api.access import Access, make_token
 from crawld.show.api.app import ControlServer
 from crawld.show.api.endpoints import Parts as ApiParts
 from crawld.show.api.listener import Listener
 from crawld.show.api.public import PublicServer, public_app, serve_directory
-from crawld.show.api.token import make_token
 from crawld.show.control import Steering
+from crawld.show.dashboard.rendering import Sources
 from crawld.show.dashboard.site import Dashboard
-from crawld.show.dashboard.sources import Sources
 from crawld.show.forecasts import Forecasts
-from crawld.show.loop_lag import LoopLag
-from crawld.show.metrics import DaemonMetrics
+from crawld.show.metrics import DaemonMetrics, LoopLag
 from crawld.signals.contract import PollResult
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Known
@@ -91,13 +81,13 @@ COMMIT_SECONDS = 0.1
 ALONE_SHARE = 0.5
 """The share of first visits where no list is given and the settings name no share: no listed page waits for them."""
 READERS = (
-    "crawld.fetch.encodings",
+    "crawld.fetch.body",
     "crawld.read.page.blocks",
-    "crawld.read.page.difference",
+    "crawld.read.page.blocks",
     "crawld.read.page.links",
     "crawld.read.page.document",
-    "crawld.read.page.portable_document",
-    "crawld.read.parser",
+    "crawld.read.page.documents",
+    "crawld.read.robots",
     "crawld.crawl.judge",
     "crawld.signals.pings",
     "crawld.signals.reading",

@@ -5,39 +5,514 @@ the two equal.
 """
 
 import hashlib
+import ipaddress
+import math
 import os
+import re
 import tempfile
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+import re2
+import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from crawld.main.errors import sentences
-from crawld.main.hooks_of_config import Hooks
-from crawld.main.identity_of_config import CredentialList, Signing
-from crawld.main.values import (
-    MOST_MEGABYTES,
-    Count,
-    Duration,
-    KeepBodies,
-    Network,
-    Pattern,
-    Rate,
-    Share,
-    SourceFiles,
-    Texts,
-    Url,
-    database_url,
-    host_name,
-    listen_address,
-    megabytes,
-    read_duration,
+from crawld.model.access import access_refused
+from crawld.model.errors import ConfigError, InputError
+from crawld.model.mistakes import NO_SUCH, Mistake, mistakes
+from crawld.model.units import MAX_RATE, MAX_SECONDS, many, parse_duration, parse_rate, spell_duration
+from crawld.model.url import normalise, origin_of, without_password
+
+# A settings file as YAML: words that look like text are text, and a name stands once in a section.
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which `off`, `no` and `1:30` are text, as they look, and a name stands once in a section.
+
+    YAML 1.1 takes them for false, false and ninety.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuse a name that is given twice: the first value would be lost without a word."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<" and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+# Of what YAML 1.1 does not read as text only null keeps its meaning; the rest follows below.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-from crawld.main.yaml_file import read_yaml
-from crawld.model.errors import ConfigError
-from crawld.model.units import many, spell_duration
-from crawld.model.url import without_password
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """What a settings file says, before it is checked; ConfigError where it is not YAML."""
+    try:
+        given = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader
+    except PermissionError:
+        raise access_refused(path) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        hint = " (put quotes around a value that begins with *)" if "alias" in str(error) else ""
+        said = str(error).replace('in "<unicode string>", ', "")
+        raise ConfigError(f"{path}: not YAML: {said}{hint}") from None
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        what = "a list" if isinstance(given, list) else "text (`crawld run FILE` takes a URL list)"
+        raise ConfigError(f"{path}: settings are written as `name: value`, this is {what}")
+    return {str(name): value for name, value in given.items()}
+
+
+# The kinds of values that settings have: each is checked, and a wrong one is answered with what to write.
+
+LEAST_MEGABYTES, MOST_MEGABYTES = 32, 65_536
+MAX_COUNT = 10**12
+"""Of rows and bytes that are kept: more than any disk of today holds."""
+_QUIET = re2.Options()
+_QUIET.log_errors = False
+
+
+def _rate(value: object) -> object:
+    return _read(parse_rate, value, "a rate like 2/s, 90/min or 5000/day")
+
+
+def read_duration(value: object) -> object:
+    """Seconds from a duration as people write it."""
+    return _read(parse_duration, value, "a duration like 90s, 5min, 12h or 30d")
+
+
+def _read(parse: Any, value: object, wanted: str) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"give {wanted}")  # noqa: TRY004 - pydantic collects ValueErrors with their paths
+    try:
+        return parse(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def megabytes(value: int) -> int:
+    """A number of megabytes within the bounds."""
+    if not LEAST_MEGABYTES <= value <= MOST_MEGABYTES:
+        raise ValueError(f"write a whole number from {LEAST_MEGABYTES} to {MOST_MEGABYTES}")
+    return value
+
+
+def _share(value: object) -> float:
+    try:
+        share = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # TypeError is caught
+    except (TypeError, ValueError, OverflowError):
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError("write a number from 0 to 1")
+    return share
+
+
+def _network(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value, strict=False))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a network: write it like 127.0.0.0/8 or fd00::/8") from None
+
+
+def database_url(value: str) -> str:
+    """The URL of a database that crawld can use."""
+    if not re.match(r"(sqlite:///.+|postgres(ql)?://.+)", value):
+        shown = without_password(value)
+        raise ValueError(f"{shown!r} is not a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    return value
+
+
+def host_name(value: str) -> str:
+    """A name or address as it stands in a Host header, compared without case, port or last dot."""
+    name = value.strip().strip("[]").lower().removesuffix(".")
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    if not re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?", name):
+        raise ValueError(f"{value!r} is not a host: write a name or an address without a port, as crawld.example.org")
+    return name
+
+
+def _pattern(value: str) -> str:
+    """Check with RE2, which is what matches the pattern later: it knows other things than Python's engine."""
+    try:
+        re2.compile(value, _QUIET)
+    except (re2.error, UnicodeError) as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"{value!r} is not a regular expression RE2 can match: {reason}") from None
+    return value
+
+
+def _word(off: str, choices: str, *known: str) -> Callable[[object], object]:
+    """Read one of a few words in any case; false and `no` mean `off`, because other YAML readers take it for them."""
+
+    def read(value: object) -> object:
+        if isinstance(value, list):
+            return value
+        word = str(value).lower() if isinstance(value, str | bool) else None
+        word = off if word in {"false", "no", "off"} else word
+        if word not in known:
+            raise ValueError(f"write {choices}")
+        return word
+
+    return read
+
+
+def _one_or_many(value: object) -> object:
+    """A single text where a list is meant is a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _files(value: object) -> object:
+    return _one_or_many(value) if isinstance(value, str) and "://" in value else value
+
+
+def _url(value: str) -> str:
+    try:
+        return normalise(value)
+    except InputError as error:
+        raise ValueError(f"{value!r}: {error}") from None
+
+
+def listen_address(value: Any) -> Any:
+    """An address to listen on, with its port."""
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})", str(value), re.IGNORECASE)
+    if not match or int(match[2]) > 65535:
+        raise ValueError(f"{value!r} is not an address with its port: write it like 127.0.0.1:8642")
+    return value
+
+
+Rate = Annotated[float, BeforeValidator(_rate), Field(le=MAX_RATE)]
+Duration = Annotated[float, BeforeValidator(read_duration), Field(le=MAX_SECONDS)]
+Share = Annotated[float, BeforeValidator(_share), Field(le=1)]
+Network = Annotated[str, AfterValidator(_network)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Url = Annotated[str, AfterValidator(_url)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+SourceFiles = Annotated[
+    Literal["auto", "off"] | list[Url],
+    BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
+    BeforeValidator(_files),  # runs first
+]
+KeepBodies = Annotated[
+    Literal["latest", "changes", "none"],
+    BeforeValidator(_word("none", "latest, changes or none", "latest", "changes", "none")),
+]
+Texts = BeforeValidator(_one_or_many)
+
+
+# The settings of one hook: whom to tell of which changes.
+
+Kind = Literal["webhook", "command", "notify"]
+Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
+KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
+SHORTEST_SECRET = 16
+MOST_WAITING = 100_000
+RATES = {"webhook": 10.0, "command": 2.0, "notify": 1 / 60}
+SECONDS = {"webhook": 10.0, "command": 60.0, "notify": 60.0}
+AT_ONCE = {"webhook": 4, "command": 2, "notify": 1}
+"""By kind, what holds where the settings say nothing: sendings per second, seconds for one, and how many at once."""
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", value):
+        raise ValueError(f"{value!r} is not a name: write up to 40 of a-z, 0-9, - and _, as search-index")
+    return value
+
+
+def _whole_path(value: str) -> str:
+    if not value.startswith(("/", "~")):
+        raise ValueError(f"write the whole path, as /etc/crawld/{value}")
+    return value
+
+
+def _arguments(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError("write the program and its arguments as a list, as [/usr/local/bin/reindex, --quick]")  # noqa: TRY004 - pydantic collects ValueErrors
+    return value
+
+
+class Hook(BaseModel):
+    """Whom to tell of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, AfterValidator(_name)]
+    pattern: str = "*"
+    verdicts: Annotated[list[Verdict], Texts, Field(min_length=1)] = ["changed", "gone", "back", "moved"]
+    use: Literal["search", "ai-input", "ai-train"] | None = None
+    webhook: Url | None = None
+    secret: str | None = Field(default=None, repr=False)
+    secret_file: Annotated[str, AfterValidator(_whole_path)] | None = None
+    allow_private: Annotated[list[Network], Texts] = []
+    command: Annotated[list[str], BeforeValidator(_arguments), Field(min_length=1)] | None = None
+    notify: str | None = Field(default=None, repr=False)
+    rate: Rate | None = None
+    timeout: Duration | None = None
+    concurrency: Annotated[int, Field(ge=1, le=16)] | None = None
+    queue: Annotated[Count, Field(le=MOST_WAITING)] = 10_000
+    keep: Duration = 7 * 86400.0
+
+    @property
+    def kind(self) -> Kind:
+        """How the hook is told."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def sendings_per_second(self) -> float:
+        """How often something may be sent."""
+        return RATES[self.kind] if self.rate is None else self.rate
+
+    @property
+    def seconds(self) -> float:
+        """How long one sending may take."""
+        return SECONDS[self.kind] if self.timeout is None else self.timeout
+
+    @property
+    def at_once(self) -> int:
+        """How many sendings may be under way."""
+        return AT_ONCE[self.kind] if self.concurrency is None else self.concurrency
+
+    @property
+    def target(self) -> str:
+        """Who is told, without what may be a secret: addresses of services often hold one in their path."""
+        if self.webhook is not None:
+            parts = urlsplit(self.webhook)
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" + ("/…" if parts.path.strip("/") else "/")
+        if self.command is not None:
+            return self.command[0]
+        return f"{str(self.notify).partition('://')[0]}://…"
+
+    def shown(self) -> dict[str, object]:
+        """The settings that were given, without secrets."""
+        given = {name: value for name, value in self.model_dump().items() if name in self.model_fields_set}
+        return (
+            given | ({"secret": "***"} if self.secret else {}) | ({self.kind: self.target} if not self.command else {})
+        )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Hook":
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"{self.name}: write one of webhook, command and notify, and no more than one")
+        if given != ["webhook"] and (self.secret or self.secret_file or self.allow_private):
+            raise ValueError(f"{self.name}: secret, secret_file and allow_private belong to a webhook")
+        if given == ["webhook"] and (self.secret is None) == (self.secret_file is None):
+            raise ValueError(
+                f"{self.name}: give a secret of at least {SHORTEST_SECRET} characters, or a secret_file that holds it: "
+                "`openssl rand -hex 32` makes one"
+            )
+        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
+            raise ValueError(f"{self.name}: the secret is too short: `openssl rand -hex 32` makes one")
+        if self.sendings_per_second <= 0 or self.seconds <= 0:
+            raise ValueError(f"{self.name}: rate and timeout must be above 0; remove the hook to turn it off")
+        return self
+
+
+def check_names(hooks: list[Hook]) -> list[Hook]:
+    """Hooks whose names differ: what waits for a hook is kept by its name."""
+    seen: set[str] = set()
+    for hook in hooks:
+        if hook.name in seen:
+            raise ValueError(f"two hooks are named {hook.name}: what waits is kept by name, so each needs its own")
+        seen.add(hook.name)
+    return hooks
+
+
+Hooks = Annotated[list[Hook], AfterValidator(check_names)]
+
+
+# The settings of who we are to a site: credentials for it, and signatures.
+
+CREDENTIAL_KINDS = ("bearer", "basic", "header", "cookie")
+
+
+def _origin(value: str) -> str:
+    """Scheme and host of a site; the value is shown in no message, for it may hold a password."""
+    try:
+        parts = urlsplit(value.strip())
+        found = origin_of(normalise(value))
+        extra = bool(parts.path.strip("/") or parts.query or parts.fragment)
+    except (InputError, ValueError):
+        found, extra = "", True
+    if extra:
+        raise ValueError("write scheme and host alone, as https://wiki.example.org; a path belongs into `prefix`")
+    return found
+
+
+def _prefix(value: str) -> str:
+    if not value.startswith("/") or "?" in value or "#" in value:
+        raise ValueError("write the beginning of a path, as /private/")
+    return value
+
+
+def _file(value: str) -> str:
+    if not value.startswith(("/", "~")):
+        raise ValueError("write the whole path of a file that holds it, as /etc/crawld/wiki.token")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+        raise ValueError("write the name of an environment variable that holds it, as WIKI_TOKEN")
+    return value
+
+
+SecretFile = Annotated[str, AfterValidator(_file)]
+SecretVariable = Annotated[str, AfterValidator(_variable)]
+
+
+class Credential(BaseModel):
+    """What is sent to one origin, or to the part of it below a prefix: named here, and kept in a file or variable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    origin: Annotated[str, AfterValidator(_origin)]
+    prefix: Annotated[str, AfterValidator(_prefix)] = "/"
+    bearer_file: SecretFile | None = None
+    basic_file: SecretFile | None = None
+    header_file: SecretFile | None = None
+    cookie_file: SecretFile | None = None
+    bearer_env: SecretVariable | None = None
+    basic_env: SecretVariable | None = None
+    header_env: SecretVariable | None = None
+    cookie_env: SecretVariable | None = None
+    allow_http: bool = False
+
+    @property
+    def kind(self) -> Literal["bearer", "basic", "header", "cookie"]:
+        """How it is sent."""
+        return self._given()[0].partition("_")[0]  # type: ignore[return-value]  # one of CREDENTIAL_KINDS
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The setting that says where it is kept, and its value."""
+        name = self._given()[0]
+        return name, getattr(self, name)
+
+    def _given(self) -> list[str]:
+        names = [f"{kind}_{place}" for kind in CREDENTIAL_KINDS for place in ("file", "env")]
+        return [name for name in names if getattr(self, name) is not None]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Credential":
+        if len(given := self._given()) != 1:
+            named = "none is given" if not given else f"{' and '.join(given)} are given"
+            raise ValueError(
+                f"{self.origin}: write one of bearer_file, basic_file, header_file, cookie_file, or one with _env; "
+                f"{named}"
+            )
+        if self.origin.startswith("http:") and not self.allow_http:
+            raise ValueError(
+                f"{self.origin}: http would send the secret in the clear: write https, or `allow_http: true`"
+            )
+        return self
+
+
+def check_places(credentials: list[Credential]) -> list[Credential]:
+    """Credentials of which each has a place of its own."""
+    seen: set[tuple[str, str]] = set()
+    for one in credentials:
+        if (place := (one.origin, one.prefix)) in seen:
+            raise ValueError(f"two credentials are for {one.origin} and the prefix {one.prefix}: only one can be sent")
+        seen.add(place)
+    return credentials
+
+
+CredentialList = Annotated[list[Credential], AfterValidator(check_places)]
+
+
+def _agent(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.path.strip("/"):
+        raise ValueError("write the https origin where sites find the key directory, as https://bot.example.org")
+    return origin_of(normalise(value))
+
+
+class Signing(BaseModel):
+    """Whether requests are signed (RFC 9421, Web Bot Auth), by which keys, and where sites find those."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agent: Annotated[str, AfterValidator(_agent)] | None = None
+    key_file: Annotated[str, AfterValidator(_file)] | None = None
+    seconds: Annotated[int, Field(ge=10, le=86_400)] = 60
+    form: Literal["dictionary", "string"] = "dictionary"
+
+
+# What is wrong with a setting, in plain sentences with its place in the file.
+
+EXAMPLES = {
+    "Politeness": "delay: 1s",
+    "Fetching": "timeout: 60s",
+    "Signals": "share: 0.25",
+    "ReadingAnswers": "deadline: 5s",
+    "Discover": "site: https://example.org/",
+    "DigestRule": "pattern: example.org/blog/*",
+    "Hook": "name: search-index",
+    "Credential": "origin: https://wiki.example.org",
+    "Signing": "agent: https://bot.example.org",
+    "Retention": "days: 400",
+    "Audit": "share: 0.01",
+    "Api": "listen: 127.0.0.1:8642",
+    "Log": "level: info",
+}
+"""One line of each section, as it is written below the section's name."""
+SECRET = frozenset(
+    {"secret", "notify", "origin", "credentials"}
+    | {f"{kind}_{place}" for kind in CREDENTIAL_KINDS for place in ("file", "env")}
+)
+"""Settings whose value no message shows."""
+
+
+def sentences(error: ValidationError, settings: type[BaseModel]) -> Sequence[str]:
+    """Every mistake in a sentence of its own, beginning with the setting's place."""
+    found: list[str] = []
+    for mistake in mistakes(error, settings, EXAMPLES):
+        place = f"{mistake.place}: " if mistake.place else ""
+        found += [f"{place}{said}" for said in _with_given(mistake).split("\n")]
+    return found
+
+
+def _with_given(mistake: Mistake) -> str:
+    """The sentence with the value that was given, where that is no secret and the sentence does not show it."""
+    if mistake.kind == NO_SUCH:
+        return mistake.sentence.replace("no such name", "no such setting", 1)
+    message, given = mistake.sentence, mistake.given
+    if mistake.kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
+        message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
+    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET:
+        return message
+    if mistake.name == "database" and isinstance(given, str):
+        given = without_password(given)
+    shown = repr(given)
+    told = message.startswith(shown) or (isinstance(given, str) and shown in message)
+    plain = isinstance(given, str | int | float | bool | None)
+    return f"{message} (given: {shown})" if plain and not told else message
+
 
 POLICIES = (
     "greedy-ncis", "greedy", "greedy-cis", "greedy-cis-plus", "greedy-ncis-1", "greedy-ncis-2", "greedy-harmonic",

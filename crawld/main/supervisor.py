@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -11,15 +13,51 @@ from dataclasses import dataclass, field
 
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.loop import Crawler
-from crawld.main.systemd import Notifier, one_line
 from crawld.model.crawl import Verdict
 from crawld.model.units import format_rate
-from crawld.model.web import Clock, Fetcher
-from crawld.model.workers import Workers
+from crawld.model.web import Clock, Fetcher, Workers
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.page_set import PageSet
 from crawld.store.contract import FreshnessPoint, Store
 from crawld.store.control import Reload
+
+# What systemd is told: ready, reloading, stopping, a status line, and that we are alive.
+
+LONGEST_LINE = 400
+
+
+class Notifier:
+    """Talks to the service manager where there is one (NOTIFY_SOCKET), and to nobody otherwise."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = os.environ.get("NOTIFY_SOCKET") if address is None else address
+
+    def send(self, *lines: str) -> None:
+        """Send state lines such as READY=1; a service manager that has gone away is no reason to stop."""
+        if not self._address:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            try:
+                sock.connect(address)
+                sock.sendall("\n".join(lines).encode())
+            except OSError:
+                self._address = None
+
+    @staticmethod
+    def watchdog_seconds() -> float | None:
+        """How often the service manager wants to hear from us at the least, if it does."""
+        usec, pid = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
+        if not usec or (pid and int(pid) != os.getpid()):
+            return None
+        return int(usec) / 1e6
+
+
+def one_line(text: str) -> str:
+    """A text of several lines as `systemctl status` can show it."""
+    line = "; ".join(part.strip() for part in text.splitlines() if part.strip()).replace(":; ", ": ")
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+
 
 log = logging.getLogger("crawld")
 

@@ -1,11 +1,10 @@
 """What the drivers need of time, of the web, and of robots.txt."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
-from crawld.model.fetched import Outcome, Request
-from crawld.model.robots import RobotsReading, RobotsState
+from crawld.model.fetched import Outcome, Request, RobotsReading, RobotsState
 from crawld.model.usage import Statement
 
 
@@ -98,3 +97,26 @@ class Robots(Protocol):
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
         """Every robots.txt that is unavailable, so that its site is closed to us now."""
+
+
+# Where foreign bytes are read: processes that can be killed.
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Workers(Protocol):
+    """Runs work on foreign bytes within a deadline and a memory limit, so that it costs its own page and no other."""
+
+    async def run(self, payer: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+        """Return what `work` returns; TooCostlyError where it exceeded a limit. `payer` is the host that sent it all.
+
+        `work` is a function at the top level of a module, or a partial one; its annotations say the shapes of what
+        it is given and returns. crawld's own errors are raised here as themselves, others as RuntimeError.
+        """
+
+    def start(self) -> None:
+        """Start what is needed to run work, before it is needed."""
+
+    async def close(self) -> None:
+        """End all work."""

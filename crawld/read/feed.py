@@ -4,11 +4,29 @@ import re
 from typing import Any
 
 from crawld.model.errors import InputError
-from crawld.read.bounded_json import load_json
 from crawld.read.dates import SAYS_NOTHING, Claim, DateReader
-from crawld.read.listing import MOST_ENTRIES, Addresses, Entry, Form, Kind, Listing, Unreadable, UnreadableError, locate
-from crawld.read.unpack import text_pieces
-from crawld.read.xml_stream import Element, begins_at, local_name, locate_in, read_entries, root_name, text_of
+from crawld.read.listing import (
+    MOST_ENTRIES,
+    Addresses,
+    Entry,
+    Form,
+    Kind,
+    Listing,
+    Unreadable,
+    UnreadableError,
+    load_json,
+    locate,
+)
+from crawld.read.xml_stream import (
+    Element,
+    begins_at,
+    local_name,
+    locate_in,
+    read_entries,
+    root_name,
+    text_of,
+    text_pieces,
+)
 
 MOST_JSON_CHARACTERS = 4_000_000
 """JSON is read whole: this many of the widest characters are 16 MB."""

@@ -1,13 +1,32 @@
 """What a sitemap or a feed lists, whatever its form, and the named reasons why one cannot be read."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from crawld.model.errors import InputError, ParseError
 from crawld.model.url import resolve
 from crawld.read.dates import Claim
+
+# JSON from strangers: parsed only where it cannot take much more memory than its text.
+
+
+def load_json(text: str, most_values: int) -> Any:
+    """What the text says; InputError where it is not JSON, or may hold more than so many values.
+
+    Every list, object and further value needs one of the characters counted here; some of them stand in texts.
+    """
+    values = text.count("[") + text.count("{") + text.count(",")
+    if values > most_values:
+        raise InputError(f"JSON of more than {most_values:,} values")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON: {str(error)[:100]}") from None
+
 
 MOST_ENTRIES = 50_000  # of one file, as sitemaps.org sets it
 MOST_BYTES = 50 * 1024 * 1024  # of one file, unpacked

@@ -3,8 +3,17 @@
 from crawld.read.dates import SAYS_NOTHING, Claim, DateReader
 from crawld.read.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
 from crawld.read.listing import MOST_ENTRIES, Addresses, Entry, Form, Kind, Listing, Unreadable, UnreadableError
-from crawld.read.unpack import text_pieces
-from crawld.read.xml_stream import Element, begins_at, children, local_name, locate_in, read_entries, root_name, text_of
+from crawld.read.xml_stream import (
+    Element,
+    begins_at,
+    children,
+    local_name,
+    locate_in,
+    read_entries,
+    root_name,
+    text_of,
+    text_pieces,
+)
 
 LONGEST_LINE = 10_000  # of a plain text list: longer than any URL that can be asked
 MOST_LINES = 200_000

@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from crawld.model.usage import MAX_CHARACTERS, SaidIn, Statement
 from crawld.read.listing import locate
-from crawld.read.pack import Rule, pack_rules
 from crawld.read.page.head import RSL_TYPE, Head
-from crawld.read.robots import RuleMatcher
+from crawld.read.robots import Rule, RuleMatcher, pack_rules
 
 WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 """Directives whose value follows a colon: any other word before one is the name of a robot."""

@@ -3,10 +3,17 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from crawld.choose.policies import Policy
+from crawld.main.settings import Settings
 from crawld.research.score import WARM_UP, Score, Visits
 from crawld.research.site import LabSite, until
 
@@ -100,3 +107,87 @@ class Contest:
         for one in self._entrants:
             self.samples.true.setdefault(one.name, []).append(self._site.board.freshness_now(one.name, now))
             self.samples.predicted.setdefault(one.name, []).append(one.predicted())
+
+
+# A bar on stderr while daemons compete: how fresh each is now.
+
+
+@contextmanager
+def contest_progress(
+    seconds: float, names: Mapping[str, str] | None = None, *, quiet: bool = False
+) -> "Iterator[Callable[[float, Samples], None]]":
+    """Show the bar while the block runs; the block is given what moves it. `names` are those to show for entrants."""
+    shown = names or {}
+    columns = (TextColumn("fresh now:"), TextColumn("{task.fields[line]}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+        task = bar.add_task("", total=seconds, line="")
+
+        def show(elapsed: float, samples: "Samples") -> None:
+            line = ", ".join(f"{shown.get(name, name)} {values[-1]:.2f}" for name, values in samples.true.items())
+            bar.update(task, completed=elapsed, line=line)
+
+        yield show
+
+
+# Real daemons for the lab: built from settings that fit a site whose days pass in seconds.
+
+POLL_SHARE = 0.05
+LEARN_SECONDS, TICK_SECONDS, POLL_SECONDS = 0.5, 5.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LabDaemons:
+    """Where the daemons of one run keep their databases, what they crawl, and how fast each may."""
+
+    folder: Path
+    bandwidth: float
+    audit_share: float = 0.0
+    listen: str | None = None
+    """Where a daemon serves its dashboard; only one at a time can."""
+    read_share: float = 0.5
+    mode: str = "main"
+    """What of pages is compared; `raw` spends no request on telling noise from edits."""
+
+    @property
+    def url_list(self) -> Path:
+        """The list that all of them crawl."""
+        return self.folder / "urls.txt"
+
+    def database(self, name: str) -> Path:
+        """The database of the daemon of that name."""
+        return self.folder / f"{name}.db"
+
+    def enter(self, name: str, policy: Policy) -> "Entrant":
+        """A daemon that follows the policy; `name` is the product token by which the site knows it."""
+        from crawld.main.assembly import Tempo, build
+
+        tempo = Tempo(learn=LEARN_SECONDS, tick=TICK_SECONDS, poll=POLL_SECONDS)
+        daemon = build(Settings.model_validate(self._settings(name, policy)), tempo=tempo)
+        daemon.catch_signals = False
+
+        def predicted() -> float:
+            return daemon.scheduler.predicted_freshness(daemon.clock.now()) or 0.0
+
+        return Entrant(name, daemon, predicted)
+
+    def socket(self, name: str) -> Path:
+        """The control socket of the daemon of that name."""
+        return self.folder / f"{name}.db.sock"
+
+    def _settings(self, name: str, policy: Policy) -> Mapping[str, Any]:
+        return {
+            "bandwidth": self.bandwidth,
+            "urls": str(self.url_list),
+            "database": f"sqlite:///{self.database(name)}",
+            "user_agent": f"{name}/1.0 (+mailto:lab@localhost)",
+            "policy": policy.name,
+            "allow_private": ["127.0.0.0/8"],
+            "politeness": {"delay": 0, "per_host": 100},
+            "min_interval": 0.2,
+            "signals": {"share": POLL_SHARE} if policy.hears else {"sitemaps": "off", "feeds": "off"},
+            "audit": {"share": self.audit_share if policy.hears else 0},
+            "read_through": {"share": self.read_share},
+            "digest": [{"pattern": "*", "mode": self.mode}],
+            "log": {"level": "warning"},
+            "api": {"listen": self.listen},
+        }

@@ -13,8 +13,7 @@ from crawld.research.crawler import UNBOUND, KnowingCrawler
 from crawld.research.engine import Crawler
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.peers import PEERS, peer_crawler
-from crawld.research.population import Floats
-from crawld.research.world import NO_CLAIM, Claim, Ints, World
+from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
 
 ROUND_ROBIN, KNOWN = "uniform", "known"
 BLIND = OnlineLearning(most_updates=0)

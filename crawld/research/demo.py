@@ -2,28 +2,127 @@
 
 import asyncio
 import json
+import os
+import shlex
+import signal
 import tempfile
+import time
+import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 
 from crawld.choose.policies import DEFAULT, choose
+from crawld.cli.dashboard import own_listener, token_of
 from crawld.cli.options import RATE
-from crawld.cli.tables import console
-from crawld.model.errors import InputError
+from crawld.cli.tables import console, fitted, name, number, word
+from crawld.main.settings import Settings
+from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate
-from crawld.research.contest_progress import contest_progress
-from crawld.research.demo_open import serve_until_interrupted
-from crawld.research.demo_report import print_report
-from crawld.research.lab_daemons import LabDaemons
-from crawld.show.axis import Axis, Form
-from crawld.show.chart import Chart, Line, Look, Point
-from crawld.show.charts import draw
+from crawld.research.contest import LabDaemons, contest_progress
+from crawld.show.api.access import login_code
+from crawld.show.charts import Axis, Chart, Form, Line, Look, Point, draw
 
 if TYPE_CHECKING:
     from crawld.research.contest import Finish
     from crawld.research.site import LabSite
+
+
+# The demo in a browser: crawld goes on with the site and serves the dashboard until ctrl-C.
+
+
+async def serve_until_interrupted(daemons: LabDaemons, name: str) -> None:
+    """Let the daemon of that name go on where it stopped, say where its dashboard is, and wait for ctrl-C."""
+    daemon = replace(daemons, listen="127.0.0.1:0").enter(name, choose(DEFAULT)).daemon
+    running, interrupted, loop = asyncio.create_task(daemon.run()), asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted.set)
+    waiting = asyncio.create_task(_wait(daemons.database(name), interrupted))
+    try:
+        await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        daemon.stop()
+        waiting.cancel()
+        await running
+
+
+async def _wait(database: Path, interrupted: asyncio.Event) -> None:
+    """Tell the link once it works, open it where there is a display, and wait."""
+    settings = Settings(database=f"sqlite:///{database}")
+    while True:
+        try:
+            address = await asyncio.to_thread(own_listener, settings)
+            break
+        except CrawldError:  # not yet; where the daemon ends, so does this
+            await asyncio.sleep(0.05)
+    link = f"http://{address}/login?code={login_code(token_of(settings), time.time())}"
+    told = Console(stderr=True)
+    told.print("\nIn the browser until ctrl-C, while the site and crawld go on:\n")
+    told.print(f"  {link}", highlight=False, soft_wrap=True)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        await asyncio.to_thread(webbrowser.open, link)
+    await interrupted.wait()
+
+
+# What the demo shows at its end.
+
+QUERY = "SELECT url, importance, crawls, changes, freshness FROM page_stats ORDER BY freshness LIMIT 5;"
+CRAWLERS = (
+    name("crawler"),
+    number("true", 90, "true freshness"),
+    number("predicted", 60),
+    number("requests", 80),
+)
+PAGES = (
+    name("url"),
+    number("freshness_true", 90, "fresh"),
+    number("changes", 80),
+    number("crawls", 70),
+    number("importance", 60),
+    word("sitemap", 50),
+)
+
+
+def print_report(report: dict[str, Any], console: Console) -> None:
+    """Who held more of the truth, where it went well and where not, and where to look further."""
+    true, uniform = report["freshness_true"], report["freshness_uniform"]
+    console.print()
+    rows = [
+        {"crawler": "crawld", "true": true, "predicted": report["freshness_predicted"], "requests": report["requests"]},
+        {"crawler": "round robin", "true": uniform, "predicted": "", "requests": report["requests_uniform"]},
+    ]
+    title = f"{report['pages']} pages, {report['bandwidth_text']} each, {report['seconds']:.0f} s"
+    console.print(fitted(rows, CRAWLERS, console.width, title))
+    console.print(
+        f"True freshness is what the site itself knows: the share of importance held in its current version, over the "
+        f"last {report['judged_seconds']:.0f} s.\n{_verdict(true, uniform)}\n"
+    )
+    for which in ("freshest", "stalest"):
+        console.print(fitted([_short(row) for row in report[which]], PAGES, console.width, f"The {which} pages"))
+    console.print(f"\nThe course of both is drawn in {report['chart']}", highlight=False, soft_wrap=True)
+    run = f"crawld run --urls {shlex.quote(report['urls'])} --database {shlex.quote(report['database_url'])}"
+    look = f"crawld dashboard --database {shlex.quote(report['database_url'])}"
+    console.print("\nIn the browser: `crawld demo --open`; or serve this result, in two terminals:\n", highlight=False)
+    for line in (f"{run} --bandwidth 0", look):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+    console.print("\nEverything crawld knows is in SQLite; try:\n")
+    console.print(f"  sqlite3 -box {shlex.quote(report['database'])} '{QUERY}'", highlight=False, soft_wrap=True)
+
+
+def _verdict(true: float, uniform: float) -> str:
+    if true >= uniform:
+        stale, before = 1 - true, 1 - uniform
+        less = f" ({1 - stale / before:.0%} less staleness)" if before > 0 else ""
+        return f"With the same requests crawld held {true - uniform:+.3f} more of the site than round robin{less}."
+    return f"This time round robin held {uniform - true:.3f} more: too little to learn from. Try --seconds 120."
+
+
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"url": row["url"].removeprefix("http://")}
+
 
 CRAWLD, ROUND_ROBIN = "crawld-demo", "roundrobin-demo"
 NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
@@ -65,7 +164,7 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
 async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool, as_json: bool) -> bool:
     """Run it, to its end or to the first ctrl-C, and report; False where it was stopped too early for that."""
     from crawld.research.contest import Contest
-    from crawld.research.living import living_scenario
+    from crawld.research.scenario import living_scenario
     from crawld.research.site import LabSite
 
     async with LabSite(living_scenario(pages, max(seconds, OPEN_SECONDS) if opened else seconds)) as site:

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from crawld.research.ledger import Ledger, settle_accounts
-from crawld.research.population import Floats
-from crawld.research.world import Ints, World
+from crawld.research.engine import Ledger, settle_accounts
+from crawld.research.world import Floats, Ints, World
 
 WARM_UP = 1 / 3
 """Share of the time at the beginning that is not judged: everything has to be crawled once, and learnt from."""

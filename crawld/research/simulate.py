@@ -37,7 +37,7 @@ def command(
     """Run the experiment NAME and print what was found."""
     from crawld.cli.tables import console
     from crawld.research.experiments import EXPERIMENTS
-    from crawld.research.report import print_list
+    from crawld.research.trial import print_list
 
     if listing or name is None:
         print_list(EXPERIMENTS.values(), console())
@@ -99,7 +99,7 @@ def _run(experiment: "Experiment", sizes: list[int], repeats: int, seed: int, jo
 
 def _show(outcome: "Outcome", as_json: bool, plot: Path | None) -> None:
     from crawld.cli.tables import console
-    from crawld.research import report
+    from crawld.research import trial as report
 
     if as_json:
         click.echo(report.as_json(outcome))

@@ -6,13 +6,185 @@ of the changes, busy hours 2.3 times as many as quiet ones, and a good part of a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import cycle, islice
+from typing import Self
 
 import numpy as np
 
-from crawld.research.population import HOSTS, Floats, Population, page_stream
-from crawld.research.sitemaps import KINDS, Announced, Sitemap, announce, in_batches
-from crawld.research.world import World
+from crawld.research.world import HOSTS, Floats, Ints, Population, World, page_stream
+
+# What the sitemaps of weblike worlds say: honest ones, and the ways in which real ones mislead.
+
+POLL = 1.0 / 24.0
+"""Days between two polls of a sitemap: what moved in between is seen at once."""
+TOLD = 0.95
+"""The share of changes that an honest sitemap tells."""
+FALSE = 0.03
+"""False signals of an honest sitemap, for each true one."""
+BUILDS = 0.7
+"""Builds a day of a site that stamps every page at each."""
+LATE = 7.0
+"""Days between two issues of a sitemap that is late."""
+
+
+class Sitemap(StrEnum):
+    """How the lastmods of a host come about."""
+
+    NONE = "none"
+    HONEST = "honest"  # a lastmod moves with its page, nearly always
+    BUILD = "build-time"  # every build stamps every page; changes are published by builds
+    STATIC = "static"  # lastmods are there and never move
+    DATE_ONLY = "date-only"  # honest, but the second change of a day cannot be told from the first
+    LATE = "late"  # honest, but issued once a week
+
+
+KINDS = tuple(Sitemap)
+"""Every kind in a fixed order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """Signals as columns: when and of which page they are seen, what time they claim, and how wide that claim is."""
+
+    seen: Floats
+    pages: Ints
+    claims: Floats
+    spans: Floats
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """All of them in the order in which they are seen."""
+        seen, pages, claims, spans = (
+            np.concatenate(column)
+            for column in zip(*((p.seen, p.pages, p.claims, p.spans) for p in parts), strict=True)
+        )
+        order = np.lexsort((pages, seen))
+        return cls(seen[order], pages[order], claims[order], spans[order])
+
+    def shifted(self, first: int) -> "Announced":
+        """The same with pages counted from `first`."""
+        return Announced(self.seen, self.pages + first, self.claims, self.spans)
+
+
+def in_batches(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], days: float) -> list[Floats]:
+    """Changes as published: where builds publish, each waits for the next one, and those of one build are one."""
+    if kind is not Sitemap.BUILD:
+        return changes
+    builds = _builds(stream, days)
+    published = [np.append(builds, days)[np.searchsorted(builds, one)] for one in changes]
+    return [np.unique(one[one < days]) for one in published]
+
+
+def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], days: float) -> Announced:
+    """What the sitemap tells of these changes, in no order."""
+    at = np.concatenate(changes)
+    page = np.repeat(np.arange(len(changes)), [len(one) for one in changes])
+    if kind in {Sitemap.NONE, Sitemap.STATIC}:
+        return _claimed(at[:0], page[:0], at[:0], days)
+    if kind is Sitemap.BUILD:
+        builds = np.unique(at)
+        idle = stream.uniform(0.0, days, stream.poisson(0.3 * len(builds)))  # builds without a change of the text
+        stamped = np.concatenate([builds, idle])
+        pages = np.tile(np.arange(len(changes)), len(stamped))
+        return _claimed(_polled(np.repeat(stamped, len(changes))), pages, np.repeat(stamped, len(changes)), days)
+    told = stream.random(len(at)) < TOLD
+    at, page = at[told], page[told]
+    false = stream.poisson(FALSE * len(at))
+    at = np.concatenate([at, stream.uniform(0.0, days, false)])
+    page = np.concatenate([page, stream.integers(0, len(changes), false)])
+    if kind is Sitemap.LATE:
+        return _claimed(LATE * np.ceil(at / LATE), page, at, days)
+    if kind is Sitemap.DATE_ONLY:
+        order = np.lexsort((at, page))
+        at, page = at[order], page[order]
+        _, first = np.unique(np.column_stack([page, np.floor(at)]), axis=0, return_index=True)
+        return _claimed(_polled(at[first]), page[first], np.floor(at[first]), days, span=1.0)
+    return _claimed(_polled(at), page, at, days)
+
+
+def _builds(stream: np.random.Generator, days: float) -> Floats:
+    return np.sort(stream.uniform(0.0, days, stream.poisson(BUILDS * days)))
+
+
+def _polled(at: Floats) -> Floats:
+    return np.asarray(POLL * np.ceil(at / POLL))
+
+
+def _claimed(seen: Floats, page: Ints, claims: Floats, days: float, span: float = 0.0) -> Announced:
+    """Signals seen before the end; of several of one page in one poll the last is all there is to see."""
+    order = np.lexsort((claims, seen, page))
+    order = order[seen[order] < days]
+    seen, page, claims = seen[order], page[order], claims[order]
+    last = np.ones(len(seen), bool)
+    last[:-1] = (seen[1:] != seen[:-1]) | (page[1:] != page[:-1])
+    return Announced(seen[last], page[last], claims[last], np.full(int(last.sum()), span))
+
+
+@dataclass(frozen=True, slots=True)
+class Honesty:
+    """How signals of recorded pages are drawn: shares of changes told and of signals that are true, days until seen."""
+
+    recall: float
+    precision: float
+    late: float = 0.0  # at most, evenly
+
+
+def tell(world: World, how: Honesty, stream: np.random.Generator) -> World:
+    """The world with signals of its changes in place of its own; `population` gets their true rates.
+
+    What changed at one moment is told at one moment, so a mass change arrives in bulk; false signals come alone. No
+    signal claims a time.
+    """
+    pages = np.repeat(np.arange(world.population.pages), np.diff(world.change_offsets))
+    moments, moment = np.unique(world.changes, return_inverse=True)
+    told = stream.random(len(pages)) < how.recall
+    seen = (moments + stream.uniform(0.0, how.late, len(moments)))[moment]
+    lived = world.died - world.born
+    rate = np.diff(world.change_offsets) / np.maximum(lived, POLL)
+    nu = how.recall * rate * (1.0 - how.precision) / how.precision
+    false = np.repeat(np.arange(world.population.pages), stream.poisson(nu * lived))
+    at = stream.uniform(world.born[false], world.died[false])
+    population = replace(world.population, delta=rate, lam=np.full(len(rate), how.recall), nu=nu)
+    return _signalled(
+        replace(world, population=population), np.concatenate([seen[told], at]), np.concatenate([pages[told], false])
+    )
+
+
+def name_at_random(world: World, daily: float, stream: np.random.Generator, half: bool = False) -> World:
+    """The world with signals that each name a living page at random, so many a day: their precision is chance.
+
+    With `half` only every second page is named so; the others keep their signals.
+    """
+    times = np.sort(stream.uniform(0.0, world.horizon, stream.poisson(daily * world.horizon)))
+    liars = np.arange(world.population.pages) % 2 == 0 if half else np.ones(world.population.pages, bool)
+    named = [np.flatnonzero(liars & (world.born < at) & (world.died > at)) for at in times.tolist()]
+    lives = np.array([len(one) > 0 for one in named], bool)
+    pages = np.array([one[stream.integers(len(one))] for one in named if len(one)], np.int64)
+    kept = ~liars[world.signal_pages]
+    p = world.population
+    lam, nu = np.where(liars, 0.0, p.lam), np.where(liars, daily / max(liars.sum(), 1), p.nu)
+    return _signalled(
+        replace(world, population=replace(p, lam=lam, nu=nu)),
+        np.concatenate([world.signal_times[kept], times[lives]]),
+        np.concatenate([world.signal_pages[kept], pages]),
+    )
+
+
+def _signalled(world: World, seen: Floats, pages: Ints) -> World:
+    """The world with these signals, those that are seen while their page lives."""
+    inside = np.flatnonzero((seen < world.died[pages]) & (seen > world.born[pages]) & (seen < world.horizon))
+    order = inside[np.lexsort((pages[inside], seen[inside]))]
+    listed = np.ones(world.population.pages, bool)
+    return replace(
+        world,
+        signal_times=seen[order],
+        signal_pages=pages[order],
+        signal_claims=None,
+        signal_spans=None,
+        listed=listed,
+    )
+
 
 WEEK, HOURS = 7.0, 24
 WEEKEND = 0.476

@@ -15,10 +15,8 @@ from crawld.model.page import BY_HAND, Mark, Wanted
 from crawld.model.units import format_rate, many
 from crawld.model.url import host_of
 from crawld.model.web import Clock
-from crawld.read.page.rules import DigestRules, rule_for
-from crawld.read.page.selectors import Selector
-from crawld.store.actions_of_interfaces import Action
-from crawld.store.contract import Listed
+from crawld.read.page.rules import DigestRules, Selector, rule_for
+from crawld.store.contract import Action, Listed
 from crawld.store.control import Control, Refreshed
 
 log = logging.getLogger("crawld.actions")

@@ -2,13 +2,367 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from xml.sax.saxutils import escape as escape_markup
 
-from crawld.show.axis import Axis, Scale, scale, spread_wide
-from crawld.show.chart import Chart, Lane, Line, Look, Point, Spread, Stack
-from crawld.show.style import COLOURS, STANDALONE
+from crawld.model.units import format_duration, format_number, format_rate
+
+# Axes: where a value is placed, where ticks are and what they say.
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+STEPS = (
+    1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
+    MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE,
+    HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
+    DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY,
+)  # fmt: skip
+"""Seconds between the ticks of times and durations."""
+UNITS = (("s", 1.0), ("min", MINUTE), ("hour", HOUR), ("day", DAY))
+WIDE = 20.0
+"""The ratio from which on positive values are spread by their logarithm."""
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Form(Enum):
+    """What the values of an axis are, which decides how they are written."""
+
+    NUMBER = "number"
+    SHARE = "share"  # 0 to 1, written as percent
+    TIME = "time"  # UTC seconds
+    DURATION = "duration"  # seconds
+    RATE = "rate"  # a second
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis shows; where an end is not given, the values decide it."""
+
+    label: str = ""
+    form: Form = Form.NUMBER
+    low: float | None = None
+    high: float | None = None
+    logarithmic: bool = False
+
+    def text(self, value: float, step: float = math.nan) -> str:
+        """A value as a person reads it; ticks so far apart."""
+        if self.form is Form.SHARE:
+            digits = 0 if math.isnan(step) or step >= 0.01 else math.ceil(-math.log10(step) - 2 - 1e-9)
+            return f"{100 * value:.{digits}f} %"
+        if self.form is Form.TIME:
+            return format_time(value, step)
+        if self.form is Form.DURATION:
+            return format_duration(value) if value else "0"
+        if self.form is Form.RATE:
+            return format_rate(value)
+        return format_number(value) if 1e-3 <= abs(value) < 1e5 or value == 0 else _by_power(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis laid from `start` to `end` on the paper, with its ends known."""
+
+    axis: Axis
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        """Where a value is on the paper; one beyond the ends is placed at the end."""
+        low, high = self.low, self.high
+        value = min(max(value, low), high)
+        if self.axis.logarithmic:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return self.start + (self.end - self.start) * ((value - low) / (high - low) if high > low else 0.5)
+
+    def ticks(self, most: int = 6) -> list[tuple[float, str]]:
+        """Round values within the ends, each with its text."""
+        if self.axis.logarithmic:
+            values, step = _decades(self.low, self.high, most), math.nan
+        else:
+            step = _step(self.high - self.low, most, self.axis.form)
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            values = [step * k for k in range(first, last + 1)]
+        if self.axis.form is Form.RATE:  # one unit for all, so that they can be compared
+            unit, seconds = next(unit for unit in UNITS if self.high * unit[1] >= 2 or unit is UNITS[-1])
+            return [(value, f"{format_number(value * seconds)}/{unit}") for value in values]
+        return [(value, self.axis.text(value, step)) for value in values]
+
+
+def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin: float = 0.0) -> Scale:
+    """Lay an axis over these values, with a margin at the ends that are not given."""
+    found = [value for value in values if math.isfinite(value)]
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    extra = margin * (high - low)
+    if high == low:
+        extra = 0.05 * abs(high) or 1.0
+    if axis.logarithmic:
+        extra = 0.0
+        low, high = (low, high) if low > 0 else (max(high, 1.0) / WIDE, max(high, 1.0))
+    return Scale(
+        axis,
+        low - extra if axis.low is None else axis.low,
+        high + extra if axis.high is None else axis.high,
+        start,
+        end,
+    )
+
+
+def spread_wide(values: Sequence[float]) -> bool:
+    """Whether values are so far apart that only a logarithmic axis shows them all."""
+    return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= WIDE
+
+
+def format_time(at: float, step: float = math.nan) -> str:
+    """A UTC time as precise as ticks so far apart need it; in full where they are unknown."""
+    moment = datetime.fromtimestamp(at, UTC)
+    if math.isnan(step):
+        return f"{moment:%Y-%m-%d %H:%M:%S}"
+    if step < MINUTE:
+        return f"{moment:%H:%M:%S}"
+    if step < DAY:
+        return f"{moment:%H:%M}" if at % DAY else f"{moment.day} {moment:%b}"
+    return f"{moment.day} {moment:%b}" if step < 28 * DAY else f"{moment:%b %Y}"
+
+
+def _by_power(value: float) -> str:
+    """`3·10⁻⁴`: short enough for the side of a chart."""
+    mantissa, _, power = f"{value:.1e}".partition("e")
+    return f"{float(mantissa):g}·10{str(int(power)).translate(RAISED)}"
+
+
+def _step(span: float, most: int, form: Form) -> float:
+    """The least round step that gives no more than so many ticks."""
+    if form in {Form.TIME, Form.DURATION} and span >= most:
+        return next((step for step in STEPS if span / step <= most), STEPS[-1])
+    if span <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(span / most))
+    return next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= most)
+
+
+def _decades(low: float, high: float, most: int) -> list[float]:
+    """Round values of a logarithmic axis: 1, 2 and 5 of each power of ten where there is room, else powers alone."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1, 2, 5), (1,)):
+        found = [factor * 10.0**power for power in powers for factor in factors]
+        found = [value for value in found if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(found) <= most:
+            return found
+    return found[:: math.ceil(len(found) / most)]
+
+
+# What a chart shows, and the same figures as a table.
+
+MOST_ROWS = 40
+"""Of the table behind a chart: enough to follow its course, few enough to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value and, where they are known, the ends of the interval around it; without a value the line has a gap."""
+
+    x: float
+    y: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def measured(cls, x: float, y: float, error: float = math.nan) -> "Point":
+        """A value with its standard error (nan if unknown)."""
+        return cls(x, y) if math.isnan(error) else cls(x, y, y - error, y + error)
+
+
+class Look(Enum):
+    """How a line is drawn."""
+
+    SOLID = "solid"
+    DASHED = "dashed"
+    QUIET = "quiet"  # grey, to compare with
+
+
+class Spread(Enum):
+    """How the interval around a line's points is drawn."""
+
+    BARS = "bars"
+    BAND = "band"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A named line through points in the order of x."""
+
+    name: str
+    points: Sequence[Point]
+    look: Look = Look.SOLID
+    spread: Spread = Spread.BARS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One bar of a stack, from `start` to `end`: a value for each name."""
+
+    start: float
+    end: float
+    values: Sequence[float]
+    unfinished: bool = False  # its time is not over, or began before what is known
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Bars of several values on top of each other; `quiet` ones are grey."""
+
+    names: Sequence[str]
+    columns: Sequence[Column]
+    quiet: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; `strong` where it matters more than the others of its lane."""
+
+    x: float
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row of events below the chart."""
+
+    name: str
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A title, two axes and whatever is drawn over them."""
+
+    title: str
+    x: Axis
+    y: Axis
+    lines: Sequence[Line] = ()
+    stack: Stack | None = None
+    lanes: Sequence[Lane] = ()
+    marker: tuple[float, str] | None = None
+    """A place on the x axis with what it is, as "now"."""
+
+    @property
+    def names(self) -> list[str]:
+        """What the legend lists, in the order of its colours."""
+        return [*(self.stack.names if self.stack else ()), *(line.name for line in self.lines)]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        drawn = any(point.y is not None for line in self.lines for point in line.points)
+        return not drawn and not (self.stack and self.stack.columns) and not any(lane.events for lane in self.lanes)
+
+    def description(self) -> str:
+        """The chart in a sentence for each line, for whoever cannot see it."""
+        if self.empty:
+            return "There is nothing to show yet."
+        return " ".join([*map(self._line_in_words, self.lines), *self._stack_in_words(), *map(_table_lane, self.lanes)])
+
+    def _line_in_words(self, line: Line) -> str:
+        values = [point.y for point in line.points if point.y is not None]
+        if not values:
+            return f"{line.name}: no values."
+        low, high, last = (self.y.text(value) for value in (min(values), max(values), values[-1]))
+        return f"{line.name}: from {low} to {high}, last {last}."
+
+    def _stack_in_words(self) -> Iterator[str]:
+        for at, name in enumerate(self.stack.names if self.stack else ()):
+            assert self.stack is not None  # noqa: S101 - else there are no names
+            yield f"{name}: {self.y.text(sum(column.values[at] for column in self.stack.columns))} in all."
+
+
+def _table_lane(lane: Lane) -> str:
+    return f"{lane.name}: {len(lane.events)} shown."
+
+
+def data_table(chart: Chart, most: int = MOST_ROWS) -> tuple[list[str], list[list[str]]]:
+    """The heading and the rows of the figures behind a chart; of many rows, some evenly spaced ones and the last."""
+    heading = [chart.x.label or "x", *chart.names]
+    rows: dict[float, list[str]] = {}
+    for row in chart.stack.columns if chart.stack else ():
+        cells = rows.setdefault(row.start, [""] * len(chart.names))
+        cells[: len(row.values)] = [chart.y.text(value) for value in row.values]
+    before = len(chart.stack.names) if chart.stack else 0
+    for at, line in enumerate(chart.lines):
+        for point in line.points:
+            rows.setdefault(point.x, [""] * len(chart.names))[before + at] = _cell(chart.y, point)
+    step = max(math.ceil(len(rows) / most), 1)
+    kept = sorted(rows)[::-1][::step][::-1]
+    unfinished = {column.start for column in chart.stack.columns if column.unfinished} if chart.stack else set()
+    return heading, [[chart.x.text(x) + (" (not over)" if x in unfinished else ""), *rows[x]] for x in kept]
+
+
+def _cell(axis: Axis, point: Point) -> str:
+    if point.y is None:
+        return ""
+    if point.low is None or point.high is None:
+        return axis.text(point.y)
+    return f"{axis.text(point.y)} ({axis.text(point.low)} to {axis.text(point.high)})"
+
+
+# A saw-tooth: a value that is set anew at certain times and follows a course in between.
+
+SAMPLES = 16
+"""Points of each tooth at the most."""
+
+
+def saw_tooth(
+    resets: Sequence[float],
+    until: float,
+    course: Callable[[float, float], float],
+    jumps: Sequence[float] = (),
+) -> list[Point]:
+    """The points of a line that follows `course(reset, time)` from each reset to the next and may jump at `jumps`."""
+    brief = 1e-6 * (until - resets[0]) if resets else 0.0
+    points: list[Point] = []
+    for start, end in zip(resets, [*resets[1:], until], strict=True):
+        steps = SAMPLES if len(resets) <= 60 else 4
+        at = [start + (end - start) * step / steps for step in range(steps + 1)]
+        inside = [jump for jump in jumps if start < jump < end]
+        at = sorted([*at, *inside, *(max(jump - brief, start) for jump in inside)])
+        points += [Point(moment, course(start, moment)) for moment in at]
+    return points
+
+
+# The stylesheet of charts: every colour is a variable with a value for light and one for dark.
+
+LIGHT = (
+    "--chart-paper:#fff;--chart-ink:#1d2733;--chart-soft:#5a6675;--chart-grid:#e3e7ec;"
+    "--series-1:#1f6fb2;--series-2:#c2410c;--series-3:#2b7a4b;--series-4:#7c4dbd;--series-5:#a16207;"
+    "--series-6:#0f7c86;--series-7:#be185d;--series-8:#57606d"
+)
+DARK = (
+    "--chart-paper:#11161d;--chart-ink:#e6ebf1;--chart-soft:#9aa7b5;--chart-grid:#2a333e;"
+    "--series-1:#62aef0;--series-2:#f08b5c;--series-3:#64c38a;--series-4:#b596f0;--series-5:#d9ac45;"
+    "--series-6:#4fc1cc;--series-7:#f07fb1;--series-8:#9aa7b5"
+)
+COLOURS = 8
+_SERIES = "".join(
+    f".line.s{n}{{stroke:var(--series-{n})}}.mark.s{n},.band.s{n},.bar.s{n}{{fill:var(--series-{n})}}"
+    for n in range(1, COLOURS + 1)
+)
+RULES = (
+    ".chart text{font:12px system-ui,sans-serif;fill:var(--chart-soft)}.chart .title{font-size:15px;font-weight:600;"
+    "fill:var(--chart-ink)}.chart .paper{fill:var(--chart-paper)}.chart line,.chart polyline,.key line"
+    "{vector-effect:non-scaling-stroke}.chart .grid{stroke:var(--chart-grid)}.line{fill:none;stroke-width:2;"
+    "stroke-linejoin:round}.error{stroke-width:1}.dashed{stroke-dasharray:5 4}.band{opacity:.16}.bar{opacity:.85}"
+    ".line.quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}.bar.quiet{fill:var(--chart-grid)}"
+    ".bar.unfinished{opacity:.35;stroke:var(--chart-soft);stroke-dasharray:2 2}"
+    ".marker{stroke:var(--chart-soft);stroke-dasharray:3 3}.event{stroke:var(--chart-soft);stroke-width:1.5;"
+    "opacity:.7}.event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
+) + _SERIES
+STANDALONE = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}"
+"""What a file of its own needs."""
+
 
 MOST_DOTS = 24
 """Points of a line that are drawn as dots too; more would hide it."""

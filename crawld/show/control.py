@@ -26,8 +26,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.store.actions_of_interfaces import ActionLog
-from crawld.store.contract import Adoption
+from crawld.store.contract import ActionLog, Adoption
 from crawld.store.control import Refreshed, Reload, Steered
 
 log = logging.getLogger("crawld")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from crawld.model.fetched import Outcome, Request
-from crawld.model.push import KeyCheck, PushAnswer
-from crawld.model.signal import SOURCES, Claimed, Signal, Source
+from crawld.model.signal import SOURCES, Claimed, KeyCheck, PushAnswer, Signal, Source
 from crawld.store.contract import Poll
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
-from crawld.choose.revisit import inverse_gamma_2
+from crawld.choose.value import inverse_gamma_2
 from crawld.model.signal import Source
 from crawld.store.contract import SourceFile
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.errors import InputError
-from crawld.model.push import KeyCheck, PushAnswer
+from crawld.model.signal import KeyCheck, PushAnswer
 from crawld.model.url import host_of_target, identity
-from crawld.read.bounded_json import load_json
 from crawld.read.dates import Claim, DateReader
-from crawld.read.listing import Addresses
+from crawld.read.listing import Addresses, load_json
 from crawld.signals.matching import Keys, keys_of
 
 MOST_URLS = 10_000  # in one ping, as IndexNow sets it

@@ -3,27 +3,167 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from crawld.model.fetched import Outcome, Purpose, Request
-from crawld.model.signal import Claimed, Signal, Source
+from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_source
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
-from crawld.signals import indexes
-from crawld.signals.baseline import EMPTY, Baseline
 from crawld.signals.contract import Discoveries, PollResult, Slices
-from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
-from crawld.signals.listed import Difference, Listed
+from crawld.signals.files import FIRST_WAIT, MOST_SPOKEN_FOR, SHORTEST_WAIT, File, Origin, restored
+from crawld.signals.listed import EMPTY, Baseline, Difference, Listed
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
-from crawld.signals.reading import Polled, Reading, read_answer
+from crawld.signals.reading import Polled, Reading, read_answer, site_of
 from crawld.signals.schedule import PollSchedule
-from crawld.signals.site_moves import Share, SiteMoves
-from crawld.signals.sites import site_of
 from crawld.store.contract import Poll, SourceFile
+
+# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
+
+WALKED_AT_ONCE = 100
+"""Files of an index that are looked at in one slice."""
+STEP = 5.0  # seconds from one file to the next
+DEEPEST = 2  # an index in an index, and no further
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What reading an index led to."""
+
+    planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
+    moved: Sequence[File] = field(default=())  # the latter
+    removed: Sequence[str] = field(default=())
+
+    @property
+    def news(self) -> bool:
+        """Whether the index said anything new."""
+        return bool(self.planned or self.removed)
+
+
+def walk_index(schedule: PollSchedule, index: File, reading: Reading, now: float) -> Slices[Walk]:
+    """Watch what an index lists, poll sooner what it says has changed, and drop what it lists no more.
+
+    A file whose lastmod stands still keeps its own rhythm: lastmod hastens, it never vetoes.
+    """
+    known = {file.url: file for file in schedule.children(index.url)}
+    if not reading.children and not known:
+        return Walk()
+    listed = {child.url: child.stamp for child in reading.children if child.url != index.url}
+    removed = [url for url in known if url not in listed] if reading.complete else []
+    for url in removed:
+        schedule.remove(url)
+    planned: list[File] = []
+    moved: list[File] = []
+    if index.depth >= DEEPEST:
+        return Walk(removed=removed)
+    for number, (url, stamp) in enumerate(listed.items()):
+        if number % WALKED_AT_ONCE == 0:
+            yield
+        file = known.get(url)
+        if file is None:
+            file = _child(index, reading, url, stamp, now + len(planned) * STEP)
+            if schedule.add(file):
+                planned.append(file)
+        elif stamp not in (0, file.stamp) and url in schedule:
+            file.stamp = stamp
+            file.next_poll = min(file.next_poll, now + len(planned) * STEP)
+            schedule.plan(file)
+            planned.append(file)
+            moved.append(file)
+    return Walk(planned, moved, removed)
+
+
+def _child(index: File, reading: Reading, url: str, stamp: int, at: float) -> File:
+    """A file that an index lists. Where a stranger answered for the index, the child may speak for that one alone."""
+    stranger, host = reading.answered_by, host_of_target(url)
+    speaks_for = (stranger,) if stranger else tuple(dict.fromkeys((index.host, *index.speaks_for)))[:MOST_SPOKEN_FOR]
+    given = index.origin is Origin.CONFIG and stranger is None
+    return File(
+        url,
+        Source.SITEMAP,
+        host,
+        Origin.CONFIG if given else Origin.INDEX,
+        speaks_for,
+        index.url,
+        index.depth + 1,
+        planter=index.planter,
+        next_poll=at,
+        stamp=stamp,
+    )
+
+
+# How many lastmods of a site moved together, counted over all its files that were polled within minutes.
+
+TOGETHER_SECONDS = 300.0
+"""Moves of two files of one site within this time are taken for one event."""
+MOST_SITES = 10_000
+"""Sites whose latest moves are remembered; beyond it the older half is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of a file moved in one poll, and how many entries all files of its site list."""
+
+    moved: int
+    listed: int  # entries that could have moved
+    site_lists: int
+
+
+@dataclass(slots=True)
+class _Moves:
+    """The latest moves of one site: by file, the latest last, when they were seen and how many entries moved."""
+
+    by_file: dict[str, tuple[float, int]] = field(default_factory=dict)
+    total: int = 0
+
+    def note(self, file: str, moved: int, now: float) -> None:
+        """Take in a file's moves in place of its earlier ones; forget those of long ago."""
+        self.forget(file)
+        while self.by_file:
+            oldest, (seen, _) = next(iter(self.by_file.items()))
+            if now - seen <= TOGETHER_SECONDS:
+                break
+            self.forget(oldest)
+        self.by_file[file] = (now, moved)
+        self.total += moved
+
+    def forget(self, file: str) -> None:
+        """Leave a file's moves out."""
+        self.total -= self.by_file.pop(file, (0.0, 0))[1]
+
+
+class SiteMoves:
+    """The latest moves of every site."""
+
+    def __init__(self) -> None:
+        self._sites: dict[str, _Moves] = {}
+
+    def expect(self, site: str, file: str, now: float) -> None:
+        """An index says that a file has changed: at least one of its entries has moved."""
+        self._note(site, file, 1, now)
+
+    def source(self, site: str, file: str, share: Share, now: float) -> Source:
+        """The source of a poll's signals: by the share that moved in the file, or in the site's files together."""
+        if not share.moved:
+            if site in self._sites:
+                self._sites[site].forget(file)
+            return Source.SITEMAP
+        together = self._note(site, file, share.moved, now)
+        in_file = sitemap_source(share.moved, share.listed)
+        in_site = sitemap_source(together, max(share.site_lists, together))
+        return max(in_file, in_site, key=SITEMAPS.index)
+
+    def _note(self, site: str, file: str, moved: int, now: float) -> int:
+        moves = self._sites.pop(site, None) or _Moves()
+        moves.note(file, moved, now)
+        self._sites[site] = moves  # the latest last
+        if len(self._sites) > MOST_SITES:
+            self._sites = dict(list(self._sites.items())[MOST_SITES // 2 :])
+        return moves.total
+
 
 MOST_BYTES = 50 * 2**20
 MOST_SITEMAP_LINES = 100
@@ -312,7 +452,7 @@ class PolledSources:
         first = not file.baseline
         finding = yield from self._compared(file, listed, difference, file.source, now)
         signals, useful = yield from self._unheard(finding)
-        walk = yield from indexes.walk(self.schedule, file, reading, now)
+        walk = yield from walk_index(self.schedule, file, reading, now)
         for moved in walk.moved:
             self._moves.expect(moved.planter, moved.url, now)
         file.changes += bool(finding.moved or finding.new or walk.news or first)

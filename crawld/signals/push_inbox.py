@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from crawld.model.fetched import Fetched, Outcome
-from crawld.model.push import KeyCheck, PushAnswer
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import KeyCheck, PushAnswer, Signal, Source
 from crawld.model.url import host_of_target
 from crawld.signals.contract import Slices, at_once
 from crawld.signals.matching import Keys

@@ -10,10 +10,17 @@ from crawld.model.url import host_of, host_of_target, identity
 from crawld.read.feed import links_of_header
 from crawld.read.listing import Entry, Form, Kind, Listing, UnreadableError
 from crawld.read.sitemap import read_sitemap
-from crawld.signals.baseline import stamp_of
-from crawld.signals.listed import Difference, Listed, differ
+from crawld.signals.listed import Difference, Listed, differ, stamp_of
 from crawld.signals.matching import keys_of
-from crawld.signals.sites import site_of
+
+# Which hosts belong together.
+
+
+def site_of(host: str) -> str:
+    """The name two hosts share that may speak for each other: with or without `www.`, on any port."""
+    name = host if host.startswith("[") else host.partition(":")[0]
+    return name.removeprefix("www.")
+
 
 MOST_CHILDREN = 2_000
 """Sitemaps that are taken from one index; the latest where it lists more."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
-from crawld.model.fetched import TURNED_AWAY
+from crawld.model.fetched import TURNED_AWAY, RobotsState
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Alias, PageState
-from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Signal, SignalGain
 from crawld.model.usage import usage_of
 from crawld.store.contract import FreshnessPoint, Poll, Record

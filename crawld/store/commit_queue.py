@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crawld.model.robots import RobotsState
+from crawld.model.fetched import RobotsState
 from crawld.model.signal import Signal
 from crawld.store.batch import Item
 from crawld.store.contract import Record

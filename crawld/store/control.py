@@ -7,8 +7,7 @@ from typing import Any, Protocol
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Wanted
 from crawld.model.usage import NOTHING_SAID, Usage
-from crawld.store.actions_of_interfaces import ActionLog
-from crawld.store.contract import Adoption
+from crawld.store.contract import ActionLog, Adoption
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,11 @@ from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.batch import storable
-from crawld.store.bodies import compress, decompress, decompress_to
+from crawld.store.bulk import replacing
 from crawld.store.contract import PendingCopy
-from crawld.store.in_values import among
+from crawld.store.engine import among
 from crawld.store.report import page_stats
-from crawld.store.upserts import replacing
-from crawld.store.versions import allows
+from crawld.store.versions import allows, compress, decompress, decompress_to
 
 CURSOR = "documents"
 """Name of the row of `settings` that holds the number of the last change whose copy was looked at."""

@@ -2,19 +2,90 @@
 
 import asyncio
 import contextlib
+import json
+import logging
 import math
 import os
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Select, bindparam, event, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from crawld.model.access import access_refused
 from crawld.model.errors import DamagedError, StoreError
 from crawld.store.address import Address
+from crawld.store.bulk import fetch
+
+# Trying again where the trouble may pass, and saying it in a sentence where it does not.
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LONGEST_RETRY_SECONDS = 60.0
+SLOWEST_RETRY_SECONDS = 5.0
+
+
+async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
+    """What the attempt returns in the end; StoreError where it cannot succeed or took too long.
+
+    An attempt is one transaction or only reads, so nothing of a failed one is left.
+    """
+    waited, delay = 0.0, 0.05
+    while True:
+        try:
+            return await attempt()
+        except (SQLAlchemyError, OSError) as error:
+            if not is_passing(error) or waited >= LONGEST_RETRY_SECONDS:
+                raise in_a_sentence(error, shown) from error
+            log.warning("the store does not answer, retrying: %s", getattr(error, "orig", None) or error)
+        await asyncio.sleep(delay)
+        waited, delay = waited + delay, min(2 * delay, SLOWEST_RETRY_SECONDS)
+
+
+# `WHERE column IN (thousands of values)` as one parameter, on both databases.
+
+
+def among(dialect: str, column: Column[Any], values: Sequence[Any]) -> tuple[ColumnElement[bool], dict[str, Any]]:
+    """The condition and its parameter; ids and texts alike."""
+    return chosen(dialect, column), choice(dialect, values)
+
+
+def chosen(dialect: str, column: Column[Any]) -> ColumnElement[bool]:
+    """The condition alone, for a query that is built once."""
+    if dialect == "postgresql":
+        return column == func.any(bindparam("chosen", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("chosen")).table_valued("value").c.value))
+
+
+def choice(dialect: str, values: Sequence[Any]) -> dict[str, Any]:
+    """The condition's parameter."""
+    return {"chosen": list(values) if dialect == "postgresql" else json.dumps(values, ensure_ascii=False)}
+
+
+# Reads of some shards: every id of a shard lies in one range, so each is a range scan of a primary key.
+
+Ranges = Sequence[tuple[int, int]]
+"""Ids from the first of each pair on, up to the second, which is not among them."""
+
+
+def within(key: Any) -> ColumnElement[bool]:
+    """The condition that an id lies in a range, for a query that is built once."""
+    first, end = bindparam("range_first", type_=BigInteger), bindparam("range_end", type_=BigInteger)
+    condition: ColumnElement[bool] = (key >= first) & (key < end)
+    return condition
+
+
+async def fetch_within(connection: AsyncConnection, query: Select[Any], ranges: Ranges) -> list[Sequence[Any]]:
+    """The rows of a query that has the condition `within`, of all ranges in their order."""
+    found: list[Sequence[Any]] = []
+    for first, end in ranges:
+        found += await fetch(connection, query, {"range_first": first, "range_end": end})
+    return found
+
 
 LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
 BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck

@@ -8,13 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.page import FROM_LINKS, Page, PageState
 from crawld.store import tables
-from crawld.store.bulk import run
-from crawld.store.connection import WriteConnection
-from crawld.store.in_values import among
-from crawld.store.links_of_interfaces import Linked, LinkTarget, SitePage
+from crawld.store.bulk import added_once, run
+from crawld.store.database import WriteConnection
+from crawld.store.engine import among, keep_trying
 from crawld.store.pages import identified
-from crawld.store.retry import keep_trying
-from crawld.store.upserts import added_once
+from crawld.store.views import Linked, LinkTarget, SitePage
 
 T = TypeVar("T")
 NOINDEX = "noindex"

@@ -5,6 +5,10 @@ from the cursor on, and soon meets enough pages that pass. Orders that change wi
 from the running daemon's memory; where that is one worker of a fleet, freshness is computed by the database.
 """
 
+import base64
+import binascii
+import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +21,106 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.model.errors import InputError
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.store import tables
-from crawld.store.cursors import Place, pack, unpack
-from crawld.store.in_values import among
-from crawld.store.stored_freshness import StoredOrders, freshness_of
+from crawld.store.engine import among
+from crawld.store.report import page_stats
 from crawld.store.versions import allows, usage_document
 from crawld.store.views import ANY_TROUBLE, LivePages, PageLine, PageLines, PageQuery, PageSort
+
+# Cursors of lists of pages: opaque to whoever carries them, checked when they come back.
+
+LONGEST_CURSOR = 12_000
+"""Characters: a URL of the longest kind, packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a part of a list ended: the sort's value (None: not known) and id of its last page.
+
+    `at` is the time as of which pages are sorted, where their order changes with time.
+    """
+
+    value: str | float | None
+    id: int
+    at: float | None = None
+
+
+def pack(query: PageQuery, place: Place) -> str:
+    """The place as text that fits into a URL."""
+    told = [query.sort.value, query.descending, place.value, place.id, place.at]
+    return base64.urlsafe_b64encode(json.dumps(told, ensure_ascii=False).encode()).decode().rstrip("=")
+
+
+def unpack(query: PageQuery) -> Place | None:
+    """The place that the query's cursor names; None without one; InputError where it is not of this list."""
+    if query.after is None:
+        return None
+    wrong = InputError("this cursor is not of this list: begin again without one")
+    if len(query.after) > LONGEST_CURSOR:
+        raise wrong
+    try:
+        padded = query.after + "=" * (-len(query.after) % 4)
+        sort, descending, value, page_id, at = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise wrong from None
+    fits = (sort, descending) == (query.sort.value, query.descending) and _is_int(page_id)
+    kind = str if query.sort.value == "url" else float
+    if not fits or not (value is None or isinstance(value, kind)) or not (at is None or isinstance(at, float)):
+        raise wrong
+    return Place(value, page_id, at)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+# The freshness of pages that the daemon which asks does not hold: in a fleet, those of other workers.
+
+MOST_SORTED = 200_000
+"""Pages whose freshness is computed by the database for one list: some seconds."""
+MOST_KEPT = 4
+"""Lists that are gone through at once without one being sorted anew."""
+Order = tuple[NDArray[np.int64], NDArray[np.float64]]
+_page = tables.pages.c
+_QUERY = select(_page.id, page_stats.c.freshness).join_from(
+    tables.pages, page_stats, page_stats.c.url == _page.url
+)  # fmt: skip
+
+
+async def freshness_of(connection: AsyncConnection, pages: Sequence[int]) -> dict[int, float]:
+    """By page, as the database computes it."""
+    if not pages:
+        return {}
+    chosen, parameters = among(connection.dialect.name, _page.id, pages)
+    return {page: float(fresh) for page, fresh in await connection.execute(_QUERY.where(chosen), parameters)}
+
+
+class StoredOrders:
+    """Pages with their freshness as of some moments: the parts of one list belong to one moment."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[float, tuple[int, ...] | None], Order] = OrderedDict()
+
+    async def order(self, connection: AsyncConnection, few: Sequence[int] | None, at: float) -> Order:
+        """Ids and freshness of these pages, or of all that are not retired; InputError where they are too many."""
+        key = at, None if few is None else tuple(few)
+        if key not in self._kept:
+            self._kept[key] = await _order(connection, few)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+async def _order(connection: AsyncConnection, few: Sequence[int] | None) -> Order:
+    if few is not None:
+        found = list((await freshness_of(connection, few)).items())
+    else:
+        query = _QUERY.where(_page.state.not_in(NOT_LISTED)).limit(MOST_SORTED + 1)
+        found = [(page, float(fresh)) for page, fresh in await connection.execute(query)]
+    if len(found) > MOST_SORTED:
+        raise InputError("too many pages to sort by freshness in a fleet: choose a host, a state or a search")
+    ids, values = zip(*found, strict=True) if found else ((), ())
+    return np.array(ids, dtype=np.int64), np.array(values, dtype=np.float64)
+
 
 FEW = 20_000
 """Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""

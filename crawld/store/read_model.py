@@ -1,6 +1,8 @@
 """The read model over SQL: SQLite or PostgreSQL, beside the daemon or without it."""
 
 import asyncio
+import math
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,35 +10,49 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, Table, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import StoreError
+from crawld.model.fetched import GONE_STATUSES
 from crawld.model.page import NOT_LISTED, Document, PageState
-from crawld.model.signal import Source
-from crawld.model.usage import PageUse
+from crawld.model.signal import SOURCES, Source
+from crawld.model.usage import PageUse, usage_of
 from crawld.model.web import Clock
-from crawld.store import change_list, documents, tables
+from crawld.store import changes as change_list
+from crawld.store import documents, tables
 from crawld.store.address import parse_address
+from crawld.store.changes import changes_of_page, versions_of
 from crawld.store.contract import FreshnessPoint
 from crawld.store.control import Copy, Gone
-from crawld.store.copies import latest_copy
-from crawld.store.damage import Damage
+from crawld.store.database import Damage
 from crawld.store.engine import in_a_sentence, reading_engine
-from crawld.store.links import read_site_figures
-from crawld.store.page_list import list_pages
-from crawld.store.page_view import view_page
-from crawld.store.reading_thread import ReadingThread
-from crawld.store.report import calibration, database_bytes, free_bytes, is_document, is_page, signal_stats, with_heard
+from crawld.store.links import read_linked, read_site_figures
+from crawld.store.page_list import StoredOrders, line_by, list_pages
+from crawld.store.report import (
+    ADDRESSES,
+    TURNED_AWAY_BY_HOST,
+    calibration,
+    database_bytes,
+    free_bytes,
+    is_document,
+    is_page,
+    overdue_since,
+    page_stats,
+    signal_stats,
+    turned_away_by_host,
+    with_heard,
+)
 from crawld.store.schema import check_readable
 from crawld.store.slot_history import slots_since
-from crawld.store.stored_freshness import StoredOrders
-from crawld.store.troubles import TURNED_AWAY_BY_HOST, overdue_since, turned_away_by_host
+from crawld.store.versions import decompress_to, unpack_said
 from crawld.store.views import (
     CalibrationLine,
     Changes,
+    CrawlLine,
+    EstimateLine,
     FollowedLine,
     HostLine,
     LivePages,
@@ -46,6 +62,7 @@ from crawld.store.views import (
     PageQuery,
     PageView,
     SearchHit,
+    SignalLine,
     SlotLine,
     SourceFileLine,
     SourceLine,
@@ -53,8 +70,180 @@ from crawld.store.views import (
     VersionBody,
 )
 
-P = ParamSpec("P")
+# The latest copy of a page, or since when the page has been gone.
+
+_page, _host, _body, _crawl = tables.pages.c, tables.hosts.c, tables.bodies.c, tables.crawls.c
+_status = (
+    select(_crawl.status).where(_crawl.page_id == _page.id, _crawl.status.in_(sorted(GONE_STATUSES)))
+    .order_by(_crawl.id.desc()).limit(1).scalar_subquery()
+)  # fmt: skip
+_latest = (
+    select(_body.id).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1).correlate(tables.pages)
+).scalar_subquery()
+_PAGE: Select[Any] = select(
+    _page.id, _page.url, _host.name.label("host"), _page.last_success, _page.gone_since, _latest.label("body"),
+    _status.label("status"), tables.versions.c.said,
+).join_from(tables.pages, tables.hosts, _host.id == _page.host_id).join(
+    tables.versions, tables.versions.c.page_id == _page.id, isouter=True
+)  # fmt: skip
+
+
+async def latest_copy(
+    connection: AsyncConnection, condition: ColumnElement[bool], live: LivePages | None, now: float, *, even_gone: bool
+) -> Copy | Gone | None:
+    """The latest copy of the page that meets the condition; of one that is gone only with `even_gone`."""
+    page = (await connection.execute(_PAGE.where(condition))).first()
+    if page is None:
+        return None
+    gone = None if page.gone_since is None else Gone(page.gone_since, page.status, held=page.body is not None)
+    if page.body is None or (gone is not None and not even_gone):
+        return gone
+    found = (await connection.execute(select(tables.bodies).where(_body.id == page.body))).first()
+    if found is None:  # pruned in this moment
+        return gone
+    return Copy(
+        url=page.url,
+        host=page.host,
+        body=decompress_to(found.zstd, found.size),
+        content_type=found.content_type,
+        fetched_at=found.at,
+        checked_at=page.last_success,
+        freshness=await _freshness(connection, page, live, now),
+        version=found.version,
+        gone=gone,
+        usage=usage_of(unpack_said(page.said)),
+    )
+
+
+async def _freshness(connection: AsyncConnection, page: Any, live: LivePages | None, now: float) -> float | None:
+    held = {} if live is None else live.standings([page.id], now)
+    if page.id in held:
+        return held[page.id][0]
+    fresh = await connection.scalar(select(page_stats.c.freshness).where(page_stats.c.url == page.url))
+    return None if fresh is None else float(fresh)
+
+
+# One page with its timeline.
+
 T = TypeVar("T")
+_id, _url, _of = tables.pages.c.id, tables.pages.c.url, tables.pages.c.alias_of
+
+
+async def view_page(
+    connection: AsyncConnection,
+    condition: ColumnElement[bool],
+    live: LivePages | None,
+    now: float,
+    *,
+    crawls: int,
+    signals: int,
+    changes: int,
+) -> PageView | None:
+    """The page that meets the condition, with so many of its latest crawls, signals and changes."""
+    line = await line_by(connection, condition, live, now)
+    if line is None:
+        return None
+    page = (await connection.execute(select(tables.pages).where(tables.pages.c.id == line.id))).one()
+    return PageView(
+        page=line,
+        origin=page.origin,
+        retired_at=page.retired_at,
+        last_attempt_at=page.last_attempt,
+        successive_failures=page.failures,
+        pending_signals=_by_source(page._mapping, "pending"),
+        estimate=await _estimate(connection, line.id),
+        crawls=await _latest_rows(connection, tables.crawls, line.id, crawls, _crawl_line),
+        signals=await _latest_rows(connection, tables.signals, line.id, signals, _signal),
+        changes=await changes_of_page(connection, line.id, changes),
+        versions=await versions_of(connection, line.id),
+        alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
+        alias_why=page.alias_why,
+        aliases=list(await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(ADDRESSES))),
+        linked_from=await read_linked(connection, line.id),
+    )
+
+
+async def _latest_rows(
+    connection: AsyncConnection, table: Table, page_id: int, limit: int, make: Callable[[Any], T]
+) -> Sequence[T]:
+    query = select(table).where(table.c.page_id == page_id).order_by(table.c.id.desc()).limit(limit)
+    return [make(row) for row in await connection.execute(query)]
+
+
+async def _estimate(connection: AsyncConnection, page_id: int) -> EstimateLine | None:
+    estimate = tables.estimates
+    row = (await connection.execute(select(estimate).where(estimate.c.page_id == page_id))).first()
+    if row is None:
+        return None
+    kappa, gamma, signals = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "signals"))
+    finite = {source: value if math.isfinite(value) else None for source, value in kappa.items()}
+    return EstimateLine(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, finite, gamma, signals)
+
+
+def _crawl_line(row: Any) -> CrawlLine:
+    return CrawlLine(
+        at=row.at,
+        verdict=Verdict(row.verdict),
+        status=row.status,
+        trouble=row.trouble,
+        detail=row.detail,
+        bytes=row.bytes,
+        duration=row.duration,
+        magnitude=row.magnitude,
+        predicted=row.predicted,
+        audit=bool(row.audit),
+        signals=_by_source(row._mapping, "signals"),
+    )
+
+
+def _signal(row: Any) -> SignalLine:
+    return SignalLine(Source(row.source), row.seen_at, row.claimed_at, bool(row.stale))
+
+
+def _by_source(row: Mapping[Any, Any], name: str) -> dict[Source, Any]:
+    return {source: row[f"{name}_{source.value}"] for source in SOURCES}
+
+
+# A thread with an event loop of its own: what is read for people costs the daemon's loop nothing.
+
+
+class ReadingThread:
+    """Runs coroutines in its own thread; it starts with the first and ends with `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._runner: asyncio.Runner | None = None
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises; whoever stops waiting cancels it."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+
+    async def close(self) -> None:
+        """End the thread; what it still runs is cancelled and comes to its end first."""
+        runner, thread = self._runner, self._thread
+        self._runner = self._thread = None
+        if runner is not None and thread is not None:
+            loop = runner.get_loop()
+            loop.call_soon_threadsafe(loop.stop)
+            await asyncio.to_thread(thread.join)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._runner is None:
+            self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._runner.get_loop()  # made before the thread starts: two threads that make it would make two
+            self._thread = threading.Thread(target=_serve, args=[self._runner], name=self._name, daemon=True)
+            self._thread.start()
+        return self._runner.get_loop()
+
+
+def _serve(runner: asyncio.Runner) -> None:
+    """Run the loop until it is stopped, then cancel what is left, wait for it, and close."""
+    with runner:
+        runner.get_loop().run_forever()
+
+
+P = ParamSpec("P")
 
 
 def apart(

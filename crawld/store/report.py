@@ -1,40 +1,156 @@
 """Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Select, Table, column, func, or_, select, table
+from sqlalchemy import ColumnElement, Select, Table, case, column, func, or_, select, table, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.model.crawl import AUDITS_KEPT
+from crawld.model.crawl import AUDITS_KEPT, Memory, Verdict
 from crawld.model.errors import StoreError
-from crawld.model.fetched import GONE_STATUSES
+from crawld.model.fetched import GONE_STATUSES, TURNED_AWAY, Trouble
+from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
-from crawld.store import tables, troubles
+from crawld.read.change.frame import FEWEST_PAGES, MOST_PAGES, HostFrame
+from crawld.read.change.volatile import volatile_words
+from crawld.store import tables
 from crawld.store.address import Address, parse_address
-from crawld.store.bodies import decompress_to
 from crawld.store.control import Gone
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.hooks import read_figures, read_queues
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.schema import check_readable
 from crawld.store.slot_history import slots_since
+from crawld.store.versions import decompress_to, memory_of, read_recent_pages
 
 if TYPE_CHECKING:
-    from crawld.model.age_curve import AgeCurve
     from crawld.model.crawl import Memory
+    from crawld.model.estimate import AgeCurve
     from crawld.read.change.frame import HostFrame
     from crawld.store.contract import StoredPages
-    from crawld.store.damage import Damage
+    from crawld.store.database import Damage
+
+
+# What is remembered of a page's latest copy, in figures that a person can read.
+
+
+async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, HostFrame | None] | None:
+    """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+    version, page, host = tables.versions, tables.pages, tables.hosts
+    row = (await connection.execute(select(version).where(version.c.page_id == page_id))).one_or_none()
+    if row is None:
+        return None
+    named = select(host.c.name).join(page, page.c.host_id == host.c.id).where(page.c.id == page_id)
+    name = str(await connection.scalar(named))
+    pages = await read_recent_pages(connection, name, MOST_PAGES)
+    return memory_of(row), HostFrame(name, pages) if len(pages) >= FEWEST_PAGES else None
+
+
+async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
+    """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
+    learnt = await learnt_of(connection, page_id)
+    if learnt is None:
+        return None
+    memory, frame = learnt
+    return {
+        "fetched_at": memory.fetched_at,
+        "etag": memory.etag,
+        "last_modified": memory.last_modified,
+        "content_type": memory.content_type,
+        "blocks": len(memory.digest.blocks),
+        "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
+        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
+        "streak": memory.streak,
+        "versions_seen": len(memory.seen),
+    }
+
+
+# What the database knows of trouble: hosts that may not be asked, pages overdue or failing, and the latest audits.
 
 Row = dict[str, Any]
+Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
+_page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
+
+
+async def hosts_in_trouble(ask: Ask, now: float) -> Row:
+    """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
+    there = (
+        select(func.count())
+        .where(_page.host_id == _host.id, _page.state.not_in(NOT_LISTED))
+        .scalar_subquery()
+        .label("pages")
+    )
+    query = select(_host.name, _host.blocked, _host.blocked_until, _host.asked_until, _host.failures, there)
+    rows = [row for row in await ask(query.where(or_(_host.blocked, _host.blocked_until > now))) if row["pages"]]
+    split: dict[str, list[HostTrouble]] = {"blocked": [], "asked_to_wait": [], "backoff": []}
+    for row in rows:
+        found = HostTrouble(row["name"], row["pages"], row["blocked_until"], row["failures"])
+        kind = "blocked" if row["blocked"] else "asked_to_wait" if row["asked_until"] > now else "backoff"
+        split[kind].append(found)
+    return {kind: sum_up(hosts) for kind, hosts in split.items()}
+
+
+TURNED_AWAY_BY_HOST = (
+    select(_page.host_id, _page.turned_away, func.count().label("pages"))
+    .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+    .group_by(_page.host_id, _page.turned_away)
+)
+
+
+def turned_away_by_host(rows: Iterable[Any]) -> dict[int, dict[str, int]]:
+    """By host, how many of its pages turned us away, by trouble: from the rows of that query."""
+    found: dict[int, dict[str, int]] = {}
+    for row in rows:
+        host, trouble, pages = row
+        found.setdefault(host, {})[trouble] = pages
+    return found
+
+
+async def turned_away(ask: Ask) -> Row:
+    """Pages whose site turned us away when they were last asked, by trouble and origin."""
+    scheme = case((_page.url.like("https:%"), "https"), else_="http").label("scheme")
+    query = (
+        select(_host.name, _page.turned_away, scheme, func.count().label("pages"))
+        .join_from(tables.pages, tables.hosts, _host.id == _page.host_id)
+        .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+        .group_by(_host.name, _page.turned_away, scheme)
+    )
+    rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
+    return sum_up_turned_away(
+        {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
+    )
+
+
+async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:
+    """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
+    return (await ask(overdue_since(now - longest)))[0]
+
+
+def overdue_since(before: float) -> Select[int, Any]:
+    """The question for pages that could be asked but were not crawled with success since that time."""
+    asked = _page.state.concat("").in_([PageState.LIVE.value, PageState.FAILING.value])  # by no index: most pages are
+    late = (_page.last_success < before, asked)
+    return select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
+
+
+async def latest_audits(ask: Ask, most: int) -> Row:
+    """How many audits the measured freshness rests on, and over which time."""
+    audited = (
+        select(_crawl.at).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
+        .order_by(_crawl.at.desc()).limit(most).subquery()
+    )  # fmt: skip
+    times = audited.c.at
+    query = select(func.count().label("count"), func.min(times).label("first_at"), func.max(times).label("last_at"))
+    return (await ask(query))[0]
+
+
 ASKED_AT_ONCE = 500
 ADDRESSES = 100
 """Other addresses of a page that are told."""
@@ -154,10 +270,10 @@ class Reader:
     async def troubles(self, now: float, longest: float) -> Row:
         """Hosts that may not be asked or turn us away, pages not crawled for so many seconds, and the latest audits."""
         return {
-            "hosts_in_trouble": await troubles.hosts_in_trouble(self._rows, now),
-            "turned_away": await troubles.turned_away(self._rows),
-            "overdue": await troubles.pages_overdue(self._rows, now, longest),
-            "audits": await troubles.latest_audits(self._rows, AUDITS_KEPT),
+            "hosts_in_trouble": await hosts_in_trouble(self._rows, now),
+            "turned_away": await turned_away(self._rows),
+            "overdue": await pages_overdue(self._rows, now, longest),
+            "audits": await latest_audits(self._rows, AUDITS_KEPT),
         }
 
     async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
@@ -220,8 +336,8 @@ class Reader:
             .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
             .order_by(pages.desc(), host.name)
         )  # fmt: skip
-        counted = [row.values() for row in await self._rows(troubles.TURNED_AWAY_BY_HOST)]
-        away = troubles.turned_away_by_host(counted)
+        counted = [row.values() for row in await self._rows(TURNED_AWAY_BY_HOST)]
+        away = turned_away_by_host(counted)
         return [row | {"blocked": bool(row["blocked"]), "turned_away": away.get(row.pop("id"), {})} for row in rows]
 
     async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
@@ -369,15 +485,12 @@ class Reader:
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def _memory(self, page_id: int) -> Row | None:
-        from crawld.store.version_figures import remembered
 
         async with self._connected() as connection:
             return await remembered(connection, page_id)
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
-        from crawld.store.version_figures import learnt_of
-
         found = await self._rows(select(tables.pages.c.id).where(is_document(url)))
         if not found:
             return None

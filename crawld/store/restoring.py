@@ -13,8 +13,7 @@ from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.bulk import fetch
 from crawld.store.contract import Floats, StoredPages
-from crawld.store.id_ranges import Ranges, fetch_within, within
-from crawld.store.in_values import choice, chosen
+from crawld.store.engine import Ranges, choice, chosen, fetch_within, within
 from crawld.store.tables import by_source
 
 ROWS_AT_ONCE = 2_000  # who takes them in blocks the event loop for some 10 ms

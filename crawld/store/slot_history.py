@@ -6,8 +6,7 @@ from sqlalchemy import BigInteger, Select, cast, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
-from crawld.store.bulk import run
-from crawld.store.upserts import adding
+from crawld.store.bulk import adding, run
 
 SECONDS_PER_DAY = 86_400.0
 MINUTES_FOR = 2 * SECONDS_PER_DAY  # histories have a row a minute that long,

@@ -7,12 +7,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.signal import Source
 from crawld.store import tables
-from crawld.store.bodies import decompress
 from crawld.store.bulk import fetch
 from crawld.store.contract import SourceFile
-from crawld.store.id_ranges import Ranges, fetch_within, within
-from crawld.store.in_values import among, choice
-from crawld.store.numbering import WriteScope
+from crawld.store.engine import Ranges, among, choice, fetch_within, within
+from crawld.store.pages import WriteScope
+from crawld.store.versions import decompress
 
 _source, _host = tables.sources.c, tables.hosts.c
 _ALL = select(_source.url, _source.source, _source.host, _source.next_poll, _source.state).order_by(_source.url)

@@ -164,7 +164,7 @@ estimates = Table(
     postgresql_with={"fillfactor": 85},
 )
 
-age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.age_curve
+age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.estimate
     "age_curves",
     metadata,
     Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
@@ -333,7 +333,7 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Column("agent", Text, nullable=False),  # the product token that the rules are for
     Column("fresh_until", Double, nullable=False),
     Column("good_until", Double, nullable=False),
-    Column("rules", LargeBinary),  # packed: crawld.read.pack
+    Column("rules", LargeBinary),  # packed: crawld.read.robots
     Column("crawl_delay", Double),
     _count("failures"),
     Column("reason", Text, nullable=False),

@@ -2,23 +2,82 @@
 
 import asyncio
 import json
+import logging
 import struct
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Digest, Memory, Place
+from crawld.model.errors import StoreError
+from crawld.model.host import HostPage
+from crawld.model.page import NOT_LISTED
 from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
 from crawld.store.batch import storable
 from crawld.store.bulk import fetch, fetch_on_sqlite
-from crawld.store.in_values import choice, chosen
+from crawld.store.engine import choice, chosen
+
+if TYPE_CHECKING:
+    from crawld.store.batch import Body
+
+
+# Copies of pages, compressed.
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+LEVEL = 3
+
+
+def compress(body: bytes) -> bytes:
+    """A body as it is stored."""
+    return zstd.compress(body, LEVEL)
+
+
+def decompress(packed: bytes) -> bytes:
+    """A body as it was fetched."""
+    return zstd.decompress(packed)
+
+
+def decompress_to(packed: bytes, size: int) -> bytes:
+    """A body of which its row says the size; StoreError where it is not that, without unpacking more."""
+    unpacking = zstd.ZstdDecompressor()
+    try:
+        body = unpacking.decompress(packed, max_length=size + 1)
+    except zstd.ZstdError as error:
+        raise StoreError(f"the stored copy is damaged ({error})") from None
+    if len(body) != size or not unpacking.eof:
+        raise StoreError(f"the stored copy is damaged (it is not of its {size} bytes)")
+    return body
+
+
+def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, Any]]:
+    """The rows of `bodies`, with `change` in place of the version; with `only_latest`, one for each page."""
+    if only_latest:
+        bodies = list({body.page_id: body for body in bodies}.values())
+    return [
+        {
+            "page_id": body.page_id,
+            "at": body.at,
+            "content_type": body.content_type,
+            "size": len(body.body),
+            "zstd": compress(body.body),
+            "change": body.change,
+        }
+        for body in bodies
+    ]
+
 
 HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
 
@@ -320,3 +379,49 @@ def _of_pages(dialect: str) -> Select[Any]:
 _COLUMNS = tables.versions.columns.keys()
 _OF_PAGE = f"SELECT {', '.join(_COLUMNS)} FROM versions WHERE page_id = ?"  # noqa: S608 - columns of our own
 _OF_PAGES = _OF_PAGE.replace("= ?", "IN (SELECT value FROM json_each(?))")
+
+
+# Reading what the frame of a host is learnt from: the blocks of its pages, and their copies.
+
+log = logging.getLogger(__name__)
+
+LOOKED_AT = 4_096
+
+
+async def read_recent_pages(connection: AsyncConnection, host: str, limit: int) -> Sequence[HostPage]:
+    """What is remembered of the pages of a host that were fetched most recently, oldest first.
+
+    Of a host of very many pages only some are looked at, so that the query stays short.
+    """
+    page, version, hosts = tables.pages.c, tables.versions.c, tables.hosts.c
+    some = (
+        select(page.id, page.url)
+        .where(page.host_id == select(hosts.id).where(hosts.name == host).scalar_subquery())
+        .where(page.state.not_in(NOT_LISTED), page.last_success.is_not(None))
+        .limit(LOOKED_AT)
+        .subquery()
+    )
+    query = (
+        select(tables.versions, some.c.url)
+        .join_from(some, tables.versions, version.page_id == some.c.id)
+        .where(version.text.is_not(None))
+        .order_by(version.fetched_at.desc())
+        .limit(limit)
+    )
+    rows = (await connection.execute(query)).all()
+    memories = ((row.url, memory_of(row)) for row in reversed(rows))
+    return [HostPage(memory.page_id, memory.digest.blocks, url, memory) for url, memory in memories]
+
+
+async def latest_copy(connection: AsyncConnection, page_id: int) -> bytes | None:
+    """The latest copy of a page, where one is kept; it is unpacked beside the loop."""
+    body = tables.bodies.c
+    query = select(body.zstd, body.size).where(body.page_id == page_id).order_by(body.id.desc()).limit(1)
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None
+    try:
+        return await asyncio.to_thread(decompress_to, row.zstd, row.size)
+    except StoreError as error:  # the next change replaces it; until then the page is crawled as one without a copy
+        log.error("a stored copy cannot be read", extra={"page": page_id, "reason": str(error)})  # noqa: TRY400
+        return None

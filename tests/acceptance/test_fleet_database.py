@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.fleet.grants import MARGIN
+from crawld.fleet.pacing import MARGIN
 from crawld.model.shards import LEASE_SECONDS
 from tests.support.fleet import crawls, made, until, who, worker, worker_settings
 from tests.support.postgres import FORGETFUL, newest_binaries, started_server

@@ -4,7 +4,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from crawld.signals.planting import MOST_OTHER_HOSTS
+from crawld.signals.schedule import MOST_OTHER_HOSTS
 from tests.support.behaviours import answer
 from tests.support.process import daemon, settings
 from tests.support.site import Behaviour, Site, Visit

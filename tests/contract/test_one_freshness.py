@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import numpy as np
 import pytest
 
+from crawld.choose.frontier import Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import Intervals
-from crawld.choose.scan import Scan
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.learner import Learner
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.pages.page_set import PageSet

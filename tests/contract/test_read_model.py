@@ -10,8 +10,9 @@ from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
-from crawld.show.dashboard.timeline import timeline
-from crawld.store import change_list, page_list
+from crawld.show.dashboard.page import timeline
+from crawld.store import changes as change_list
+from crawld.store import page_list
 from crawld.store.contract import Floats, Ints
 from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention

@@ -11,10 +11,9 @@ import pytest
 
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Digest, Memory, Place, Verdict
-from crawld.model.fetched import Trouble
+from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
-from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Source
 from crawld.store.contract import Store, StoredDemand
 from crawld.store.read_model import SqlReadModel

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from crawld.model.crawl import Verdict
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
-from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalGain, Source
 from crawld.store.contract import Poll, SourceFile
 from crawld.store.retention import Retention

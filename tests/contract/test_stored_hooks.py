@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crawld.hooks.dispatcher import Dispatcher
-from crawld.hooks.line import Hook
+from crawld.hooks.dispatcher import Dispatcher, Hook
 from crawld.hooks.queue import Pace
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Verdict
-from crawld.model.url_pattern import UrlPattern
-from crawld.store.hooks_of_interfaces import HookDelivery, HookFigures, HookStore, NotDelivered, Queued, QueueWrites
+from crawld.model.url import UrlPattern
+from crawld.store.contract import HookDelivery, HookFigures, HookStore, NotDelivered, Queued, QueueWrites
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, memory, record, rows, wanted

@@ -14,8 +14,8 @@ from crawld.cli.dashboard import own_listener
 from crawld.main.assembly import Assembly
 from crawld.main.settings import load
 from crawld.model.errors import CrawldError
+from crawld.show.api.access import CODE_SECONDS, login_code, make_token
 from crawld.show.api.app import ControlServer
-from crawld.show.api.token import CODE_SECONDS, login_code, make_token
 from tests.support.behaviours import answer, page
 from tests.support.daemon import get, running, serving, until
 from tests.support.process import command

@@ -11,7 +11,7 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from crawld.read.parser import LONGEST_ROBOTS
+from crawld.read.robots import LONGEST_ROBOTS
 from tests.support.behaviours import BEHAVIOURS, answer, raw
 from tests.support.site import LOOPBACK, Site
 

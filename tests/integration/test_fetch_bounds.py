@@ -10,13 +10,11 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawld.fetch import body, http
-from crawld.fetch import body_memory as room
-from crawld.fetch.body_memory import SMALL_BODY, BodyMemory
+from crawld.fetch import body as room
+from crawld.fetch.body import SMALL_BODY, BodyMemory, unpack_body
 from crawld.fetch.deadlines import Deadlines
-from crawld.fetch.encodings import unpack_body
-from crawld.fetch.guard import AddressGuard
+from crawld.fetch.guard import MOST_ADDRESSES, AddressGuard, BoundedResolver, ThreadResolver
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
 from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import Fetched, FetchFailed, Request, Scope, Trouble
 from crawld.model.url import host_of

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from crawld.fetch import connection
-from crawld.fetch import loop_share as turns
-from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
+from crawld.fetch import connection as turns
+from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector, LoopShare
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.loop_share import LoopShare
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import text
 
-from crawld.choose.bidding import Bid
+from crawld.choose.chooser import Bid
 from crawld.cli import main
 from crawld.cli.remote import ask
 from crawld.fleet.contracts import Report

@@ -10,13 +10,11 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import text
 
-from crawld.choose.bidding import Bid
+from crawld.choose.chooser import Bid
 from crawld.fleet.contracts import LeaseLostError, Mail, Report
 from crawld.fleet.store.fence import holding
-from crawld.fleet.store.ids import next_changes, next_ids
 from crawld.fleet.store.ledger import SqlLedger
-from crawld.fleet.store.mail import leave_mail
-from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.making import leave_mail, make_fleet, next_changes, next_ids
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import first_id
 from crawld.store.address import parse_address

@@ -9,13 +9,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from crawld.fleet.change_watch import ChangeWatch
 from crawld.fleet.contracts import Report
-from crawld.fleet.history import FleetHistory
+from crawld.fleet.status import FleetHistory
+from crawld.fleet.steering import ChangeWatch
 from crawld.fleet.store.fleet_store import SqlFleetStore
-from crawld.fleet.store.ids import next_changes
 from crawld.fleet.store.ledger import SqlLedger
-from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.making import make_fleet, next_changes
 from crawld.model.errors import StoreError
 from crawld.model.page import BY_HAND, Wanted
 from crawld.model.shards import first_id, shard_of_host, shard_of_id

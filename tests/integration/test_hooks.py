@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crawld.hooks.command import Command
-from crawld.hooks.transports import Notification, message
-from crawld.store.hooks_of_interfaces import HookDelivery
+from crawld.hooks.transports import Command, Notification, message
+from crawld.store.contract import HookDelivery
 from crawld.store.views import Change
 from tests.support.daemon import rows, running, until
 from tests.support.process import command

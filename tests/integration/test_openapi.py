@@ -15,8 +15,7 @@ from crawld.model.errors import InputError
 from crawld.model.mistakes import UNNAMED
 from crawld.show.api.endpoints import Endpoint, adapter, refusal
 from crawld.show.api.models import AskChanges
-from crawld.show.api.openapi import describe
-from crawld.show.api.routes import ENDPOINTS, add_v1
+from crawld.show.api.routes import ENDPOINTS, add_v1, describe
 from tests.support.daemon import serving
 from tests.support.library_words import FOREIGN
 from tests.support.site import Site

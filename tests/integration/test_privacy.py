@@ -12,8 +12,8 @@ from crawld.cli import remote
 from crawld.main.settings import load
 from crawld.model.errors import ConfigError, StoreError
 from crawld.model.url import without_password
+from crawld.show.api.access import make_token, read_token
 from crawld.show.api.app import _unix_socket
-from crawld.show.api.token import make_token, read_token
 from crawld.store.address import parse_address
 from crawld.store.store import SqlStore
 from tests.support.process import command, daemon, settings

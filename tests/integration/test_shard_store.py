@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from crawld.fleet.store import fleet_database
+from crawld.fleet.store import fleet_store as fleet_database
 from crawld.fleet.store.fence import Term, fenced_by
 from crawld.fleet.store.ledger import SqlLedger
 from crawld.fleet.store.making import make_fleet
 from crawld.fleet.store.shard_store import SqlShardStore
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.errors import DutyLostError, StoreError
+from crawld.model.estimate import AgeCurve
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
-from crawld.model.robots import RobotsState
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import SignalTrust, Source
 from crawld.store.address import parse_address
-from crawld.store.contract import Poll, Record, SourceFile
+from crawld.store.contract import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
 from crawld.store.engine import writing_engine
-from crawld.store.hooks_of_interfaces import HookFigures, NewChange, Queued, QueueWrites
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS

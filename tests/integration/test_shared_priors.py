@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from crawld.crawl.learner import Learner
-from crawld.fleet.shared_priors import SharedPriors
+from crawld.fleet.learner import SharedPriors
 from crawld.fleet.store.ledger import SqlLedger
 from crawld.fleet.store.making import make_fleet
 from tests.support.learning import DAY, HandClock, RecordingSink, crawled

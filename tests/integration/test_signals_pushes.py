@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from crawld.crawl.discovery import Discoverer
+from crawld.crawl.polls import Discoverer
 from crawld.crawl.pushes import Pushes
 from crawld.model.signal import SOURCES, Source
 from crawld.signals.poll_signals import Known

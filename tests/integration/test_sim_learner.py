@@ -9,9 +9,8 @@ import pytest
 from crawld.crawl.learner import Learner
 from crawld.learn.estimate_update import EstimateSink
 from crawld.learn.observations import Prior
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.research.engine import simulate

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from crawld.choose.shares import Share
+from crawld.choose.pacer import Share
 from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings

@@ -18,7 +18,8 @@ import pytest
 
 from crawld.model.crawl import Verdict
 from crawld.model.errors import StoreError
-from crawld.store import retry, writer
+from crawld.store import engine as retry
+from crawld.store import writer
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS

@@ -13,7 +13,7 @@ from crawld.main.settings import Settings
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
 from crawld.pages.pages import TURNED_AWAY_WAITS
-from crawld.research.lab_world import Wanted
+from crawld.research.lab import Wanted
 from crawld.research.site import LabSite
 from tests.support.behaviours import answer, html
 from tests.support.daemon import bearer, listening, rows, running, scrape, until

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from crawld.client import AnswerError, Client
-from crawld.hooks.line import Hook
+from crawld.hooks.dispatcher import Hook
 from crawld.hooks.queue import Pace
 from crawld.model.clock import SystemClock
-from crawld.model.url_pattern import UrlPattern
+from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
-from crawld.read.parser import read_robots
+from crawld.read.robots import read_robots
 from crawld.read.usage import robots_usage, told_in_header, told_in_meta
-from crawld.store.hooks_of_interfaces import NewChange
+from crawld.store.contract import NewChange
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader
 from tests.support.behaviours import page

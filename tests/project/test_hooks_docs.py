@@ -7,8 +7,7 @@ from pathlib import Path
 import yaml
 
 from crawld.fetch.webhook import sign
-from crawld.main.hooks_of_config import Hook
-from crawld.main.settings import Settings
+from crawld.main.settings import Hook, Settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 

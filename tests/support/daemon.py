@@ -14,7 +14,7 @@ from crawld.client import Pace
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
-from crawld.show.api.token import make_token
+from crawld.show.api.access import make_token
 from tests.support.process import HANG_SECONDS, free_port
 from tests.support.site import Site
 

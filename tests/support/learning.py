@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.store.contract import Floats
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, record, wanted

@@ -11,20 +11,18 @@ import numpy as np
 
 from crawld.choose import policies
 from crawld.choose.host_gate import HostGate, HostLimits
-from crawld.choose.pacer import Pacer
+from crawld.choose.pacer import Pacer, SlotShares
 from crawld.choose.page_table import Intervals
 from crawld.choose.scheduler import Arrivals, Scheduler
-from crawld.choose.shares import SlotShares
 from crawld.crawl.admission import Admission
 from crawld.crawl.loop import Crawler
 from crawld.crawl.sender import Sender
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.model.crawl import Memory
 from crawld.model.errors import StoreError
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, RobotsState, Scope, Trouble
 from crawld.model.host import HostState
 from crawld.model.page import Page
-from crawld.model.robots import RobotsState
 from crawld.model.url import host_of
 from crawld.pages.aliases import Aliases
 from crawld.pages.page_set import PageSet

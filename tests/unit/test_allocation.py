@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawld.choose import allocation
-from crawld.choose.allocation_balance import Floats
-from crawld.choose.allocation_cho import age_gain, freshness_gain, harmonic_gain
+from crawld.choose.allocation import Floats, age_gain, freshness_gain, harmonic_gain
 from crawld.model.errors import InputError
 
 Allocation = Callable[[Floats, Floats, float], Floats]

@@ -7,8 +7,8 @@ import pytest
 from scipy import integrate, special
 
 from crawld.choose import allocation
-from crawld.choose.allocation_balance import Floats
-from crawld.choose.allocation_costs import (
+from crawld.choose.allocation import (
+    Floats,
     VisitOrder,
     age,
     baseline_accuracy,

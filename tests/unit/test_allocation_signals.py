@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawld.choose import allocation
-from crawld.choose.allocation_balance import Floats
-from crawld.choose.allocation_costs import baseline_accuracy
+from crawld.choose.allocation import Floats, baseline_accuracy
 from crawld.choose.value import crawl_value, cycle_length, fresh_time
 from crawld.model.errors import InputError
 

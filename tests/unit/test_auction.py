@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.choose.bidding import LEVELS_PER_OCTAVE, Bid
+from crawld.choose.chooser import LEVELS_PER_OCTAVE, Bid
 from crawld.fleet.auction import FLOOR, clear
 
 COUNTS = st.lists(st.integers(0, 10_000), max_size=40).map(lambda counts: tuple(sorted(counts)))

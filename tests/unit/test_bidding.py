@@ -5,13 +5,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from crawld.choose.bidding import Bid, Span
-from crawld.choose.frontier import Frontier
+from crawld.choose.chooser import Bid, Span
+from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
 from crawld.choose.policies import build
-from crawld.choose.scan import Scan
 from crawld.choose.valuation import Beliefs, Floats
 
 HOSTS = 20

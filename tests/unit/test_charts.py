@@ -5,10 +5,24 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from crawld.show.axis import Axis, Form, scale
-from crawld.show.chart import Chart, Column, Event, Lane, Line, Look, Point, Spread, Stack, data_table
-from crawld.show.charts import draw, draw_lines
-from crawld.show.saw_tooth import saw_tooth
+from crawld.show.charts import (
+    Axis,
+    Chart,
+    Column,
+    Event,
+    Form,
+    Lane,
+    Line,
+    Look,
+    Point,
+    Spread,
+    Stack,
+    data_table,
+    draw,
+    draw_lines,
+    saw_tooth,
+    scale,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 NOON = 1_763_380_800.0  # 2025-11-17 12:00 UTC

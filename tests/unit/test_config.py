@@ -7,8 +7,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from crawld.main.hooks_of_config import Hook
-from crawld.main.settings import POLICIES, DigestRule, Discover, Settings, changes, load
+from crawld.main.settings import POLICIES, DigestRule, Discover, Hook, Settings, changes, load
 from crawld.model.errors import ConfigError
 from crawld.model.mistakes import UNNAMED
 from crawld.model.units import parse_duration, spell_duration

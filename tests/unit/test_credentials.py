@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawld.fetch.credentials import Credentials, make_credential, read_secret_file
-from crawld.main.identity_of_wiring import make_credentials
+from crawld.main.checks import make_credentials
 from crawld.main.settings import Settings, load
 from crawld.model.errors import ConfigError, InputError
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Redirected, Request, Scope, Trouble

@@ -9,16 +9,13 @@ import pytest
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Source
 from crawld.model.troubles import Trouble
-from crawld.show.chart import Chart, Column, data_table
+from crawld.show.charts import Chart, Column, data_table
 from crawld.show.dashboard import words
-from crawld.show.dashboard.calibration import curve, verdict
-from crawld.show.dashboard.forecasts import Expected
-from crawld.show.dashboard.headline import headline
+from crawld.show.dashboard.forecast import calibration_curve, verdict
 from crawld.show.dashboard.hosts import host_row, worth, worth_polling
-from crawld.show.dashboard.overview import changes_chart
-from crawld.show.dashboard.rendering import Renderer, View
-from crawld.show.dashboard.slot_uses import Stretch, bucket, slots_chart
-from crawld.show.dashboard.timeline import believed
+from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
+from crawld.show.dashboard.page import believed
+from crawld.show.dashboard.rendering import Expected, Renderer, View
 from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
@@ -151,7 +148,7 @@ def test_calibration_is_judged_once_there_is_enough() -> None:
     many = [CalibrationLine(9, 0.9, 1.0, 1000, 0.95, 0.90), CalibrationLine(0, 0.0, 0.1, 0, 0.0, 0.0)]
     assert "5 % less fresh" in verdict(many)
     assert "5.0 points" in verdict(many)
-    assert curve([]).empty
+    assert calibration_curve([]).empty
 
 
 def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:

@@ -5,9 +5,7 @@ from lxml import html as lxml_html
 from lxml.cssselect import CSSSelector
 
 from crawld.model.errors import InputError
-from crawld.read.page.patterns import compile_linear, erase
-from crawld.read.page.rules import DEFAULT_RULE, DigestRule, rule_for
-from crawld.read.page.selectors import Selector
+from crawld.read.page.rules import DEFAULT_RULE, DigestRule, Selector, compile_linear, erase, rule_for
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.choose.due_first import DueFirst
+from crawld.choose.chooser import DueFirst
 from crawld.choose.page_table import Intervals, Ints, PageTable
 from crawld.choose.valuation import Beliefs, Floats
 

@@ -9,7 +9,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.fetch.encodings import STEP_OUT, PackedTooLargeError, layers, unpack_body, unpacking
+from crawld.fetch.body import STEP_OUT, PackedTooLargeError, layers, unpack_body, unpacking
 from crawld.model.errors import ParseError
 
 PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}

@@ -5,9 +5,8 @@ import math
 
 import pytest
 
-from crawld.fleet import grant_door
-from crawld.fleet.grant_door import GrantDoor
-from crawld.fleet.grants import NOTHING, RateSchedule
+from crawld.fleet import pacing as grant_door
+from crawld.fleet.pacing import NOTHING, GrantDoor, RateSchedule
 from crawld.model.clock import SystemClock, boot
 from crawld.model.errors import UnsentError
 

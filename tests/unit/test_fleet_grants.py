@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.fleet.grant_pacer import GrantPacer
-from crawld.fleet.grants import MARGIN, RateSchedule, lease_end, schedule
-from crawld.fleet.pacing import DRIFT, DatabaseTime
+from crawld.fleet.pacing import DRIFT, MARGIN, DatabaseTime, GrantPacer, RateSchedule, lease_end, schedule
 from crawld.model.shards import Grant
 
 ROUND = 2.0

@@ -6,8 +6,7 @@ from typing import Any
 
 from crawld.choose.page_table import Intervals
 from crawld.crawl.audits import Audits
-from crawld.fleet.history import point_of, slots_spent
-from crawld.fleet.status import merged_status
+from crawld.fleet.status import merged_status, point_of, slots_spent
 from crawld.fleet.view import FleetView, WorkerView
 
 NONE: dict[str, Any] = {"count": 0, "pages": 0, "worst": []}

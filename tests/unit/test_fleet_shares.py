@@ -3,8 +3,7 @@
 import pytest
 
 from crawld.fleet.contracts import Beat
-from crawld.fleet.fair_share import Move, move
-from crawld.fleet.grid import Grid
+from crawld.fleet.worker import Grid, Move, move
 from crawld.model.shards import shard_of_host
 
 

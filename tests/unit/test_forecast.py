@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from crawld.choose.allocation_signals import optimum_accuracy
-from crawld.choose.forecast import Forecast
+from crawld.choose.allocation import optimum_accuracy
+from crawld.choose.forecast import Forecast, PartForecast, forecast_report
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.page_table import Intervals
-from crawld.choose.part import PartForecast
-from crawld.choose.report import forecast_report
 from crawld.choose.sample import Believed
 from crawld.choose.valuation import Beliefs, Floats
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from crawld.choose.frontier import Scan
 from crawld.choose.greedy import GreedyNcis
-from crawld.choose.scan import Scan
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.pages import freshness_now
 from crawld.pages.freshness_now import FreshnessNow

@@ -8,12 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawld.choose.evidence import Evidence
-from crawld.choose.frontier import Frontier
+from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
-from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.host_gate import Evidence, HostGate, HostLimits
 from crawld.choose.page_table import VALUED, Intervals, Ints
-from crawld.choose.scan import Scan
 from crawld.choose.valuation import Beliefs, Valuation
 from tests.support.rising_values import Bounded, Plain
 

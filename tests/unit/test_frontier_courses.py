@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from crawld.choose import bounds
-from crawld.choose.frontier import Frontier
+from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
-from crawld.choose.scan import Scan
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.choose.valuation import Beliefs, Valuation
 from crawld.model.signal import SOURCES

@@ -6,7 +6,7 @@ from crawld.learn.estimate_update import EstimateUpdate
 from crawld.learn.observations import first_guess
 from crawld.learn.online_learner import RECALLED, OnlineLearner
 from crawld.model.signal import SOURCES, Source
-from crawld.research.histories import MemoryHistories
+from crawld.research.online_crawler import MemoryHistories
 
 DAY = 86400.0
 PAGES = 30

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.hooks.queue import HookQueue, Pace
-from crawld.store.hooks_of_interfaces import Waiting
+from crawld.store.contract import Waiting
 
 FAST = Pace(rate=math.inf, concurrency=4)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from crawld.model.errors import InputError
-from crawld.read.bounded_json import load_json
 from crawld.read.dates import MOST_UNUSABLE, DateReader, Unusable
-from crawld.read.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
+from crawld.read.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError, load_json
 from crawld.read.sitemap import read_sitemap
 from tests.support.hostile_files import HOSTILE, entry, wrapped
 

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from crawld.fetch.identity import check_user_agent, product_token, user_agent
+from crawld.fetch.http import check_user_agent, product_token, user_agent
 from crawld.main.checks import user_agent as agent_of
 from crawld.main.settings import Settings
 from crawld.model.errors import InputError

@@ -6,14 +6,20 @@ import numpy as np
 import pytest
 
 from crawld.model.errors import InputError
-from crawld.research.lastmods import BEFORE, Lastmods
-from crawld.research.living import living_scenario
-from crawld.research.population import Population
-from crawld.research.scenario import Scenario, Size, in_seconds, noisy_scenario, recorded_scenario, weblike_scenario
+from crawld.research.replayed import as_polled, simulated_freshness
+from crawld.research.scenario import (
+    Scenario,
+    Size,
+    in_seconds,
+    living_scenario,
+    noisy_scenario,
+    recorded_scenario,
+    weblike_scenario,
+)
 from crawld.research.score import Scoreboard, Visits
-from crawld.research.simulated import as_polled, simulated_freshness
-from crawld.research.sitemaps import Sitemap
-from crawld.research.world import World
+from crawld.research.site import BEFORE, Lastmods
+from crawld.research.weblike import Sitemap
+from crawld.research.world import Population, World
 
 DAY = 86_400
 

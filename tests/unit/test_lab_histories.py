@@ -10,11 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crawld.research import git as git_history
-from crawld.research.git import GitHistory
-from crawld.research.git_repository import GitRepository
+from crawld.research.git import GitHistory, GitRepository
 from crawld.research.lab import command
-from crawld.research.polite_crawling import polite_crawling_world
-from crawld.research.recorded import recorded_world
+from crawld.research.recorded import polite_crawling_world, recorded_world
 
 DAY = 86400
 START = 1_700_006_400  # a midnight

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from crawld.model.host import HostState
 from crawld.model.metrics import Distribution, Family, FamilyKind, Figures
 from crawld.show.api.metrics import exposition
-from crawld.show.loop_lag import BOUNDS, LoopLag
+from crawld.show.metrics import BOUNDS, LoopLag
 from crawld.store.commit_queue import Queued
 from crawld.store.writer import Writer
 

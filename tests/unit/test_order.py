@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawld.choose import order
-from crawld.choose.allocation_balance import Floats
-from crawld.choose.allocation_costs import VisitOrder, freshness
+from crawld.choose.allocation import Floats, VisitOrder, freshness
 
 SEEDED: list[Callable[[Floats, np.random.Generator], Iterator[order.Visit]]] = [
     order.fixed_order,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crawld.choose import policies
-from crawld.choose.allocation_balance import Floats
+from crawld.choose.allocation import Floats
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
 from crawld.choose.rate_chooser import RateChooser

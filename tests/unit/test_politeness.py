@@ -7,10 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from crawld.choose import evidence as evidence_module
+from crawld.choose import host_gate as evidence_module
 from crawld.choose import host_gate as politeness
-from crawld.choose.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
-from crawld.choose.host_gate import FREE_INDEXES, HostGate, HostLimits, NotReady
+from crawld.choose.host_gate import FREE_INDEXES, MOST_KNOWN_BAD, Evidence, HostGate, HostLimits, NotReady, Suspicions
 from crawld.model.host import HostState
 
 

@@ -8,9 +8,9 @@ from scipy.special import gammainc
 
 from crawld.choose import policies
 from crawld.choose.frontier import Frontier
-from crawld.choose.revisit import inverse_gamma_2, revisit_interval
 from crawld.choose.scheduler import Arrivals, Scheduler
-from crawld.crawl.signal_gains import SignalGains, fresh_seconds
+from crawld.choose.value import inverse_gamma_2, revisit_interval
+from crawld.crawl.polls import SignalGains, fresh_seconds
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.signal import SOURCES, Signal, SignalGain, Source, bought_in_words
 from crawld.signals.files import File, Origin

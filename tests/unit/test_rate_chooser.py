@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from crawld.choose import allocation
-from crawld.choose.allocation_costs import VisitOrder, freshness, weighted
-from crawld.choose.evidence import Evidence
-from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.allocation import VisitOrder, freshness, weighted
+from crawld.choose.host_gate import Evidence, HostGate, HostLimits
 from crawld.choose.page_table import Intervals
 from crawld.choose.rate_chooser import Bools, Plan, RateChooser
 from crawld.choose.valuation import Beliefs, Floats

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.model.robots import RobotsReading
-from crawld.read.parser import LONGEST_ROBOTS, read_robots
-from crawld.read.robots import RuleMatcher
+from crawld.model.fetched import RobotsReading
+from crawld.read.robots import LONGEST_ROBOTS, RuleMatcher, read_robots
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"

@@ -13,10 +13,20 @@ import pytest
 
 from crawld.model.errors import ParseError
 from crawld.model.url import LONGEST_URL
-from crawld.read import parser as robots_module
-from crawld.read.pack import LARGEST_UNPACKED, MOST_WILDCARDS
-from crawld.read.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
-from crawld.read.robots import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
+from crawld.read import robots as robots_module
+from crawld.read.robots import (
+    LARGEST_UNPACKED,
+    LONGEST_PATH,
+    LONGEST_ROBOTS,
+    MOST_SITEMAP_CHARACTERS,
+    MOST_SITEMAPS,
+    MOST_STEPS,
+    MOST_WILDCARDS,
+    STEPS_PER_PIECE,
+    Meter,
+    RuleMatcher,
+    read_robots,
+)
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.choose.evidence import Evidence
-from crawld.choose.host_gate import HostGate
+from crawld.choose.host_gate import Evidence, HostGate
 from crawld.fetch import robots_cache
 from crawld.fetch.robots_cache import DAY, FIRST_WAIT, LONGEST_WAIT, SHORTEST_KEPT, STALE_KEPT, RobotsCache
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Scope, Trouble
-from crawld.model.robots import RobotsReading
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, RobotsReading, Scope, Trouble
 from crawld.model.web import Allowed, Disallowed, NeedsFetch
-from crawld.read.parser import read_robots
+from crawld.read.robots import read_robots
 
 PAGE = "https://example.org/secret/page"
 ROBOTS = "https://example.org/robots.txt"

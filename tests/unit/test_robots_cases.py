@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.read.parser import LONGEST_LINE, LONGEST_ROBOTS, parse_robots, read_robots
-from crawld.read.robots import RuleMatcher
+from crawld.read.robots import LONGEST_LINE, LONGEST_ROBOTS, RuleMatcher, parse_robots, read_robots
 
 SITE = "https://example.org"
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "robots_cases.json").read_text("utf-8"))

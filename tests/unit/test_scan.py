@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from crawld.choose.chooser import TURN, Chooser
-from crawld.choose.frontier import Frontier
+from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
-from crawld.choose.scan import Scan
 from crawld.choose.valuation import Beliefs
 from tests.support.rising_values import Linear
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crawld.choose.frontier import Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.page_table import Intervals
-from crawld.choose.scan import Scan
 from crawld.choose.scheduler import Arrivals, Scheduler
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.signal import SOURCES
 from tests.support.rising_values import Linear
 from tests.support.store_builders import by_source

@@ -8,20 +8,20 @@ import pytest
 from crawld.model.fetched import Fetched, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals import planting
-from crawld.signals.baseline import Baseline
+from crawld.signals import schedule as planting
 from crawld.signals.contract import PollResult, at_once
 from crawld.signals.files import File, Origin
+from crawld.signals.listed import Baseline
 from crawld.signals.matching import PageIndex
-from crawld.signals.planting import (
+from crawld.signals.polled_sources import PolledSources, PollSettings
+from crawld.signals.reading import Reading
+from crawld.signals.schedule import (
     MOST_FEEDS_PER_HOST,
     MOST_OTHER_HOSTS,
     MOST_PLANTED,
     MOST_PLANTED_ELSEWHERE,
+    PollSchedule,
 )
-from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.reading import Reading
-from crawld.signals.schedule import PollSchedule
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

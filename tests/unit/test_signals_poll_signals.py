@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import Source, sitemap_source
-from crawld.signals.baseline import EMPTY, Baseline, stamp_of
 from crawld.signals.contract import at_once
-from crawld.signals.listed import differ
+from crawld.signals.listed import EMPTY, Baseline, differ, stamp_of
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
 from crawld.signals.reading import Polled, Reading, read_answer

@@ -20,12 +20,10 @@ from crawld.signals.files import (
     Origin,
     restored,
 )
-from crawld.signals.indexes import STEP
 from crawld.signals.matching import PageIndex
-from crawld.signals.planting import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST
 from crawld.signals.poll_signals import FOUND_AT_ONCE
-from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.polled_sources import STEP, Discovery, PolledSources, PollSettings
+from crawld.signals.schedule import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST, PollSchedule
 from crawld.store.contract import Poll, SourceFile
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
-from crawld.model.push import PushAnswer
-from crawld.model.signal import Source
+from crawld.model.signal import PushAnswer, Source
 from crawld.read.workers.messages import pack, shape_of, unpack
 from crawld.signals.contract import at_once
 from crawld.signals.matching import PageIndex

@@ -7,11 +7,10 @@ import pytest
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals import site_moves
+from crawld.signals import polled_sources as site_moves
 from crawld.signals.contract import PollResult, at_once
 from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.site_moves import TOGETHER_SECONDS, Share, SiteMoves
+from crawld.signals.polled_sources import TOGETHER_SECONDS, PolledSources, PollSettings, Share, SiteMoves
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

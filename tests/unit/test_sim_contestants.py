@@ -6,11 +6,9 @@ import pytest
 from crawld.model.errors import InputError
 from crawld.research.contestants import LEARNERS, contestant
 from crawld.research.engine import simulate
-from crawld.research.population import Population, run_key
 from crawld.research.recorded import draw_window
-from crawld.research.sitemaps import Honesty, name_at_random, tell
-from crawld.research.weblike import evenly_important, weblike
-from crawld.research.world import World, draw_world
+from crawld.research.weblike import Honesty, evenly_important, name_at_random, tell, weblike
+from crawld.research.world import Population, World, draw_world, run_key
 
 
 def calm_and_restless(days: float = 300.0) -> World:

@@ -4,18 +4,24 @@ import numpy as np
 import pytest
 
 from crawld.choose.value import level_crossing
-from crawld.research.crawler import Learning, scheduled
+from crawld.research.crawler import Learning, SmoothedFit, scheduled
 from crawld.research.engine import Bandwidth, simulate, slot_times
 from crawld.research.experiments import EXPERIMENTS
-from crawld.research.experiments.analytic import BASELINE, OPTIMUM, promised
 from crawld.research.experiments.learning import MARKS, days_to_95
-from crawld.research.experiments.ncis import NOISY, NONE, PARTIAL, Signals
+from crawld.research.experiments.ncis import (
+    BASELINE,
+    NOISY,
+    NONE,
+    OPTIMUM,
+    PARTIAL,
+    Signals,
+    corrupted,
+    promised,
+    shaped_page,
+)
 from crawld.research.experiments.papers import TABLE_5, table_6
-from crawld.research.experiments.quality import corrupted, shaped_page
-from crawld.research.learner import SmoothedFit
-from crawld.research.population import Population, run_key
 from crawld.research.trial import Trial
-from crawld.research.world import draw_world
+from crawld.research.world import Population, draw_world, run_key
 
 RATE, PAGES, BURN_IN, HORIZON, WORLDS = 10.0, 30, 10.0, 90.0, 3
 

@@ -5,9 +5,23 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from crawld.research.experiments.fleet import FLEET
-from crawld.research.experiments.workers import AUCTION, BY_PAGES, EQUAL, ONE, ROUND, run_fleet
-from crawld.research.experiments.world import CALL, END, START, STEEP, STEP, FleetWorld, draw_fleet_world, part_of
+from crawld.research.experiments.fleet import (
+    AUCTION,
+    BY_PAGES,
+    CALL,
+    END,
+    EQUAL,
+    FLEET,
+    ONE,
+    ROUND,
+    START,
+    STEEP,
+    STEP,
+    FleetWorld,
+    draw_fleet_world,
+    part_of,
+    run_fleet,
+)
 from crawld.research.trial import Results, Trial, conclude
 
 PAGES, WORKERS = 160, 3

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crawld.research.ledger import settle_accounts
-from crawld.research.population import Population
-from crawld.research.world import World, draw_world
+from crawld.research.engine import settle_accounts
+from crawld.research.world import Population, World, draw_world
 
 
 def _world(changes: list[list[float]], horizon: float, mu: list[float]) -> World:

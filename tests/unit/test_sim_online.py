@@ -8,12 +8,9 @@ import pytest
 from crawld.model.signal import SOURCES, Source
 from crawld.research.crawler import scheduled
 from crawld.research.engine import simulate
-from crawld.research.histories import MemoryHistories
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
-from crawld.research.population import Population
-from crawld.research.sitemaps import Sitemap
-from crawld.research.weblike import SiteStyle, draw_weblike
-from crawld.research.world import World
+from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning
+from crawld.research.weblike import Sitemap, SiteStyle, draw_weblike
+from crawld.research.world import Population, World
 
 
 def _lives() -> World:

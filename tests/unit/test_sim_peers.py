@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from crawld.research.engine import simulate
-from crawld.research.peers import PEERS, Marginalia, TimerCrawler, peer_crawler
-from crawld.research.population import Population
-from crawld.research.revisit_rules import StormCrawlerAdaptive
-from crawld.research.world import World, draw_world
+from crawld.research.peers import PEERS, Marginalia, StormCrawlerAdaptive, TimerCrawler, peer_crawler
+from crawld.research.world import Population, World, draw_world
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "peer_rules.json").read_text())["cases"]
 IN_PASSES = {"urlwatch", "norconex", "marginalia"}

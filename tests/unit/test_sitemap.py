@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawld.model.url import normalise
 from crawld.read.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
 from crawld.read.sitemap import read_sitemap
-from crawld.read.unpack import MOST_LAYERS, MOST_MEMBERS
+from crawld.read.xml_stream import MOST_LAYERS, MOST_MEMBERS
 
 URL = "https://example.org/sitemap.xml"
 NOW = 1_790_000_000.0

@@ -8,11 +8,10 @@ import pytest
 from rich.console import Console
 
 from crawld.cli import explain, host, stats, tables
-from crawld.cli.explain_reasons import explained, last_trouble
+from crawld.cli.explain import explained, last_trouble
 from crawld.cli.remote import Answer
-from crawld.research.demo_report import print_report
-from crawld.research.report import print_list, print_tables
-from crawld.research.trial import Experiment, Outcome, Trial, conclude, run_trials
+from crawld.research.demo import print_report
+from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.choose.weighted_draw import BLOCK, WeightedDraw
+from crawld.choose.scheduler import BLOCK, WeightedDraw
 
 ROWS = 3 * BLOCK
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawld.model.errors import InputError, TooCostlyError
-from crawld.read.workers.fair_queue import FairQueue
-from crawld.read.workers.pool import LARGE, MOST_WAITING, WorkerPool
+from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, WorkerPool
 from crawld.read.workers.worker import Limits
 
 MODULES = ("tests.unit.test_workers",)

@@ -20,17 +20,27 @@ import pytest
 from numpy.typing import NDArray
 
 from crawld.crawl.judge import digested_again, read_apart
-from crawld.fetch.encodings import unpack_body
+from crawld.fetch.body import unpack_body
 from crawld.main.assembly import READERS
 from crawld.model.errors import InputError, TooCostlyError
 from crawld.read.charset import decode
-from crawld.read.page.difference import difference
+from crawld.read.page.blocks import difference
 from crawld.read.page.document import read_document, read_documents
 from crawld.read.page.rules import DigestRule
-from crawld.read.parser import read_robots
+from crawld.read.robots import read_robots
 from crawld.read.workers.confinement import Confinement
-from crawld.read.workers.framing import BYTES, DONE, HEAD, MAX_PLAIN, AnswerReader
-from crawld.read.workers.messages import ShapeError, pack, shape_of, signature_of, unpack
+from crawld.read.workers.messages import (
+    BYTES,
+    DONE,
+    HEAD,
+    MAX_PLAIN,
+    AnswerReader,
+    ShapeError,
+    pack,
+    shape_of,
+    signature_of,
+    unpack,
+)
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.signals.pings import read_indexnow, read_signals

@@ -1,40 +1,131 @@
 """The tables of a fleet for whoever steers it: implements `interfaces.fleet.FleetStore`."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
 
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.fleet.contracts import HOST, Mail, StoredPart
-from crawld.fleet.store.fence import STOPPED_WRITER
-from crawld.fleet.store.mail import leave_mail
-from crawld.fleet.store.making import known_fleet
+from crawld.fleet.store import statements
+from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
+from crawld.fleet.store.ledger import Line
+from crawld.fleet.store.making import known_fleet, leave_mail, no_fleet
 from crawld.fleet.store.numbering import FleetNumbering
-from crawld.fleet.store.scope import ranges
+from crawld.fleet.store.scope import ShardScope, ranges
 from crawld.fleet.store.standing import Standing
 from crawld.fleet.view import FleetView
-from crawld.model.age_curve import AgeCurve
 from crawld.model.errors import StoreError
+from crawld.model.estimate import AgeCurve
 from crawld.model.host import HostState
 from crawld.model.page import FROM_LIST, Page, Wanted
 from crawld.model.shards import shard_of_host, shard_of_id
-from crawld.store import actions_of_records as actions
 from crawld.store import estimates as learning
 from crawld.store import hosts, settings, tables
-from crawld.store.actions_of_interfaces import Action
+from crawld.store import settings as actions
 from crawld.store.address import parse_address
-from crawld.store.connection import WriteConnection
-from crawld.store.contract import Adoption, Listed, MayRetire, StoredPages
-from crawld.store.damage import Damage
+from crawld.store.contract import Action, Adoption, Listed, MayRetire, StoredPages
+from crawld.store.database import Damage, Database, WriteConnection
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.lock import ADVISORY_KEY
 from crawld.store.pages import PageList
 from crawld.store.restoring import restore_pages
-from crawld.store.schema import check_readable
+from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
+
+# A fleet's database opened by one of those who share it: a worker, or a command.
+
+LONGEST_TRANSACTION_SECONDS = 20.0
+"""After which the server counts as out of reach: a connection that was cut off may wait for it for ever."""
+
+
+class FleetDatabase(Database):
+    """It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are."""
+
+    def __init__(self, url: str, scope: ShardScope) -> None:
+        super().__init__(url)
+        self._scope = scope
+        if self._address.file is not None:
+            raise StoreError(f"a fleet needs PostgreSQL, and {self.shown} is a file: set `database`")
+
+    def _write_connection(self) -> WriteConnection:
+        engine = writing_engine(self._address, dict(STOPPED_WRITER))
+        seconds = LONGEST_TRANSACTION_SECONDS
+        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
+
+    async def _prepare(self, transaction: AsyncConnection) -> None:
+        """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""
+        found = await known_fleet(transaction, self.shown)
+        if await transaction.run_sync(check_revision, self.shown) != latest_revision():
+            alone = await transaction.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
+            if not alone:
+                raise StoreError(
+                    f"the database {self.shown} was written by an older crawld, and workers of it still run: "
+                    "stop them, then start this one first"
+                )
+            await transaction.run_sync(migrate, self.shown)
+        self._scope.made_of(found.shards)
+
+
+# The settings of a whole fleet, by revision: the latest are in force for every worker.
+
+READ_SECONDS = 10.0
+"""A server that has not answered for so long counts as out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """Settings as they were applied at one time."""
+
+    number: int
+    at: float  # in the database's time
+    by: str  # the worker or the machine that applied them
+    document: Mapping[str, Any]
+
+
+class SharedSettings:
+    """Reads and applies the fleet's settings; use it as an async context."""
+
+    def __init__(self, url: str) -> None:
+        self._address = parse_address(url)
+        self._line = Line(self._address, READ_SECONDS)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        await self._line.close()
+
+    async def read(self) -> Revision | None:
+        """The settings in force; None where none were applied yet. StoreError where the database is no fleet's."""
+        present = await self._line.row(statements.PRESENT)
+        if not (present and present["present"] and await self._line.row(statements.FLEET)):
+            raise no_fleet(self._address.shown)
+        if not present["settings"]:
+            return None  # an older version's tables: the first worker of this one brings them up
+        found = await self._line.row(statements.SETTINGS)
+        if found is None:
+            return None
+        return Revision(found["revision"], found["at"], found["by"], json.loads(found["document"]))
+
+    async def apply(self, document: Mapping[str, Any], by: str, *, after: int) -> Revision:
+        """Put settings in force as the revision that follows `after`; StoreError where another one came first."""
+        found = await self._line.row(statements.APPLY_SETTINGS, after, by, json.dumps(document, sort_keys=True))
+        if found is None:
+            raise StoreError("the settings of the fleet were changed meanwhile: look at the difference again")
+        return Revision(found["revision"], found["at"], by, document)
+
 
 _host = tables.hosts.c
 HOST_COLUMNS = tuple(column for column in tables.hosts.columns if column.name != "id")

@@ -12,15 +12,118 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from crawld.choose.chooser import Bid
+from crawld.fleet.auction import clear
 from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
 from crawld.fleet.store import statements
-from crawld.fleet.store.line import Line
-from crawld.fleet.store.mail import READ_ANEW, packed
-from crawld.fleet.store.making import no_fleet
-from crawld.fleet.store.rounds import bid_row, clear_round
+from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import BEAT_SECONDS, LEASE_SECONDS, ROUND_SECONDS, Grant, Lease
-from crawld.store.address import parse_address
+from crawld.store.address import Address, parse_address
+from crawld.store.engine import NO_DRIVER, in_a_sentence
+
+# A connection of the ledger's own: every wait on it is bounded, and it is opened anew after it broke.
+
+SETTINGS = {
+    "application_name": "crawld fleet",
+    "jit": "off",  # takes longer than any of our statements
+    "synchronous_commit": "on",  # a lease that a crash of the server forgets would be given out twice
+}
+
+
+class Line:
+    """Statements one after the other, each committed by itself; none takes longer than `seconds`, opening included."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        self._address, self._seconds = address, seconds
+        self._turn = asyncio.Lock()
+        self._connection: Any = None
+
+    async def rows(self, statement: str, *values: object) -> Sequence[Mapping[str, Any]]:
+        """What the statement returns; StoreError where the database is out of reach or refuses."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await self._open()
+                    found: Sequence[Mapping[str, Any]] = await self._connection.fetch(statement, *values)
+                    return found
+            except TimeoutError:
+                self._drop()
+                shown, seconds = self._address.shown, self._seconds
+                raise StoreError(f"the database {shown} did not answer within {seconds:g} s: is it alive?") from None
+            except BaseException as error:
+                self._drop()
+                if isinstance(error, self._failures()):
+                    raise in_a_sentence(error, self._address.shown) from error
+                raise
+
+    async def row(self, statement: str, *values: object) -> Mapping[str, Any] | None:
+        """The first of the rows."""
+        found = await self.rows(statement, *values)
+        return found[0] if found else None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        async with self._turn:
+            self._drop()
+
+    async def _open(self) -> Any:
+        import asyncpg
+
+        _, options = self._address.url.get_dialect()().create_connect_args(self._address.url)
+        limit = {"statement_timeout": str(int(self._seconds * 1000))}
+        return await asyncpg.connect(**options, timeout=self._seconds, server_settings=SETTINGS | limit)
+
+    def _drop(self) -> None:
+        """Let go at once: who waits for a goodbye waits for the server."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    @staticmethod
+    def _failures() -> tuple[type[Exception], ...]:
+        try:
+            import asyncpg
+        except ModuleNotFoundError:
+            raise StoreError(NO_DRIVER) from None
+        # The last is raised where the server's goodbye came while nobody waited for an answer.
+        return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
+
+
+# Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once.
+
+KEPT_SECONDS = 300.0
+"""How long a round and its grants are kept, for `crawld fleet status`."""
+
+
+async def clear_round(line: Line, worker: str, number: int, bandwidth: float, round_seconds: float) -> float | None:
+    """Clear the round unless another has; the worker's own rate in it, None where it has no grant.
+
+    The bids are read before, and all grants are written with the round's row in one statement: a worker that stops in
+    between holds no lock, and finds the round cleared by another or over when it goes on.
+    """
+    rows = await line.rows(statements.BIDS, number)
+    bids = {row["id"]: _bid(*row["bid"]) for row in rows}
+    clearing = clear(bids, bandwidth * round_seconds)
+    rates = {name: share / round_seconds for name, share in clearing.shares.items()}
+    oldest = number - max(int(KEPT_SECONDS / round_seconds), 2)
+    await line.rows(
+        statements.CLEAR, number, worker, bandwidth, clearing.level, round_seconds, list(rates), list(rates.values()),
+        oldest,
+    )  # fmt: skip
+    own = await line.row(statements.OWN_GRANT, number, worker)
+    return None if own is None else float(own["rate"])
+
+
+def bid_row(bid: Bid | None) -> list[int] | None:
+    """A bid as it is stored."""
+    return None if bid is None else [bid.first, bid.top, *bid.counts]
+
+
+def _bid(first: int, top: int, *counts: int) -> Bid:
+    return Bid(first, top, counts)
+
 
 COMMAND_SECONDS = 2.0
 """A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""

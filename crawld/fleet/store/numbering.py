@@ -9,8 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.fleet.contracts import PAGES, Mail
-from crawld.fleet.store.ids import next_changes, next_ids
-from crawld.fleet.store.mail import leave_mail
+from crawld.fleet.store.making import leave_mail, next_changes, next_ids
 from crawld.model.shards import shard_of_host, shard_of_id
 
 LISTS_KEY = 0x6372_6177_6C64_6C73  # "crawldls"

@@ -10,13 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.fleet.store.fence import holding
 from crawld.fleet.store.numbering import FleetNumbering
 from crawld.model.errors import StoreError
+from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostState
-from crawld.model.robots import RobotsState
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, SignalGain
 from crawld.store.batch import Item
 from crawld.store.contract import FreshnessPoint, Poll, Record
-from crawld.store.numbering import Sums
+from crawld.store.pages import Sums
 
 log = logging.getLogger("crawld.fleet")
 

@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from crawld.fleet.contracts import StoredShards
-from crawld.fleet.store.fleet_database import FleetDatabase
+from crawld.fleet.store.fleet_store import FleetDatabase
 from crawld.fleet.store.scope import ShardScope, ShardsLostError, ranges
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
-from crawld.model.robots import RobotsState
 from crawld.model.shards import shard_of_id
 from crawld.store import estimates as learning
-from crawld.store import hosts, robots
+from crawld.store import hosts
+from crawld.store import hosts as robots
 from crawld.store.batch import Item
 from crawld.store.commit_queue import Queued
 from crawld.store.contract import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.store.database import Database
-from crawld.store.recording import Options
 from crawld.store.sources import read_source, read_sources
-from crawld.store.store import SqlStore, patiently, promptly
+from crawld.store.store import Options, SqlStore, patiently, promptly
 
 LONGEST_ANSWER_SECONDS = 15.0
 """After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""

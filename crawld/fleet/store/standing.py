@@ -6,8 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from crawld.fleet.store import statements
-from crawld.fleet.store.ledger import FIGURES
-from crawld.fleet.store.line import Line
+from crawld.fleet.store.ledger import FIGURES, Line
 from crawld.fleet.store.making import no_fleet
 from crawld.fleet.view import FleetView, WorkerState, WorkerView
 from crawld.model.errors import InputError

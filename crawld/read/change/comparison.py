@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.read.change.frame import Explained, HostFrame
-from crawld.read.change.hunks import Hunk, hunks, kept_blocks, singles
 from crawld.read.change.moments import timed_block
-from crawld.read.change.place_comparison import MOST_VOLATILE, Versions, Walk, count_words, places_after, walk_places
-from crawld.read.change.placement import followed, located
-from crawld.read.change.varying import steady_text
-from crawld.read.change.varying_counts import canonical, key_of, known_keys, learnt_counts, timely_blocks
+from crawld.read.change.place_comparison import (
+    MOST_VOLATILE,
+    Versions,
+    Walk,
+    count_words,
+    followed,
+    located,
+    places_after,
+    walk_places,
+)
+from crawld.read.change.varying import canonical, key_of, known_keys, learnt_counts, steady_text, timely_blocks
 from crawld.read.change.volatile import (
     MAX_AGREED,
     MAX_VARIANTS,
@@ -27,8 +33,8 @@ from crawld.read.change.volatile import (
     variant_of,
     volatile_words,
 )
-from crawld.read.page.digest import Reading, block_length
-from crawld.read.page.prepared import Prepared, Walked
+from crawld.read.change.words import Hunk, hunks, kept_blocks, singles
+from crawld.read.page.digest import Prepared, Reading, Walked, block_length
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 
 VERSIONS_SEEN = 16

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.model.host import FrameChange
-from crawld.read.change.hunks import Hunk
-from crawld.read.change.placement import END, START
-from crawld.read.change.varying_counts import MAX_VARYING, key_of, keys_of
+from crawld.read.change.place_comparison import END, START
+from crawld.read.change.varying import MAX_VARYING, key_of, keys_of
 from crawld.read.change.volatile import lent, times_varied, varying_blocks, was_paired
+from crawld.read.change.words import Hunk
 from crawld.read.page.digest import block_length
 
 MOST_PAGES = 256

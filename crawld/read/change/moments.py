@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import accumulate
 from zlib import crc32
 
-from crawld.read.page.patterns import compile_linear
+from crawld.read.page.rules import compile_linear
 
 MOST_MOMENTS = 512
 """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""

@@ -7,18 +7,46 @@ digests alone say how much of the text changed; numbers stay below 2^63, which e
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from zlib import crc32
 
-from crawld.model.crawl import Digest
+from crawld.model.crawl import Digest, Place
 from crawld.read.change.moments import MOST_MOMENTS, counted_blocks, timed_blocks
+from crawld.read.change.words import Hunk
 from crawld.read.page.documents import document_blocks
 from crawld.read.page.head import Head
 from crawld.read.page.markup import PageText, is_html, page_text
-from crawld.read.page.prepared import Prepared
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
+
+# What comparing a page needs of its texts, taken from them where they are: in the process that read them.
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What was found when the places of the page were gone through, whatever the frame of its host says."""
+
+    found: tuple[tuple[Place, range], ...]
+    explained: tuple[tuple[range, range], ...]
+    differences: tuple[Hunk, ...]
+    places: tuple[Place, ...]
+    """What to remember of places where none of the differences is the frame's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Stands for the texts of a page, which can be large."""
+
+    letters: tuple[int, ...]
+    """How long the text of each block is."""
+    count: int
+    """About how many words the page has."""
+    words: Mapping[int, tuple[int, ...]]
+    """The words of those blocks that comparing takes apart, by index."""
+    walked: Walked | None = None
+    """None where there was nothing to compare with."""
+
 
 MOST_BLOCKS = 1024
 """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""

@@ -3,7 +3,11 @@
 Each is bounded in time and memory; what cannot be read within its bounds is compared by its bytes.
 """
 
+import importlib
+import importlib.util
+import io
 import json
+import logging
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +15,44 @@ from typing import Any
 from lxml import etree
 
 from crawld.model.errors import InputError
-from crawld.read.bounded_json import load_json
 from crawld.read.charset import decode
 from crawld.read.headers import media_type
+from crawld.read.listing import load_json
 from crawld.read.page.cost import PDF_MARK, is_readable
-from crawld.read.page.patterns import erase
-from crawld.read.page.rules import DigestRule
+from crawld.read.page.rules import DigestRule, erase
+
+# The text of a PDF, where the extra `pdf` is installed.
+
+_LIBRARY = "pypdf"
+pypdf = importlib.import_module(_LIBRARY) if importlib.util.find_spec(_LIBRARY) is not None else None
+
+MAX_PAGES = 100
+MAX_CHARACTERS = 2_000_000
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # says what is wrong with foreign files, line by line
+
+
+def pdf_blocks(body: bytes) -> list[str] | None:
+    """The lines of a PDF; None where it has no text that can be read within the bounds."""
+    if pypdf is None:
+        return None
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(body))
+        if len(reader.pages) > MAX_PAGES:
+            return None
+        blocks: list[str] = []
+        characters = 0
+        for page in reader.pages:
+            text = page.extract_text()
+            characters += len(text)
+            if characters > MAX_CHARACTERS:
+                return None
+            blocks += (" ".join(line.split()) for line in text.splitlines() if line.strip())
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - a broken or hostile file fails in any of the library's parts; its bytes remain
+        return None
+    return blocks or None
+
 
 MAX_BYTES = 8_000_000
 """Larger documents are compared by their bytes."""
@@ -47,8 +83,6 @@ def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
     if len(body) > MAX_BYTES:
         return None
     if is_pdf(body, content_type):
-        from crawld.read.page.portable_document import pdf_blocks  # an extra, and slow to import
-
         return pdf_blocks(body)
     kind = media_type(content_type) or ""
     if kind.endswith("json"):

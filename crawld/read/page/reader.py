@@ -22,8 +22,7 @@ from typing import Any
 
 from lxml import etree
 
-from crawld.read.page.landmarks import CALLOUTS, hides
-from crawld.read.page.markup import UNSEEN, parsed_page
+from crawld.read.page.markup import CALLOUTS, UNSEEN, hides, parsed_page
 from crawld.read.page.rules import DigestRule
 
 

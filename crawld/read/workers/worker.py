@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawld.read.workers.confinement import Confinement, confine, give_up_rights
-from crawld.read.workers.framing import Answer, Done, GoneError, OutOfMemory, Raised, receive_task, send_answer
+from crawld.read.workers.messages import Answer, Done, GoneError, OutOfMemory, Raised, receive_task, send_answer
 
 SPARE_BYTES = 4 << 20
 """Memory set aside for answering that there was not enough memory."""

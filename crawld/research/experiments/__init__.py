@@ -1,17 +1,12 @@
 """The experiments, by name."""
 
-from crawld.research.experiments import (
-    azar,
-    changing,
-    estimation,
-    fleet,
-    lambdacrawl,
-    learning,
-    ncis,
-    objectives,
-    quality,
-)
+from crawld.research.experiments import fleet, learning, ncis, objectives
+from crawld.research.experiments import ncis as changing
+from crawld.research.experiments import ncis as estimation
+from crawld.research.experiments import ncis as quality
+from crawld.research.experiments import papers as azar
 from crawld.research.experiments import papers as cho
+from crawld.research.experiments import papers as lambdacrawl
 from crawld.research.trial import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -11,15 +11,13 @@ from functools import partial
 import numpy as np
 
 from crawld.learn.observations import Prior
-from crawld.research.crawler import Learning, convinced, scheduled
+from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
 from crawld.research.engine import Run, simulate
-from crawld.research.experiments.lambdacrawl import VISITED, paper_costs, paper_rates
-from crawld.research.experiments.quality import shaped_page
-from crawld.research.learner import Fit, Learnt, Observed, SmoothedFit
+from crawld.research.experiments.ncis import shaped_page
+from crawld.research.experiments.papers import LAMBDA_VISITED, paper_costs, paper_rates
 from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
-from crawld.research.population import Floats, Population, run_key
 from crawld.research.trial import Experiment, Measures, Trial
-from crawld.research.world import World, draw_world
+from crawld.research.world import Floats, Population, World, draw_world, run_key
 
 EPOCH = 1.0
 """Kolobov et al.'s learner re-solves once a day; crawld's learns all the time."""
@@ -93,7 +91,7 @@ def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tup
     LambdaCrawl's kin by the paper's formulas, as in the paper; greedy policies, for which there are none, in a world of
     their own.
     """
-    bandwidth = VISITED * truth.pages
+    bandwidth = LAMBDA_VISITED * truth.pages
     unsignalled = np.zeros(truth.pages, dtype=np.bool_)
     rates = paper_rates(policy, Population(truth.mu, believed.alpha, truth.lam, truth.nu), unsignalled, bandwidth)
     if rates is not None:
@@ -107,7 +105,7 @@ def measure_learning(trial: Trial) -> Measures:
     """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
-    policy, pages, bandwidth = trial.contestant, trial.pages, VISITED * trial.pages
+    policy, pages, bandwidth = trial.contestant, trial.pages, LAMBDA_VISITED * trial.pages
     world = draw_world(population, MARKS[-1] + 0.5, key)
     learner, run = learn_by(policy, world, bandwidth)
     ledger = run.ledger()

@@ -3,15 +3,14 @@
 import numpy as np
 
 from crawld.choose import allocation
-from crawld.choose.allocation_costs import VisitOrder, age, freshness, harmonic, weighted
+from crawld.choose.allocation import VisitOrder, age, freshness, harmonic, weighted
 from crawld.research.crawler import scheduled
 from crawld.research.engine import Crawler, simulate
 from crawld.research.experiments.ncis import NONE
 from crawld.research.online_crawler import OnlineCrawler
 from crawld.research.peers import peer_crawler
-from crawld.research.population import Population, run_key
 from crawld.research.trial import Experiment, Measures, Trial
-from crawld.research.world import draw_world
+from crawld.research.world import Population, draw_world, run_key
 
 VISITED = 0.2
 BURN_IN, MEASURED = 100.0, 300.0

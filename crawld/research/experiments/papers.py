@@ -3,17 +3,110 @@
 from itertools import takewhile
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crawld.choose.allocation import age_optimal, freshness_optimal, proportional, uniform
-from crawld.choose.allocation_costs import VisitOrder, age, freshness
+from crawld.choose import allocation
+from crawld.choose.allocation import (
+    VisitOrder,
+    age,
+    age_optimal,
+    azar_continuous,
+    freshness,
+    freshness_announced,
+    freshness_optimal,
+    harmonic,
+    harmonic_announced,
+    proportional,
+    uniform,
+    weighted,
+)
 from crawld.choose.order import fixed_order, purely_random_order, random_order
 from crawld.choose.policies import POLICIES
 from crawld.research.crawler import scheduled
-from crawld.research.engine import simulate
-from crawld.research.ledger import settle_accounts
-from crawld.research.population import VISITS, Floats, Population, page_stream, run_key
+from crawld.research.engine import settle_accounts, simulate
 from crawld.research.trial import Experiment, Measures, Trial
-from crawld.research.world import draw_world
+from crawld.research.world import VISITS, Floats, Population, draw_world, page_stream, run_key
+
+# Azar et al. 2018 Fig. 1: the randomised optimum, made deterministic, beside the true one and simpler policies.
+
+VISITED = 0.1
+BURN_IN, MEASURED = 60.0, 200.0
+ZIPF = 1.0 / np.arange(1, 10_001) ** 2.0
+
+
+def uniform_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
+    """Utility and change rate uniform on (0, 1)."""
+    mu, delta = stream.random(2)
+    return mu, delta, 0.0, 0.0
+
+
+def zipf_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
+    """Utility Zipf with exponent 2 on 1..10000, change rate uniform on (0, 1)."""
+    utility = 1 + int(np.searchsorted(np.cumsum(ZIPF) / ZIPF.sum(), stream.random()))
+    return float(utility), float(stream.random()), 0.0, 0.0
+
+
+RECIPES = {"uniform utility": uniform_page, "zipf utility": zipf_page}
+
+
+def rates_of(policy: str, mu: Floats, delta: Floats, bandwidth: float) -> Floats:
+    """Visits per unit of time to each page."""
+    match policy:
+        case "azar":
+            return azar_continuous(mu, delta, bandwidth)
+        case "optimum":
+            return freshness_optimal(mu, delta, bandwidth)
+        case "change-rate":
+            return freshness_optimal(np.ones_like(mu), delta, bandwidth)
+        case "utility-proportional":
+            return np.asarray(bandwidth * mu / mu.sum())
+    return uniform(mu, delta, bandwidth)
+
+
+SIMULATED = {"azar": "lds", "optimum": "freshness-optimal", "change-rate": "freshness-optimal", "uniform": "uniform"}
+
+
+def measure(trial: Trial) -> Measures:
+    """Utility of fresh copies: by formula, at even intervals and at random moments, and simulated where possible."""
+    policy, utility = trial.contestant.split(", ")
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(RECIPES[utility], trial.pages, key)
+    mu, delta = population.mu, population.delta
+    bandwidth = VISITED * trial.pages
+    rates = rates_of(policy, mu, delta, bandwidth)
+    even = weighted(mu, freshness(delta, rates))
+    measures = {
+        "accuracy": even,
+        "even": even,
+        "at_random": weighted(mu, freshness(delta, rates, VisitOrder.PURELY_RANDOM)),
+    }
+    if policy in SIMULATED:
+        blind = np.ones_like(mu) if policy == "change-rate" else mu
+        believed = Population(blind, delta, population.lam, population.nu)
+        world = draw_world(population, BURN_IN + MEASURED, key)
+        run = simulate(world, scheduled(SIMULATED[policy], believed, bandwidth), bandwidth)
+        measures["accuracy"] = run.ledger().accuracy(BURN_IN, world.horizon)
+    return measures
+
+
+_POLICIES = ("optimum", "azar", "change-rate", "utility-proportional", "uniform")
+AZAR = Experiment(
+    name="azar",
+    shows="Azar et al. 2018 Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
+    pages=(500, 1000),
+    repeats=3,
+    contestants=tuple(f"{policy}, {utility}" for utility in RECIPES for policy in _POLICIES),
+    measure=measure,
+    pairs=tuple(
+        (f"azar, {utility}", f"{other}, {utility}") for utility in RECIPES for other in _POLICIES if other != "azar"
+    ),
+    settings={
+        "bandwidth": "0.1 * pages", "burn_in": BURN_IN, "measured_time": MEASURED, "delta": "U(0,1)",
+        "mu": "U(0,1), or Zipf with exponent 2 on 1..10000", "even, at_random": "by formula for the same rates",
+        "accuracy": "simulated, but for utility-proportional",
+    },
+)  # fmt: skip
+
 
 ORDER_RATIOS = (0.5, 1.0, 2.0)
 TABLE_5 = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -126,5 +219,94 @@ ORDERS = Experiment(
     settings={
         "r": "changes per visit", "bandwidth": "1 visit per page and unit of time", "horizon": ORDERS_HORIZON,
         "burn_in": 20, "formula, age_formula": "Table 2",
+    },
+)  # fmt: skip
+
+
+# Kolobov et al. 2019 section 7: which penalty to optimise, and what complete signals are worth.
+
+LAMBDA_VISITED = 0.2
+"""Kolobov et al.'s bandwidth: a fifth of the pages a day."""
+COMPLETE = 0.04
+"""Share of the pages of which every change is announced; they carry 26 % of the importance."""
+EPSILON = 0.4
+LAMBDA_BURN_IN, LAMBDA_MEASURED = 40.0, 60.0
+
+
+def observed_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
+    """A page shaped like Kolobov et al.'s data: all or none of its changes are announced."""
+    complete = stream.random() < COMPLETE
+    mu = float(stream.lognormal(0.0, 1.5)) * (8.6 if complete else 1.0)
+    return mu, float(stream.lognormal(np.log(0.25), 1.2)), float(complete), 0.0
+
+
+def paper_rates(policy: str, population: Population, complete: NDArray[np.bool_], bandwidth: float) -> Floats | None:
+    """Rates as the paper's algorithm gives them; None for policies that have none."""
+    mu, delta = population.mu, population.delta
+    match policy:
+        case "lambdacrawl":
+            return allocation.lambdacrawl(mu, delta, bandwidth, complete)
+        case "lambdacrawl-approximate":
+            return allocation.lambdacrawl_approximate(mu, delta, bandwidth, complete)
+        case "binary-lambdacrawl":
+            return allocation.binary_lambdacrawl(mu, delta, bandwidth)
+        case "binary-lambdacrawl-epsilon":
+            return allocation.binary_lambdacrawl(mu, delta, bandwidth, EPSILON)
+        case "uniform":
+            return allocation.uniform(mu, delta, bandwidth)
+        case "proportional":
+            return allocation.proportional(mu, delta, bandwidth)
+    return None
+
+
+def paper_costs(rates: Floats, population: Population, announced: NDArray[np.bool_]) -> tuple[float, float]:
+    """The harmonic and the binary cost by the paper's formulas, per unit of importance."""
+    delta = population.delta
+    blind = harmonic(delta, rates, VisitOrder.PURELY_RANDOM)
+    fresh = freshness(delta, rates, VisitOrder.PURELY_RANDOM)
+    costs = np.where(announced, harmonic_announced(delta, rates), blind)
+    fresh = np.where(announced, freshness_announced(delta, rates), fresh)
+    return weighted(population.mu, costs), 1.0 - weighted(population.mu, fresh)
+
+
+def measure_costs(trial: Trial) -> Measures:
+    """What a policy costs in simulation and, where the paper has a formula, by that."""
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(observed_page, trial.pages, key)
+    bandwidth = LAMBDA_VISITED * trial.pages
+    complete = population.lam > 0
+    rates = paper_rates(trial.contestant, population, complete, bandwidth)
+    measures = {"accuracy": np.nan, "harmonic": np.nan, "age": np.nan, "paper_harmonic": np.nan, "paper_binary": np.nan}
+    if rates is not None:
+        uses_signals = trial.contestant.startswith("lambdacrawl")
+        costs = paper_costs(rates, population, complete if uses_signals else np.zeros_like(complete))
+        measures["paper_harmonic"], measures["paper_binary"] = costs
+    world = draw_world(population, LAMBDA_BURN_IN + LAMBDA_MEASURED, key)
+    ledger = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth).ledger()
+    span = LAMBDA_BURN_IN, world.horizon
+    measures["accuracy"], measures["harmonic"] = ledger.accuracy(*span), ledger.harmonic(*span)
+    measures["age"] = ledger.age(*span)
+    return measures
+
+
+LAMBDACRAWL = Experiment(
+    name="lambdacrawl",
+    shows="Kolobov et al. Figs. 1, 2: the harmonic and the binary cost of each policy, by formula and in simulation",
+    pages=(1000,),
+    repeats=3,
+    contestants=(
+        "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "binary-lambdacrawl-epsilon", "uniform",
+        "proportional", "greedy-harmonic", "greedy-ncis",
+    ),
+    measure=measure_costs,
+    pairs=(
+        ("lambdacrawl", "binary-lambdacrawl"), ("lambdacrawl", "lambdacrawl-approximate"), ("lambdacrawl", "uniform"),
+        ("uniform", "proportional"), ("greedy-harmonic", "lambdacrawl"), ("greedy-ncis", "lambdacrawl"),
+    ),
+    settings={
+        "bandwidth": "0.2 * pages a day", "burn_in": LAMBDA_BURN_IN, "measured_time": LAMBDA_MEASURED,
+        "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
+        "complete": COMPLETE, "epsilon": EPSILON, "parameters": "known",
+        "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
     },
 )  # fmt: skip

@@ -21,10 +21,9 @@ from crawld.show.api.endpoints import PARTS, Parts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import read_body
+from crawld.show.api.refusals import CONTROL, actor_of, errors_are_sentences, read_body, status
 from crawld.show.api.routes import add_v1
-from crawld.show.api.sentences import CONTROL, actor_of, errors_are_sentences, status
-from crawld.store.actions_of_interfaces import Action
+from crawld.store.contract import Action
 from crawld.store.control import Steered
 
 CONTROL_BYTES = 2**20

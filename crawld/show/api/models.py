@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from crawld.model.crawl import ChangeVerdict
-from crawld.model.difference import BlockEdit
+from crawld.model.crawl import BlockEdit, ChangeVerdict
 from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given

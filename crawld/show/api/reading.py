@@ -8,7 +8,7 @@ from aiohttp import web
 from crawld.model.errors import TooCostlyError
 from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
-from crawld.read.page.difference import unified
+from crawld.read.page.blocks import unified
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import (
     ActionAnswer,
@@ -33,8 +33,7 @@ from crawld.show.api.models import (
     Versions,
 )
 from crawld.show.api.refusals import RefusedError, use_denied
-from crawld.store.actions_of_interfaces import Action
-from crawld.store.contract import FreshnessPoint
+from crawld.store.contract import Action, FreshnessPoint
 from crawld.store.views import (
     CalibrationLine,
     HostLine,

@@ -32,8 +32,8 @@ from crawld.show.api.models import (
 from crawld.show.api.reading import action_answer
 from crawld.show.api.reading import read as read_marks
 from crawld.show.api.reading import rules as read_rules
-from crawld.show.api.sentences import actor_of
-from crawld.store.actions_of_interfaces import Action
+from crawld.show.api.refusals import actor_of
+from crawld.store.contract import Action
 from crawld.store.control import Steered
 
 URLS_AT_ONCE = 200

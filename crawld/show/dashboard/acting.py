@@ -4,13 +4,47 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawld.model.errors import InputError
-from crawld.model.page import check_importance
-from crawld.model.url import normalise_given
+from crawld.model.errors import InputError, TooCostlyError
+from crawld.model.page import PagePart, check_importance
+from crawld.model.url import host_of, normalise_given
 from crawld.read.url_list import BadLine, read_url_list
-from crawld.show.dashboard.rendering import View
-from crawld.show.dashboard.sources import Sources
+from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import link
+
+# Choosing parts of a page that are no longer compared.
+
+MAX_FOUND = 200
+"""Characters of a part's text that are known (`crawld.read.page.blocks`)."""
+
+
+async def show(sources: Sources, query: Mapping[str, str]) -> View:
+    """The parts of a page's latest copy with a box before each; `?find=` is the text of one that is ticked."""
+    url = normalise_given(query.get("url", ""))
+    version = await sources.reading.version(url)
+    if version is None:
+        raise InputError(f"no version of {url} is kept")
+    try:
+        parts: Sequence[PagePart] = await sources.texts.parts(version)
+        sentence = "Its bytes are compared, or it has no text: there is nothing to choose."
+    except TooCostlyError as error:
+        parts, sentence = [], f"The copy cannot be read: {error}."
+    context = {
+        "url": url,
+        "host": host_of(url),
+        "parts_shown": parts,
+        "chosen": _chosen(parts, " ".join(query.get("find", "").split())),
+        "sentence": sentence,
+    }
+    return View("ignore.html", "Ignore a part", "/pages", sources.now(), context)
+
+
+def _chosen(parts: Sequence[PagePart], text: str) -> str | None:
+    """The selector of the innermost part that has this text."""
+    fitting = [
+        part for part in parts if text and part.text == text[: len(part.text)] and len(part.text) >= len(text[:200])
+    ]
+    return max(fitting, key=lambda part: part.depth).selector if fitting else None
+
 
 REFRESH_SECONDS = 5.0
 """For which a browser waits until a page that was asked for has been crawled."""

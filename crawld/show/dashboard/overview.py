@@ -1,21 +1,180 @@
 """The first view: how fresh the copy is, how it got there, and what is wrong."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import PageState
-from crawld.show.axis import Axis, Form
-from crawld.show.chart import Chart, Line, Look, Point, Spread, Stack
-from crawld.show.dashboard.headline import headline
-from crawld.show.dashboard.rendering import View
-from crawld.show.dashboard.slot_uses import MINUTE, Stretch, slots_chart
-from crawld.show.dashboard.sources import Sources
-from crawld.show.dashboard.troubles import MORE, told
+from crawld.model.troubles import Trouble, troubles
+from crawld.model.units import many
+from crawld.show.charts import Axis, Chart, Column, Form, Line, Look, Point, Spread, Stack
+from crawld.show.dashboard.rendering import Expected, Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
 from crawld.store.contract import FreshnessPoint
-from crawld.store.views import Overview
+from crawld.store.views import Overdue, Overview, SlotLine
+
+# How fresh the copy is, in one sentence, or that crawling has stopped.
+
+FIRST_ROUND = 0.1
+"""Share of the pages without a copy from which on it is the first round that matters, not freshness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The sentence, what continues it, and whether it says that crawling has stopped against the operator's will."""
+
+    sentence: str
+    more: str = ""
+    stopped: bool = False
+
+
+def headline(
+    status: Mapping[str, Any], overview: Overview, expected: Expected | None, troubles: Sequence[Trouble] = ()
+) -> Headline:
+    """What matters most now.
+
+    1. Nothing can be written: crawling has stopped, and why.
+    2. There are no pages.
+    3. The operator has paused it, or set a rate of 0.
+    4. The first round goes on.
+    5. How fresh the copy is now; in the long run, how fresh it would be with crawld and with round robin.
+    """
+    fresh, pages, waiting = status["predicted_freshness"], overview.pages, overview.states.get(PageState.WAITING, 0)
+    if not status["store"]["healthy"]:
+        why = next((trouble.sentence for trouble in troubles if trouble.kind == "store"), "the store cannot write")
+        return Headline("Crawling has stopped.", f"{why[:1].upper()}{why[1:]}.", stopped=True)
+    if pages == 0 or fresh is None:
+        return Headline("There are no pages yet.", "Add some under Pages, with `crawld urls add URL…`, or as a list.")
+    current = f"{share(fresh)} of what you care about is current."
+    if status["paused"]:
+        return Headline("Crawling is paused.", f"{current} `crawld resume` goes on.")
+    if status["bandwidth"] == 0:
+        return Headline("The bandwidth is 0: nothing is crawled.", current)
+    if waiting == pages:
+        return Headline("Nothing is fetched yet.", f"{many(pages, 'page')} on the list; each is fetched once first.")
+    if waiting > FIRST_ROUND * pages:
+        fetched = f"{pages - waiting:,} of {pages:,} pages are fetched."
+        return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
+    if expected is None:
+        return Headline(current)
+    long_run = f"about {share(expected.ours)} with crawld, about {share(expected.round_robin)} with round robin"
+    return Headline(current, f"Expected in the long run at this rate: {long_run}.")
+
+
+# What slots were spent on, as a chart, and the columns of time that charts of counts have.
+
+GROUPS = {
+    "pages": ("page",),
+    "sitemaps and feeds": ("sitemap", "feed", "websub", "ping"),
+    "robots.txt": ("robots",),
+    "audits": ("audit",),
+    "redirects": ("redirect",),
+    "second looks": ("second_look", "check_304"),
+    "idle": ("idle",),
+    "skipped": ("skipped",),
+}
+MOST_COLUMNS = 48
+MINUTE = 60.0
+LONGEST_TICK = 3.0
+"""Of the usual length: a longer one spans a time in which no daemon ran."""
+QUIET = frozenset({"idle", "skipped"})
+GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
+
+
+def bucket(seconds: float) -> float:
+    """The span of a column where so many seconds are shown: whole minutes."""
+    return max(math.ceil(seconds / MOST_COLUMNS / MINUTE), 1) * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The time that is shown, in whole columns of `span` seconds: from when on something is known, until now.
+
+    Slots are counted tick by tick, and a tick belongs to the column that it ends in. `covered` tells how many seconds
+    the ticks of a column count, which is what their slots are a rate over.
+    """
+
+    since: float
+    now: float
+    span: float
+    covered: Mapping[float, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, since: float, now: float, ticks: Sequence[float]) -> "Stretch":
+        """The time since then, in which slots were counted at these times."""
+        span = bucket(now - since)
+        return cls(since, now, span, dict(_covered(ticks, span)))
+
+    def column(self, start: float, values: Sequence[float]) -> Column:
+        """The column that begins there, with these values."""
+        unfinished = start + self.span > self.now or start < self.since
+        return Column(start, start + self.span, values, unfinished)
+
+    def rate(self, start: float, count: float) -> float:
+        """So many slots of the ticks of a column, a second."""
+        return count / self.covered.get(start, self.span)
+
+
+def _covered(ticks: Sequence[float], span: float) -> Iterable[tuple[float, float]]:
+    """By column, the seconds that its ticks count; a tick after a pause counts no more than others do."""
+    lengths = [after - before for before, after in pairwise(ticks)]
+    usual = statistics.median(lengths) if lengths else MINUTE
+    sums: dict[float, float] = {}
+    for at, length in zip(ticks, (usual, *lengths)):
+        start = at // span * span
+        sums[start] = sums.get(start, 0.0) + (length if length <= LONGEST_TICK * usual else usual)
+    return sums.items()
+
+
+def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
+    """Slots per second by what they were spent on; what never occurs is not named."""
+    sums: dict[float, dict[str, float]] = {}
+    for line in lines:
+        group, column = GROUP_OF.get(line.use, line.use), sums.setdefault(line.at, {})
+        column[group] = column.get(group, 0.0) + line.slots
+    found = {group for column in sums.values() for group, slots in column.items() if slots}
+    names = [name for name in GROUPS if name in found] + sorted(found - set(GROUPS))
+    columns = [
+        stretch.column(start, [stretch.rate(start, column.get(name, 0.0)) for name in names])
+        for start, column in sorted(sums.items())
+    ]
+    axes = Axis("time", Form.TIME), Axis("slots", Form.RATE, low=0.0)
+    return Chart("What slots were spent on", *axes, stack=Stack(names, columns, QUIET))
+
+
+# What is wrong, as `crawld stats` says it too.
+
+MORE = {
+    "failing": "/pages?state=failing",
+    "overdue": "/pages?sort=last_crawl",
+    "host_backoff": "/hosts",
+    "host_asked_to_wait": "/hosts",
+    "host_blocked": "/hosts",
+    "robots_unavailable": "/hosts",
+    **{trouble.value: f"/pages?trouble={trouble.value}" for trouble in TURNED_AWAY},
+    "no_bandwidth": "/forecast",
+}
+"""Where a trouble is seen closer."""
+
+
+def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: float) -> Sequence[Trouble]:
+    """Every trouble of the running daemon in a sentence, the worst first."""
+    facts = {
+        "daemon": status,
+        "daemon_state": {"state": "running", "pid": status["pid"]},
+        "pages": overview.pages,
+        "states": {state.value: overview.states.get(state, 0) for state in PageState},
+        "last_crawl_at": overview.last_crawl_at,
+        "overdue": asdict(overdue),
+        "max_interval_seconds": status["max_interval_seconds"],
+    }
+    return troubles(facts, now)
+
 
 HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}

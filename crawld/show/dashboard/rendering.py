@@ -1,19 +1,22 @@
 """Templates to HTML: everything is escaped but the charts, which escape themselves."""
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from crawld import __version__
-from crawld.show.chart import Chart, data_table
-from crawld.show.charts import draw, key
+from crawld.model.errors import CrawldError
+from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
 from crawld.show.dashboard import words
-from crawld.show.style import DARK, LIGHT, RULES
-from crawld.store.actions_of_interfaces import Action
+from crawld.store.contract import Action
+from crawld.store.control import Control
+from crawld.store.views import PageTexts, ReadModel
 
 VIEWS = (
     ("Overview", "/"),
@@ -111,3 +114,79 @@ class Renderer:
         template = self._templates.get_template(view.template)
         given = {"title": view.title, "here": view.here, "now": view.now, "notice": view.notice, "back": view.back}
         return template.render(given | dict(view.context))
+
+
+# Forecasts for views: kept for a minute, and for whoever cannot wait the last one.
+
+KEPT_SECONDS = 60.0
+"""For which an answer serves: estimates move slowly, and a forecast of many pages takes seconds."""
+MOST_KEPT = 8
+PATIENCE_SECONDS = 0.1
+"""For which a view that only mentions a forecast waits; then it goes without."""
+Document = Mapping[str, Any]
+Question = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The freshness that is held in the long run at one rate."""
+
+    ours: float
+    round_robin: float
+
+
+class Forecasts:
+    """Asks the daemon for forecasts, each question once a minute."""
+
+    def __init__(self, control: Control, now: Callable[[], float]) -> None:
+        self._control, self._now = control, now
+        self._asked: dict[Question, tuple[float, asyncio.Task[Document]]] = {}
+        self._last: Expected | None = None
+
+    async def of(self, rates: Sequence[float]) -> Document:
+        """What the rate set and these rates buy; InputError where the policy has no forecast."""
+        return await asyncio.shield(self._task(tuple(rates)))
+
+    async def latest(self, bandwidth: float) -> Expected | None:
+        """What is expected at the rate set, as far as it is known already."""
+        task = self._task((bandwidth,))
+        if self._last is None:
+            await asyncio.wait((task,), timeout=PATIENCE_SECONDS)
+        if task.done():
+            self._last = _expected(task)
+        return self._last
+
+    def _task(self, question: Question) -> "asyncio.Task[Document]":
+        """The answer to a question, under way or given; the oldest are forgotten."""
+        at, task = self._asked.get(question, (float("-inf"), None))
+        if task is None or (task.done() and not 0 <= self._now() - at <= KEPT_SECONDS):
+            self._asked.pop(question, None)
+            task = asyncio.create_task(self._ask(question))
+            self._asked[question] = self._now(), task
+            for old in list(self._asked)[:-MOST_KEPT]:
+                del self._asked[old]
+        return task
+
+    async def _ask(self, question: Question) -> Document:
+        return await self._control.forecast(list(question))
+
+
+def _expected(task: "asyncio.Task[Document]") -> Expected | None:
+    try:
+        found = task.result()["expected"]
+    except (CrawldError, asyncio.CancelledError):
+        return None  # this policy has no forecast, or the daemon ends
+    return None if found is None else Expected(found["freshness"], found["round_robin"])
+
+
+# What views are made from.
+
+
+class Sources:
+    """The daemon, what it has committed, the texts of copies, the time, and what opens the feed of changes."""
+
+    def __init__(
+        self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float], feed_key: str = ""
+    ) -> None:
+        self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
+        self.forecasts = Forecasts(control, now)

@@ -9,21 +9,12 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from crawld.model.errors import CrawldError, InputError, StoreError
-from crawld.show.dashboard import (
-    acting,
-    calibration,
-    changes,
-    difference,
-    forecast,
-    hosts,
-    ignoring,
-    overview,
-    page,
-    pages,
-)
-from crawld.show.dashboard.rendering import Renderer, View
-from crawld.show.dashboard.sources import Sources
-from crawld.store.actions_of_interfaces import Action
+from crawld.show.dashboard import acting, changes, forecast, hosts, overview, page, pages
+from crawld.show.dashboard import acting as ignoring
+from crawld.show.dashboard import changes as difference
+from crawld.show.dashboard import forecast as calibration
+from crawld.show.dashboard.rendering import Renderer, Sources, View
+from crawld.store.contract import Action
 
 Show = Callable[[Sources, Mapping[str, str]], Awaitable[View]]
 HEADERS = {
@@ -49,13 +40,13 @@ SHOWN: Mapping[str, Show] = {
     "/pages": pages.show,
     "/search": pages.show_search,
     "/page": page.show,
-    "/diff": difference.show,
+    "/diff": difference.show_difference,
     "/changes": changes.show,
     "/changes/new": changes.show_new,
     "/hosts": hosts.show,
     "/forecast": forecast.show,
     "/forecast/bandwidth": forecast.confirm,
-    "/calibration": calibration.show,
+    "/calibration": calibration.show_calibration,
     "/page/parts": ignoring.show,
     "/actions": acting.show_log,
 }

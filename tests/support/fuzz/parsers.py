@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from crawld.crawl.host_frames import learn_visit
 from crawld.crawl.judge import judge, learn_from_pair, read, read_apart
+from crawld.fetch.body import unpack_body
 from crawld.fetch.cookies import ChainCookies
-from crawld.fetch.encodings import unpack_body
 from crawld.model.crawl import Memory
 from crawld.model.errors import ParseError
 from crawld.model.fetched import Fetched
@@ -21,8 +21,7 @@ from crawld.read.page.cost import is_cheap
 from crawld.read.page.digest import read_body
 from crawld.read.page.head import read_head, read_refresh
 from crawld.read.page.rules import DigestRule
-from crawld.read.parser import read_robots
-from crawld.read.robots import RuleMatcher
+from crawld.read.robots import RuleMatcher, read_robots
 from crawld.read.sitemap import read_sitemap
 from crawld.signals.contract import at_once
 from crawld.signals.matching import PageIndex

@@ -3,14 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose.beliefs import merged_beliefs
 from crawld.choose.freshness import mean_freshness
 from crawld.choose.greedy import GreedyNcis
-from crawld.choose.valuation import Beliefs
+from crawld.choose.valuation import Beliefs, merged_beliefs
 from crawld.learn.observations import Prior
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.crowd import CROWDS
-from crawld.research.histories import MemoryHistories
+from crawld.model.signal import CROWDS
+from crawld.research.online_crawler import MemoryHistories
 from tests.support.replay.signals import CrowdCounts
 from tests.support.replay.site import Floats, Ints, Site
 

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.valuation import Beliefs
-from crawld.research.population import Population, run_key
-from crawld.research.world import World, draw_world
+from crawld.research.world import Population, World, draw_world, run_key
 from tests.support.replay.site import Floats, Ints, Moments, Policy, RoundRobin, Site
 
 

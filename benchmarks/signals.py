@@ -24,7 +24,7 @@ import numpy as np
 from crawld.choose.policies import DEFAULT, POLICIES
 from crawld.model.errors import InputError
 from crawld.research.crawler import KnowingCrawler
-from crawld.research.engine import Crawler, Run, simulate
+from crawld.research.engine import Run, SimulatedCrawler, simulate
 from crawld.research.experiments.ncis import NOISY
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.recorded import draw_window, history_files, measured_rates, recorded_world
@@ -89,7 +89,7 @@ def measure(cell: Cell) -> list[Reached]:
     }
     found = []
     for signals, world in worlds.items():
-        contestants: dict[str, Crawler] = {
+        contestants: dict[str, SimulatedCrawler] = {
             "crawld": OnlineCrawler(DEFAULT, world, rate, learning),
             "known": KnowingCrawler(DEFAULT, world, rate),
         }

@@ -32,7 +32,7 @@ from crawld.model.signal import SOURCES
 from crawld.store import bulk as copying
 from crawld.store import bulk as for_rows
 from crawld.store.address import parse_address
-from crawld.store.commit_queue import Queued
+from crawld.store.commit_queue import QueuedItem
 from crawld.store.contract import Record
 from crawld.store.engine import writing_engine
 from crawld.store.store import SqlStore
@@ -61,7 +61,7 @@ class _Timed:
         super().__init__(*args, **options)
         self.took: list[float] = []
 
-    async def _commit(self, queued: Sequence[Queued]) -> None:
+    async def _commit(self, queued: Sequence[QueuedItem]) -> None:
         began = time.perf_counter()
         await super()._commit(queued)  # type: ignore[misc]  # of the store that this is mixed into
         self.took.append(time.perf_counter() - began)

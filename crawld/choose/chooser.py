@@ -153,7 +153,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedPages:
     """The pages that may be picked by some time, as far as their own waits say."""
 
     due: Ints  # by host: pages never crawled, which come before all valued ones
@@ -162,16 +162,16 @@ class Wanted:
     weights: Floats
 
 
-def all_wanted(pages: PageTable, valuation: Valuation | None, until: float) -> Wanted:
+def all_wanted(pages: PageTable, valuation: Valuation | None, until: float) -> WantedPages:
     """Look at every page; without a valuation all are worth the same."""
     rows = np.flatnonzero((pages.state[: pages.size] == WAITING) & (pages.not_before[: pages.size] <= until))
     never = np.isnan(pages.last[rows])
     due, rows = np.bincount(pages.host[rows[never]], minlength=len(pages.crowd)), rows[~never]
     values = np.ones(len(rows)) if valuation is None else pages.values(valuation, rows, until)
-    return Wanted(due, pages.host[rows], values, np.ones(len(rows)))
+    return WantedPages(due, pages.host[rows], values, np.ones(len(rows)))
 
 
-def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: float) -> Wanted:
+def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: float) -> WantedPages:
     """Read the models of a frontier's candidates, and evaluate some of its other pages.
 
     `changed` are pages that are neither bounded nor candidates nor known to be never crawled.
@@ -193,7 +193,7 @@ def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: 
     first = np.bincount(pages.host[new[np.isnan(pages.last[new])]], minlength=len(pages.crowd))
     first += np.rint(np.bincount(pages.host[come], weight[never & ~waits], len(pages.crowd))).astype(np.int64)
     valued = ~(never | waits)
-    return Wanted(first, pages.host[row[valued]], value[valued], weight[valued])
+    return WantedPages(first, pages.host[row[valued]], value[valued], weight[valued])
 
 
 def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]:
@@ -206,7 +206,7 @@ def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]
     return candidates.row[places[sharp]], values[sharp], candidates.row[places[~sharp]]
 
 
-def bid_for(wanted: Wanted, pages: PageTable, gate: HostGate | None, span: Span) -> Bid:
+def bid_for(wanted: WantedPages, pages: PageTable, gate: HostGate | None, span: Span) -> Bid:
     """Count pages by level, of each host no more than may be asked in the round, without those crawled before it."""
     some = np.flatnonzero(wanted.values > 2.0**LOWEST)
     order = some[np.lexsort((-wanted.values[some], wanted.hosts[some]))]  # by host, the best first

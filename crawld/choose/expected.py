@@ -24,7 +24,7 @@ _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 _STEPS = tuple(zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True))
 
 
-class Rule(NamedTuple):
+class QuadratureRule(NamedTuple):
     """How many points stand for a Gamma of shape a, and how far they reach from its mean in ln α."""
 
     points: int
@@ -34,9 +34,9 @@ class Rule(NamedTuple):
     coarse: bool = False  # shapes are rounded to a few hundred, so that the points of one page are mostly known
 
 
-QUICK = Rule(9, (3.8, 2.5), 7.0, (3.5, 3.5), coarse=True)
+QUICK = QuadratureRule(9, (3.8, 2.5), 7.0, (3.5, 3.5), coarse=True)
 """For picks: the root mean square error of E[V] is 6e-3 at shape .3, 1e-3 at 1, 1e-4 from 4 on."""
-FINE = Rule(96, (8.0, 12.0), 24.0, (8.0, 24.0))
+FINE = QuadratureRule(96, (8.0, 12.0), 24.0, (8.0, 24.0))
 """For `expected_value`: good to 1e-6, 1e-4 where γ ≫ α makes V kinked."""
 
 
@@ -56,7 +56,7 @@ def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
     return measure_pages(x, alpha, kappa, gamma).value[None, :]
 
 
-def mixture(measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs, rule: Rule = QUICK) -> Floats:
+def mixture(measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs, rule: QuadratureRule = QUICK) -> Floats:
     """Rows of what `measure(x, α, κ, γ)` gives, expected over each page's Gamma posterior of α."""
     blocks = []
     for start in range(0, tau.size, _PAGES):
@@ -110,7 +110,7 @@ def expected_ceiling(tau: float, boost: float, posterior: tuple[float, float], k
     return total * (1 + 1e-9) + 1e-12 / gamma
 
 
-def gamma_points(shape: Floats, rule: Rule) -> tuple[Floats, Floats]:
+def gamma_points(shape: Floats, rule: QuadratureRule) -> tuple[Floats, Floats]:
     """Points and weights (pages × points) of Gamma distributions of mean 1; they do not depend on time.
 
     The trapezoidal rule in ln α over the whole line, whose error falls exponentially with the step. The points below

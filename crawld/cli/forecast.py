@@ -13,7 +13,7 @@ import click
 
 from crawld.cli.options import RATE
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, read
-from crawld.cli.tables import Column, Row, figure, print_rows
+from crawld.cli.tables import Row, TableColumn, figure, print_rows
 from crawld.main.checks import terms_of
 from crawld.main.settings import Settings
 from crawld.model.fetched import IDLE, SKIPPED
@@ -73,21 +73,21 @@ def _limited(row: Row) -> str:
     return "–" if not hosts else f"{many(hosts, 'host')}: −{row['lost_to_politeness']:.3f}"
 
 
-def _plain(key: str, heading: str, stays: int) -> Column:
+def _plain(key: str, heading: str, stays: int) -> TableColumn:
     def show(row: Row) -> str:
         return figure(row[key])
 
-    return Column(heading, show, show, stays)
+    return TableColumn(heading, show, show, stays)
 
 
 COLUMNS = (
-    Column("bandwidth", _rate, _rate, stays=100, left=True),
+    TableColumn("bandwidth", _rate, _rate, stays=100, left=True),
     _plain("freshness", "freshness", 100),
     _plain("gain", "against now", 80),
     _plain("round_robin", "round robin", 90),
-    Column("given up", _given_up, _given_up, stays=60),
-    Column("used by pages", _used, _used, stays=40),
-    Column("politeness costs", _limited, _limited, stays=50),
+    TableColumn("given up", _given_up, _given_up, stays=60),
+    TableColumn("used by pages", _used, _used, stays=40),
+    TableColumn("politeness costs", _limited, _limited, stays=50),
 )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside, read
-from crawld.cli.tables import Column, Row, figure, name, number, print_lines, print_rows, weight, word
+from crawld.cli.tables import Row, TableColumn, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.main.settings import load
 from crawld.model.estimate import format_rate_of_change
@@ -58,13 +58,13 @@ def _bought(row: Row) -> str:
     return bought_in_words(row["confirmed"] + row["in_vain"], row["saved"], row["freshness_gain"])
 
 
-CHANGES_EVERY = Column("changes every", _rate, _brief_rate, stays=60)
-VIEWS: Mapping[str, Sequence[Column]] = {
+CHANGES_EVERY = TableColumn("changes every", _rate, _brief_rate, stays=60)
+VIEWS: Mapping[str, Sequence[TableColumn]] = {
     "hosts": (
         name("host"),
         number("pages", 90),
         number("freshness", 80),
-        Column("asked again", _asked_again, _asked_again, stays=85),
+        TableColumn("asked again", _asked_again, _asked_again, stays=85),
         CHANGES_EVERY,
         number("failures", 50),
         number("crawls", 40),
@@ -76,18 +76,18 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         number("freshness", 95),
         moment_column("last_crawl_at", 70),
         CHANGES_EVERY,
-        Column("importance", _importance, _importance, stays=50),
+        TableColumn("importance", _importance, _importance, stays=50),
         number("changes", 40),
         number("crawls", 30),
     ),
     "signals": (
         name("host"),
         word("source", 95),
-        Column("heard", _heard, _heard, stays=90, left=True),
+        TableColumn("heard", _heard, _heard, stays=90, left=True),
         moment_column("heard_since", 55),
         number("precision", 80),
-        Column("recall", _recall, _recall, stays=70),
-        Column("bought", _bought, _bought, stays=85, left=True),
+        TableColumn("recall", _recall, _recall, stays=70),
+        TableColumn("bought", _bought, _bought, stays=85, left=True),
         number("signals", 60),
         number("polls", 50),
         number("stale", 40),
@@ -95,7 +95,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         word("why", 20),
     ),
     "calibration": (
-        Column("tenth", _tenth, _tenth, stays=100, left=True),
+        TableColumn("tenth", _tenth, _tenth, stays=100, left=True),
         number("predicted", 95),
         number("seen", 95),
         number("crawls", 90),

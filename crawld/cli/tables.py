@@ -32,7 +32,7 @@ Show = Callable[[Row], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: what it shows of a row, in full and in brief, and how long it stays where room is short."""
 
     heading: str
@@ -50,22 +50,22 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if bounded else WIDEST, highlight=False)
 
 
-def name(key: str) -> Column:
+def name(key: str) -> TableColumn:
     """What the row is about."""
-    return Column(_heading(key), _text(key), _text(key), ESSENTIAL, left=True, name=True)
+    return TableColumn(_heading(key), _text(key), _text(key), ESSENTIAL, left=True, name=True)
 
 
-def word(key: str, stays: int) -> Column:
+def word(key: str, stays: int) -> TableColumn:
     """A word."""
-    return Column(_heading(key), _text(key), _text(key), stays, left=True)
+    return TableColumn(_heading(key), _text(key), _text(key), stays, left=True)
 
 
-def number(key: str, stays: int, heading: str | None = None) -> Column:
+def number(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A count or a figure."""
-    return Column(heading or _heading(key), _figure(key), _figure(key), stays)
+    return TableColumn(heading or _heading(key), _figure(key), _figure(key), stays)
 
 
-def moment(key: str, stays: int) -> Column:
+def moment(key: str, stays: int) -> TableColumn:
     """A moment: its date and age, in brief its age."""
 
     def full(row: Row) -> str:
@@ -74,16 +74,16 @@ def moment(key: str, stays: int) -> Column:
     def brief(row: Row) -> str:
         return "–" if not row.get(key) else format_age(row[key], time.time())
 
-    return Column(_heading(key), full, brief, stays)
+    return TableColumn(_heading(key), full, brief, stays)
 
 
-def duration(key: str, stays: int, heading: str | None = None) -> Column:
+def duration(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A length of time."""
 
     def show(row: Row) -> str:
         return "–" if row.get(key) is None else format_duration(row[key])
 
-    return Column(heading or _heading(key), show, show, stays)
+    return TableColumn(heading or _heading(key), show, show, stays)
 
 
 def figure(value: Any) -> str:
@@ -101,7 +101,7 @@ def weight(value: float) -> str:
     return short if "e" not in short else f"{value:.0f}" if abs(value) >= 1 else "0"
 
 
-def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_out: int = 0) -> None:
+def print_rows(title: str, rows: Sequence[Row], columns: Sequence[TableColumn], left_out: int = 0) -> None:
     """Rows as a table that fits; says so where there are none, or more than shown."""
     where = console()
     if not rows:
@@ -113,7 +113,7 @@ def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_
         where.print(f"… and {left_out} more: --limit 0 shows all")
 
 
-def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: str | None = None) -> Table:
+def fitted(rows: Sequence[Row], columns: Sequence[TableColumn], width: int, title: str | None = None) -> Table:
     """The rows as a table no wider than that, in a box where it has a title."""
     gap = GAP if title is None else BOXED_GAP
     shown, cells = _choose(rows, columns, width + gap - (0 if title is None else 4), gap)
@@ -126,8 +126,8 @@ def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: st
 
 
 def _choose(
-    rows: Sequence[Row], columns: Sequence[Column], width: int, gap: int
-) -> tuple[list[Column], list[list[str]]]:
+    rows: Sequence[Row], columns: Sequence[TableColumn], width: int, gap: int
+) -> tuple[list[TableColumn], list[list[str]]]:
     shown, brief = list(columns), False
     while True:
         cells = [[printable((column.brief if brief else column.full)(row)) for column in shown] for row in rows]
@@ -148,7 +148,7 @@ def _choose(
             return shown, _shortened(cells, names, max(room, SHORTEST_NAME))
 
 
-def _stays(column: Column) -> int:
+def _stays(column: TableColumn) -> int:
     return column.stays
 
 

@@ -30,7 +30,7 @@ Answer = Crawl | str
 """The crawl that was asked for, or why there is none."""
 
 
-class Claim(IntEnum):
+class ReadClaim(IntEnum):
     """How much those who wait for a page may ask for: a higher claim takes the place of a lower one."""
 
     BID = 0
@@ -45,7 +45,7 @@ class AskedPage:
     page: Page
     at: float
     answer: "asyncio.Future[Answer]"
-    claim: Claim
+    claim: ReadClaim
     readers: int = 0
 
 
@@ -57,7 +57,7 @@ class AskedPages:
     """The pages that are waited for; those that wait for a slot stand in the line of their claim, by host."""
 
     _asked: dict[int, AskedPage] = field(default_factory=dict)
-    _lines: Mapping[Claim, Line] = field(default_factory=lambda: {claim: OrderedDict() for claim in Claim})
+    _lines: Mapping[ReadClaim, Line] = field(default_factory=lambda: {claim: OrderedDict() for claim in ReadClaim})
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -65,7 +65,9 @@ class AskedPages:
     def __contains__(self, page_id: int) -> bool:
         return page_id in self._asked
 
-    def ask(self, page: Page, now: float, *, under_way: bool, claim: Claim = Claim.ORDER) -> "asyncio.Future[Answer]":
+    def ask(
+        self, page: Page, now: float, *, under_way: bool, claim: ReadClaim = ReadClaim.ORDER
+    ) -> "asyncio.Future[Answer]":
         """What a crawl of the page will bring: one that was asked for already, is `under_way`, or is the next."""
         if (here := self._asked.get(page.id)) is not None:
             if claim > here.claim:
@@ -80,7 +82,7 @@ class AskedPages:
             self._lines[claim].setdefault(page.host, OrderedDict())[page.id] = asked
         return asked.answer
 
-    async def read(self, page: Page, now: float, wait: float, *, under_way: bool, claim: Claim) -> Answer | None:
+    async def read(self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim) -> Answer | None:
         """Wait for a crawl of the page with others; None after so many seconds. A page that all left loses its place.
 
         An order stays, whoever waits for it.
@@ -94,7 +96,7 @@ class AskedPages:
             await asyncio.wait([answer], timeout=wait)
         finally:
             asked.readers -= 1
-            if not asked.readers and not answer.done() and asked.claim < Claim.ORDER and self.in_line(page):
+            if not asked.readers and not answer.done() and asked.claim < ReadClaim.ORDER and self.in_line(page):
                 self.refuse(page, "all who waited for it have left")
                 answer.result()
         return answer.result() if answer.done() else None
@@ -106,14 +108,14 @@ class AskedPages:
 
     def by_host(self) -> Iterator[tuple[str, int]]:
         """How many pages of each host wait for a slot that is theirs before all others."""
-        for claim in (Claim.ORDER, Claim.INSIST):
+        for claim in (ReadClaim.ORDER, ReadClaim.INSIST):
             yield from ((host, len(pages)) for host, pages in self._lines[claim].items())
 
-    def waiting(self, claim: Claim) -> int:
+    def waiting(self, claim: ReadClaim) -> int:
         """How many pages wait in a line."""
         return sum(map(len, self._lines[claim].values()))
 
-    def first(self, now: float, claim: Claim) -> Iterator[Page]:
+    def first(self, now: float, claim: ReadClaim) -> Iterator[Page]:
         """The first page of each of some hosts in a line, those that were served longest ago first."""
         line = self._lines[claim]
         for host in list(islice(line, MAX_HOSTS_PER_SLOT)):
@@ -125,7 +127,7 @@ class AskedPages:
 
     def bids(self) -> list[AskedPage]:
         """Some of the pages that are bid for, of the hosts that were served longest ago."""
-        line = self._lines[Claim.BID]
+        line = self._lines[ReadClaim.BID]
         return list(islice((asked for pages in line.values() for asked in pages.values()), MAX_BIDS_PER_SLOT))
 
     def begin(self, page: Page) -> None:
@@ -151,7 +153,7 @@ class AskedPages:
             del self._asked[page_id]
             asked.answer.set_result(answer)
 
-    def _raise(self, asked: AskedPage, claim: Claim) -> None:
+    def _raise(self, asked: AskedPage, claim: ReadClaim) -> None:
         """Let a page wait by a higher claim."""
         if self.in_line(asked.page):
             self.begin(asked.page)

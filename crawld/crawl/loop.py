@@ -29,7 +29,7 @@ import numpy as np
 
 from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
-from crawld.crawl.asked_pages import AskedPages, Claim
+from crawld.crawl.asked_pages import AskedPages, ReadClaim
 from crawld.crawl.audits import Audits
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.reasons import Reasons
@@ -261,7 +261,7 @@ class Crawler:
         """
         return (
             self.admission.grant(now)
-            or (len(self.asked) > 0 and (self._crawl_asked(now, Claim.ORDER) or self._crawl_read(now)))
+            or (len(self.asked) > 0 and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
             or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
@@ -272,13 +272,13 @@ class Crawler:
             or self.admission.grant_surplus(now, spare=True)
         )
 
-    def _crawl_asked(self, now: float, claim: Claim) -> bool:
+    def _crawl_asked(self, now: float, claim: ReadClaim) -> bool:
         """Crawl the first page of a line that can be asked now, whatever its value and its own waits."""
         return any(self._start_asked(page, now) for page in self.asked.first(now, claim))
 
     def _crawl_read(self, now: float) -> bool:
         """Crawl a page whose readers insist on a fresh copy, within the share of reads."""
-        if not self.read_share.ready or not self._crawl_asked(now, Claim.INSIST):
+        if not self.read_share.ready or not self._crawl_asked(now, ReadClaim.INSIST):
             return False
         self.read_share.spend()
         return True

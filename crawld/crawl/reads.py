@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from crawld.crawl.asked_pages import Claim
+from crawld.crawl.asked_pages import ReadClaim
 from crawld.crawl.loop import Crawler
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import StoreError
@@ -90,9 +90,9 @@ class Reads:
         elif fresh >= min_freshness:
             return Freshened("fresh")
         seconds = WAIT_SECONDS if wait is None else wait
-        claim = Claim.BID if min_freshness is None else Claim.INSIST
+        claim = ReadClaim.BID if min_freshness is None else ReadClaim.INSIST
         reason = self._refusal(page, claim, seconds, now)
-        if reason is None and claim is Claim.BID and not self._worth_it(page, fresh, now):
+        if reason is None and claim is ReadClaim.BID and not self._worth_it(page, fresh, now):
             reason = "the slot is worth more on another page"
         return Freshened("stale", reason) if reason is not None else await self._wait(page, claim, seconds, now)
 
@@ -101,7 +101,7 @@ class Reads:
         scheduler, now = self._crawler.scheduler, self._crawler.clock.now()
         pages = [page for url in urls if (page := self._find(url)) is not None]
         new = [page for page in pages if math.isnan(scheduler.last_success(page.id))]
-        await asyncio.gather(*(self._read(page, Claim.INSIST, wait, now) for page in new))
+        await asyncio.gather(*(self._read(page, ReadClaim.INSIST, wait, now) for page in new))
         await self._commit(wait)  # of those that were crawled before we looked, too
 
     def _find(self, url: str) -> Page | None:
@@ -125,7 +125,7 @@ class Reads:
         scheduler, worth = self._crawler.scheduler, self._crawler.read_worth * (1.0 - fresh)
         return worth > 0 and scheduler.value_of(page.id, now) + worth >= scheduler.chooser.level
 
-    def _refusal(self, page: Page, claim: Claim, wait: float, now: float) -> str | None:
+    def _refusal(self, page: Page, claim: ReadClaim, wait: float, now: float) -> str | None:
         """Why the page is not asked for this reader; None where it is."""
         crawler = self._crawler
         if wait <= 0:
@@ -139,16 +139,16 @@ class Reads:
             return (
                 "crawling is paused" if crawler.pacer.rate <= 0 else "no slots are given to reads (read_through.share)"
             )
-        if claim is Claim.INSIST and crawler.asked.waiting(Claim.INSIST) >= max(rate * wait, 1.0):
+        if claim is ReadClaim.INSIST and crawler.asked.waiting(ReadClaim.INSIST) >= max(rate * wait, 1.0):
             return "the share of slots for reads is used up (read_through.share)"
         return None
 
-    async def _read(self, page: Page, claim: Claim, wait: float, now: float) -> Crawl | str | None:
+    async def _read(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Crawl | str | None:
         under_way = self._crawler.scheduler.held(page.id)
         self._crawler.wake()
         return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim)
 
-    async def _wait(self, page: Page, claim: Claim, wait: float, now: float) -> Freshened:
+    async def _wait(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Freshened:
         answer = await self._read(page, claim, wait, now)
         if answer is None:
             return Freshened("stale", self._why_late(page, wait))

@@ -29,7 +29,7 @@ from crawld.model.fetched import (
 )
 from crawld.model.url import host_of, origin_of
 from crawld.model.web import Allowed, Disallowed, Fetcher, NeedsFetch, Workers
-from crawld.pages.status import Status
+from crawld.pages.status import Counters
 from crawld.read.page.head import read_refresh
 from crawld.read.robots import read_robots
 from crawld.read.walls import is_login
@@ -57,7 +57,7 @@ class Sender:
         self._fetcher, self._store = fetcher, store
         self.admission, self.workers, self.polls = admission, workers, polls
         self.robots, self.clock = admission.robots, admission.clock
-        self.status = Status(self.clock.now(), admission.pacer.rate, last_slot_at=self.clock.monotonic())
+        self.status = Counters(self.clock.now(), admission.pacer.rate, last_slot_at=self.clock.monotonic())
         self.waiting_for_robots = 0  # requests that wait for a robots.txt under way
         self.waiting_in_slots = 0  # tasks of the crawler that wait for a slot or a robots.txt
 

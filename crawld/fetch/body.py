@@ -13,7 +13,7 @@ from typing import Any
 import brotli
 
 from crawld.fetch.deadlines import Deadlines, Wait
-from crawld.fetch.exchange import Answer
+from crawld.fetch.exchange import Exchanged
 from crawld.fetch.faults import FAULTS
 from crawld.model.errors import ParseError
 from crawld.model.web import Workers
@@ -184,7 +184,7 @@ SLOWEST = 50_000
 
 
 @dataclass(slots=True, eq=False)
-class Share:
+class BodyRoom:
     """The room that one body has."""
 
     host: str
@@ -195,7 +195,7 @@ class Share:
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    share: Share
+    share: BodyRoom
     more: int
     granted: "asyncio.Future[None]"
 
@@ -208,16 +208,16 @@ class BodyMemory:
     most: int = MOST_BYTES
     most_of_one_host: int = MOST_OF_ONE_HOST
     held: int = 0
-    _shares: dict[Share, None] = field(default_factory=dict)  # by age
+    _shares: dict[BodyRoom, None] = field(default_factory=dict)  # by age
     _hosts: Counter[str] = field(default_factory=Counter)
     _queue: deque[_Wanted] = field(default_factory=deque)
     _timer: asyncio.TimerHandle | None = None
 
-    def begin(self, host: str, deadline: Wait) -> Share:
+    def begin(self, host: str, deadline: Wait) -> BodyRoom:
         """A body begins; it holds nothing yet."""
-        return Share(host, deadline, asyncio.get_running_loop().time())
+        return BodyRoom(host, deadline, asyncio.get_running_loop().time())
 
-    async def grow(self, share: Share, size: int) -> None:
+    async def grow(self, share: BodyRoom, size: int) -> None:
         """Wait until the body may have so many bytes; room is given in steps that double."""
         if size <= max(SMALL_BODY, share.held):
             return
@@ -237,7 +237,7 @@ class BodyMemory:
             if not wanted.granted.done() or wanted.granted.cancelled():
                 self._queue.remove(wanted)
 
-    def end(self, share: Share) -> None:
+    def end(self, share: BodyRoom) -> None:
         """The body has been passed on or given up: others may have its room."""
         if share in self._shares:
             del self._shares[share]
@@ -252,12 +252,12 @@ class BodyMemory:
             self._timer.cancel()
             self._timer = None
 
-    def _give(self, share: Share, more: int) -> None:
+    def _give(self, share: BodyRoom, more: int) -> None:
         self.held += more
         share.held += more
         self._hosts[share.host] += more
 
-    def _fits(self, share: Share, more: int) -> bool:
+    def _fits(self, share: BodyRoom, more: int) -> bool:
         if share is next(iter(self._shares)):
             return True
         of_host = self._hosts[share.host]
@@ -315,7 +315,7 @@ class BodyReader:
         # may hold room and wait for this.
         self._loop_turn = asyncio.Lock()
 
-    async def read(self, response: Answer, limit: int, share: Share) -> tuple[bytes | None, int]:
+    async def read(self, response: Exchanged, limit: int, share: BodyRoom) -> tuple[bytes | None, int]:
         """The body unpacked, and its bytes on the wire.
 
         One byte beyond the limit where it is longer; None where it is too long as it is packed.
@@ -332,7 +332,7 @@ class BodyReader:
             return None, wire
         return await self._unpack(received, encoding, limit, share), wire
 
-    async def _receive(self, response: Answer, limit: int, share: Share) -> bytes:
+    async def _receive(self, response: Exchanged, limit: int, share: BodyRoom) -> bytes:
         """The bytes on the wire, or the first of them that exceed the limit."""
         body = bytearray()
         while chunk := await response.content.readany():
@@ -342,7 +342,7 @@ class BodyReader:
             await self._room.grow(share, len(body))
         return bytes(body)
 
-    async def _unpack(self, packed: bytes, encoding: str, limit: int, share: Share) -> bytes:
+    async def _unpack(self, packed: bytes, encoding: str, limit: int, share: BodyRoom) -> bytes:
         """Unpack a body step by step, and hand it to the workers where it grows long."""
         if len(packed) > UNPACKED_IN_PLACE and self._workers is not None:
             return await self._unpack_in_worker(self._workers, packed, encoding, limit, share)
@@ -359,7 +359,7 @@ class BodyReader:
         return await self._unpack_in_worker(self._workers, packed, encoding, limit, share)
 
     async def _unpack_in_worker(
-        self, workers: Workers, packed: bytes, encoding: str, limit: int, share: Share
+        self, workers: Workers, packed: bytes, encoding: str, limit: int, share: BodyRoom
     ) -> bytes:
         await self._room.grow(share, len(packed) + limit)
         return await workers.run(share.host, unpack_body, packed, encoding, limit)
@@ -375,7 +375,7 @@ def _unpack_some(steps: Iterator[bytes], body: bytearray) -> bool:
     return True
 
 
-async def drain(response: Answer) -> bytes:
+async def drain(response: Exchanged) -> bytes:
     """Read a short body that is no page, so that its connection can serve again; give up on a long or slow one.
 
     Returns the beginning of it, as it came over the wire.

@@ -40,7 +40,7 @@ UNSEEN = 2.0
 """A turn costs this many times what parsing took: the waiting task reads what was parsed, and wakes up for it."""
 
 
-class Waiting(Protocol):
+class WaitingConnection(Protocol):
     """A connection that waits for its turn."""
 
     host: str
@@ -53,7 +53,7 @@ class LoopShare:
     """A queue of hosts, each with a queue of connections."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, deque[tuple[float, Waiting]]] = {}
+        self._hosts: dict[str, deque[tuple[float, WaitingConnection]]] = {}
         self._order: deque[str] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -61,7 +61,7 @@ class LoopShare:
         """How many connections wait."""
         return sum(map(len, self._hosts.values()))
 
-    def wait(self, connection: Waiting) -> None:
+    def wait(self, connection: WaitingConnection) -> None:
         """Give the connection a turn when those before it have had theirs."""
         loop = asyncio.get_running_loop()
         queue = self._hosts.get(connection.host)
@@ -91,7 +91,7 @@ class LoopShare:
         if self._order and self._timer is None:
             self._timer = loop.call_later(gap, self._serve)
 
-    def _next(self, now: float) -> Waiting | None:
+    def _next(self, now: float) -> WaitingConnection | None:
         for _ in range(len(self._order)):
             host = self._order.popleft()
             queue = self._hosts[host]

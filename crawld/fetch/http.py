@@ -17,7 +17,7 @@ from crawld.fetch.connection import BoundedConnector, LoopShare
 from crawld.fetch.cookies import MOST_LINES
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
-from crawld.fetch.exchange import Answer, Exchange, target_of
+from crawld.fetch.exchange import Exchange, Exchanged, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import CACHED_NAMES, AddressGuard, BoundedResolver, Network
 from crawld.fetch.signing import Signer
@@ -223,7 +223,7 @@ class HttpFetcher:
         _LINE.get().reused = False
         return self._guard.open_socket(addr_info)
 
-    async def _read(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
+    async def _read(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         status = response.status
         if status in REDIRECTS:
             return await self._redirected(request, response, began)
@@ -239,7 +239,7 @@ class HttpFetcher:
             return await self._refused(request, response, began)
         return await self._read_body(request, response, began, whole)
 
-    async def _refused(self, request: Request, response: Answer, began: float) -> FetchFailed:
+    async def _refused(self, request: Request, response: Exchanged, began: float) -> FetchFailed:
         """A status that brings no page, by name where the site turns us away."""
         status = response.status
         start = unpack_start(await drain(response), response.headers.get("Content-Encoding", ""))
@@ -250,7 +250,7 @@ class HttpFetcher:
         scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
         return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
-    async def _read_body(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
+    async def _read_body(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         kind = media_type(response.headers.get("Content-Type"))
         if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
             response.close()
@@ -276,7 +276,7 @@ class HttpFetcher:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 
-    async def _redirected(self, request: Request, response: Answer, began: float) -> Outcome:
+    async def _redirected(self, request: Request, response: Exchanged, began: float) -> Outcome:
         await drain(response)
         location = response.headers.get("Location", "")
         try:
@@ -287,7 +287,9 @@ class HttpFetcher:
         cookies = tuple(response.headers.getall("Set-Cookie", ())[:MOST_LINES])
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
-    def _fetched(self, request: Request, response: Answer, began: float, body: bytes = b"", wire: int = 0) -> Fetched:
+    def _fetched(
+        self, request: Request, response: Exchanged, began: float, body: bytes = b"", wire: int = 0
+    ) -> Fetched:
         duration = self._clock.monotonic() - began
         return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
 

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from crawld.fleet.pacing import DatabaseClock, DatabaseTime
 from crawld.fleet.steering import FleetSteering
 from crawld.fleet.store.fleet_store import SqlFleetStore
-from crawld.fleet.store.standing import Standing
+from crawld.fleet.store.standing import FleetStanding
 from crawld.main.checks import terms_of
 from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
@@ -26,7 +26,7 @@ LOOK_SECONDS = 1.0
 
 async def is_fleet(database: str) -> bool:
     """Whether a PostgreSQL database is a fleet's."""
-    async with Standing(database) as standing:
+    async with FleetStanding(database) as standing:
         return await standing.is_fleet()
 
 

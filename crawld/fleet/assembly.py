@@ -28,7 +28,7 @@ from crawld.fleet.worker import Worker
 from crawld.learn.observations import first_guess
 from crawld.main.assembly import Assembly, Tempo
 from crawld.main.checks import terms_of
-from crawld.main.reload import UrlList
+from crawld.main.reload import ReloadableList
 from crawld.main.settings import Settings, changes
 from crawld.main.supervisor import Daemon, Service
 from crawld.model.crawl import AUDITS_KEPT
@@ -310,7 +310,7 @@ class FleetAssembly(Assembly):
         finally:
             await asyncio.shield(self.shared.close())
 
-    def _reloaded_list(self) -> UrlList:
+    def _reloaded_list(self) -> ReloadableList:
         """The list, where this worker is the one that reads it."""
         return self.list if LIST_DUTY in self.worker.duties else NoList()
 

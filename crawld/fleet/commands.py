@@ -17,8 +17,8 @@ import click
 from crawld.cli.options import LazyGroup
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
 from crawld.cli.run import crawl, fail_as_service, settings_reader
-from crawld.cli.tables import Column, Row, duration, figure, name, number, print_lines, print_rows, word
-from crawld.fleet.store.standing import Standing
+from crawld.cli.tables import Row, TableColumn, duration, figure, name, number, print_lines, print_rows, word
+from crawld.fleet.store.standing import FleetStanding
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.main.settings import load
 from crawld.model.errors import CrawldError, InputError
@@ -125,9 +125,9 @@ def _sent(row: Row) -> str:
 COLUMNS = (
     name("worker"),
     word("state", 95),
-    Column("shards", _shards, _brief_shards, stays=90),
+    TableColumn("shards", _shards, _brief_shards, stays=90),
     number("pages", 70),
-    Column("sent of granted", _rates, _sent, stays=85),
+    TableColumn("sent of granted", _rates, _sent, stays=85),
     number("freshness", 60),
     number("level", 40),
     duration("lag", 50),
@@ -161,7 +161,7 @@ def status(everyone: bool, config_file: Path | None, database: str | None, as_js
 
 
 async def _read(database: str) -> FleetView:
-    async with Standing(database) as standing:
+    async with FleetStanding(database) as standing:
         return await standing.read()
 
 
@@ -246,7 +246,7 @@ def drain(worker: str, undo: bool, config_file: Path | None, database: str | Non
 
 
 async def _drain(database: str, worker: str, *, undo: bool, as_json: bool) -> None:
-    async with Standing(database) as standing:
+    async with FleetStanding(database) as standing:
         held = await standing.drain(worker, draining=not undo)
     if as_json:
         click.echo(json.dumps({"worker": worker, "draining": not undo, "shards": held}))

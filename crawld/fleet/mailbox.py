@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from crawld.crawl.asked_pages import Claim
+from crawld.crawl.asked_pages import ReadClaim
 from crawld.fleet.contracts import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Ledger, Mail, ShardStore
 from crawld.fleet.shard_set import ShardSet
 from crawld.model.errors import DamagedError, StoreError
@@ -153,7 +153,7 @@ class Mailbox:
             elif one.kind == WEBSUB and "feed" in one.body:
                 self._shard_set.sources.poll_soon(one.body["feed"], self._clock.now())
             elif one.kind == REFRESH:
-                claim = Claim.INSIST if one.body.get("read") else Claim.ORDER
+                claim = ReadClaim.INSIST if one.body.get("read") else ReadClaim.ORDER
                 for page_id in one.body["ids"]:
                     self._steering.ask_now(page_id, claim)
         if any(one.kind == MARKS for one in mail):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from crawld.model.troubles import Trouble
+from crawld.model.troubles import TroubleReport
 from crawld.model.units import format_age, format_duration, many
 
 LAG_SECONDS = 5.0
@@ -90,14 +90,14 @@ class FleetView:
         return self.shards - sum(worker.shards for worker in self.live)
 
 
-def fleet_troubles(view: FleetView) -> list[Trouble]:
+def fleet_troubles(view: FleetView) -> list[TroubleReport]:
     """Everything that is wrong with a fleet as such, the worst first."""
     return [*_of_all(view), *_of_workers(view)]
 
 
-def _of_all(view: FleetView) -> Iterator[Trouble]:
+def _of_all(view: FleetView) -> Iterator[TroubleReport]:
     if not view.live:
-        yield Trouble("no_worker", "no worker runs and nothing is crawled: `crawld fleet run` starts one")
+        yield TroubleReport("no_worker", "no worker runs and nothing is crawled: `crawld fleet run` starts one")
         return
     if view.free:
         held = (
@@ -105,25 +105,27 @@ def _of_all(view: FleetView) -> Iterator[Trouble]:
             if view.free == 1
             else "are held by no worker, and their pages are"
         )
-        yield Trouble("free_shards", f"{view.free} of {many(view.shards, 'shard')} {held} not crawled")
+        yield TroubleReport("free_shards", f"{view.free} of {many(view.shards, 'shard')} {held} not crawled")
     if view.round_at is None or view.now - view.round_at > ROUND_LATE_SECONDS:
         since = "yet" if view.round_at is None else f"since {format_age(view.round_at, view.now)}"
-        yield Trouble("no_round", f"no round was cleared {since}: nobody has a grant, and nothing is sent")
+        yield TroubleReport("no_round", f"no round was cleared {since}: nobody has a grant, and nothing is sent")
 
 
-def _of_workers(view: FleetView) -> Iterator[Trouble]:
+def _of_workers(view: FleetView) -> Iterator[TroubleReport]:
     latest = view.latest
     for worker in view.workers:
         if worker.state == "lost" and worker.id == latest[worker.name] and view.now - worker.seen_at < LOST_SECONDS:
             seen = format_age(worker.seen_at, view.now)
-            yield Trouble("worker_lost", f"worker {worker.name} is lost: its last beat was {seen}")
+            yield TroubleReport("worker_lost", f"worker {worker.name} is lost: its last beat was {seen}")
         if worker.live and worker.lag > LAG_SECONDS:
             lag = format_duration(worker.lag)
-            yield Trouble("lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow")
+            yield TroubleReport(
+                "lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow"
+            )
         if worker.live and 0 < worker.revision < view.revision:
             said = f"worker {worker.name} goes by revision {worker.revision} of the settings, and {view.revision}"
-            yield Trouble("settings", f"{said} is in force: restart it")
+            yield TroubleReport("settings", f"{said} is in force: restart it")
         if worker.live and abs(worker.clock_ahead) > CLOCK_SECONDS:
             far = f"{format_duration(abs(worker.clock_ahead))} {'ahead of' if worker.clock_ahead > 0 else 'behind'}"
             said = f"the clock of worker {worker.name}'s machine is {far} the database's: set it (timedatectl, chrony)"
-            yield Trouble("clock", f"{said}; records go by the database's")
+            yield TroubleReport("clock", f"{said}; records go by the database's")

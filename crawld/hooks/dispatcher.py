@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from crawld.hooks.queue import HookQueue, Pace
+from crawld.hooks.queue import HookPace, HookQueue
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.metrics import HookStanding
@@ -40,7 +40,7 @@ class Hook:
     transport: Transport
     pattern: UrlPattern
     verdicts: frozenset[str]
-    pace: Pace
+    pace: HookPace
     most_waiting: int = 10_000
     keep_seconds: float = 7 * 86400.0
     use: str | None = None  # what its receiver uses pages for
@@ -62,7 +62,7 @@ class Intake:
 
 
 @dataclass(slots=True)
-class Line:
+class HookLine:
     """A hook at work."""
 
     hook: Hook
@@ -136,12 +136,12 @@ class Dispatcher:
         self._store, self._clock, self._rng, self._may_send = store, clock, rng, may_send
         self._hooks = tuple(hooks)
         self._replaced = asyncio.Event()
-        self._delivered: list[tuple[Line, list[int]]]
+        self._delivered: list[tuple[HookLine, list[int]]]
         self._to_settle: asyncio.Event
         self._writing: asyncio.Lock  # its holder may change figures and write them
         self._cut_off: bool  # a write did not end: the figures in memory may be ahead of the store
         self._begin()
-        self.lines: dict[str, Line] = {}  # by name
+        self.lines: dict[str, HookLine] = {}  # by name
 
     def change_hooks(self, hooks: Sequence[Hook]) -> None:
         """Go on with these hooks; what waits for one that is named as before waits on."""
@@ -177,9 +177,9 @@ class Dispatcher:
         self._delivered, self._to_settle, self._writing = [], asyncio.Event(), asyncio.Lock()
         self._cut_off = False
 
-    async def _open(self, hooks: Sequence[Hook]) -> dict[str, Line]:
+    async def _open(self, hooks: Sequence[Hook]) -> dict[str, HookLine]:
         figures = await self._store.open_hooks([hook.name for hook in hooks])
-        lines = {hook.name: Line(hook, self._rng, figures[hook.name]) for hook in hooks}
+        lines = {hook.name: HookLine(hook, self._rng, figures[hook.name]) for hook in hooks}
         for name, line in lines.items():
             for waiting in await self._store.waiting(name):
                 line.queue.add(waiting)
@@ -244,7 +244,7 @@ class Dispatcher:
 
     # -- changes go -------------------------------------------------------------------------------------------------
 
-    async def _send_due(self, line: Line) -> None:
+    async def _send_due(self, line: HookLine) -> None:
         """Send what is due for one hook."""
         while True:
             line.wake.clear()
@@ -257,7 +257,7 @@ class Dispatcher:
                 async with asyncio.timeout(None if math.isinf(delay) else max(delay, 0.0)):
                     await line.wake.wait()
 
-    async def _send(self, line: Line, changes: list[int]) -> None:
+    async def _send(self, line: HookLine, changes: list[int]) -> None:
         hook = line.hook
         try:
             deliveries = await self._store.documents(hook.name, changes)

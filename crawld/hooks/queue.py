@@ -22,7 +22,7 @@ PATIENT = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class HookPace:
     """How fast a hook is told, and how it is tried again."""
 
     rate: float  # sendings per second
@@ -35,7 +35,7 @@ class Pace:
 class HookQueue:
     """Everything that waits for one hook; times are monotonic seconds, except when a change was added."""
 
-    def __init__(self, pace: Pace, at_once: int, rng: random.Random) -> None:
+    def __init__(self, pace: HookPace, at_once: int, rng: random.Random) -> None:
         self._pace, self._at_once, self._rng = pace, at_once, rng
         self._waiting: dict[int, Waiting] = {}  # by change, oldest first
         self._pages: dict[int, deque[int]] = {}  # by page: its changes, oldest first

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class JointEvents:
     """Which crawls are no independent witnesses: those `together` within one `span` of time saw the same event."""
 
     together: NDArray[np.bool_]
@@ -64,7 +64,7 @@ class Mixture:
         """How far each predictor of a host is ahead of the first."""
         return self._score[host].copy() if host < len(self._score) else np.zeros(len(self._votes))
 
-    def judge(self, hosts: Ints, pages: Ints, gain: Floats, events: Events | None = None) -> Ints:
+    def judge(self, hosts: Ints, pages: Ints, gain: Floats, events: JointEvents | None = None) -> Ints:
         """Take in how far ahead of the first each predictor was on some crawls; the hosts whose weights moved.
 
         `pages` counts those of each crawl's host.
@@ -88,7 +88,7 @@ class Mixture:
         self._told[unique] = np.where(moved[:, None], weight, before)
         return np.asarray(unique[moved])
 
-    def _witness(self, hosts: Ints, gain: Floats, events: Events) -> None:
+    def _witness(self, hosts: Ints, gain: Floats, events: JointEvents) -> None:
         """Add what crawls say for predictors, event by event, and no more than one event may."""
         rows = np.flatnonzero(events.together)
         rows = rows[np.lexsort((events.at[rows], hosts[rows]))]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from crawld.learn.grid_posterior import KAPPAS, Fit, Masses, trust_in
 from crawld.learn.host_clock import HostClocks
 from crawld.learn.host_priors import HostPriors, Magnitudes, SignalRates
-from crawld.learn.mixture import Events, Mixture
+from crawld.learn.mixture import JointEvents, Mixture
 from crawld.learn.observations import SUREST, YEAR, NewIntervals, Observations, Prior, age_weights
 from crawld.model.estimate import AgeCurve, Histories
 from crawld.model.row_index import grown
@@ -247,7 +247,7 @@ class OnlineLearner:
         signals, at = of.histories.signals[of.new], of.histories.at[of.new]
         told = np.flatnonzero(self.rates.spoken(host).any(axis=1))
         together = signals[:, BULK] > 0 if self._sources > BULK else np.zeros(len(host), bool)
-        events = Events(together[told], at[told], self._rounds(host[told], news.tau[told]))
+        events = JointEvents(together[told], at[told], self._rounds(host[told], news.tau[told]))
         self._seen = grown(self._seen, int(host.max(initial=-1)) + 1, 0)
         after = signals > 0
         np.add.at(self._seen, host, np.stack([after, after & news.changed[:, None], signals], axis=2))

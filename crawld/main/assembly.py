@@ -33,7 +33,7 @@ from crawld.fetch.signing import DIRECTORY_PATH
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.learn.observations import Prior, first_guess
 from crawld.main.checks import make_credentials, make_hooks, make_signer, user_agent
-from crawld.main.reload import Reloader, UrlList
+from crawld.main.reload import ReloadableList, Reloader
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon, Service
 from crawld.model.clock import SystemClock
@@ -52,7 +52,7 @@ from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.show.api.access import Access, make_token
 from crawld.show.api.app import ControlServer
-from crawld.show.api.endpoints import Parts as ApiParts
+from crawld.show.api.endpoints import EndpointParts as ApiParts
 from crawld.show.api.listener import Listener
 from crawld.show.api.public import PublicServer, public_app, serve_directory
 from crawld.show.control import Steering
@@ -338,7 +338,7 @@ class Assembly:
         applied = result.applied if "credentials" in result.applied else [*result.applied, "credentials"]
         return replace(result, applied=applied)
 
-    def _reloaded_list(self) -> UrlList:
+    def _reloaded_list(self) -> ReloadableList:
         """The list that a reload takes over."""
         return self.list
 

@@ -21,10 +21,10 @@ from crawld.fetch.http import check_user_agent
 from crawld.fetch.signing import Signer, read_keys
 from crawld.fetch.webhook import Webhook
 from crawld.hooks.dispatcher import Hook
-from crawld.hooks.queue import Pace
+from crawld.hooks.queue import HookPace
 from crawld.hooks.transports import Command, Notification, check_address
 from crawld.main.settings import SHORTEST_SECRET, Credential, Settings
-from crawld.main.settings import Hook as HookSettings
+from crawld.main.settings import HookSection as HookSettings
 from crawld.model.errors import ConfigError, CrawldError, InputError
 from crawld.model.logs import configure
 from crawld.model.units import many
@@ -124,7 +124,7 @@ def make_hook(given: HookSettings, settings: Settings, clock: Clock, agent: str)
         transport=_transport(given, settings, clock, agent),
         pattern=UrlPattern(given.pattern),
         verdicts=frozenset(given.verdicts),
-        pace=Pace(rate=given.sendings_per_second, concurrency=given.at_once),
+        pace=HookPace(rate=given.sendings_per_second, concurrency=given.at_once),
         most_waiting=given.queue,
         keep_seconds=given.keep,
         use=given.use,

@@ -34,7 +34,7 @@ LIVE = frozenset(
 """Settings that take effect when they are read again; the others wait for a restart."""
 
 
-class UrlList(Protocol):
+class ReloadableList(Protocol):
     """A list that can be taken over again."""
 
     async def load(self, *, retire: bool = False) -> ListNews | None:
@@ -51,7 +51,7 @@ class Reloader:
     async def reload(
         self,
         read_settings: Callable[[], Settings] | None,
-        url_list: UrlList,
+        url_list: ReloadableList,
         crawler: Crawler,
         steering: Steering,
         *,

@@ -255,7 +255,7 @@ def _arguments(value: object) -> object:
     return value
 
 
-class Hook(BaseModel):
+class HookSection(BaseModel):
     """Whom to tell of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -314,7 +314,7 @@ class Hook(BaseModel):
         )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "Hook":
+    def _fits_together(self) -> "HookSection":
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(f"{self.name}: write one of webhook, command and notify, and no more than one")
@@ -332,7 +332,7 @@ class Hook(BaseModel):
         return self
 
 
-def check_names(hooks: list[Hook]) -> list[Hook]:
+def check_names(hooks: list[HookSection]) -> list[HookSection]:
     """Hooks whose names differ: what waits for a hook is kept by its name."""
     seen: set[str] = set()
     for hook in hooks:
@@ -342,7 +342,7 @@ def check_names(hooks: list[Hook]) -> list[Hook]:
     return hooks
 
 
-Hooks = Annotated[list[Hook], AfterValidator(check_names)]
+Hooks = Annotated[list[HookSection], AfterValidator(check_names)]
 
 
 # The settings of who we are to a site: credentials for it, and signatures.
@@ -468,14 +468,14 @@ class Signing(BaseModel):
 EXAMPLES = {
     "Politeness": "delay: 1s",
     "Fetching": "timeout: 60s",
-    "Signals": "share: 0.25",
+    "SignalsSection": "share: 0.25",
     "ReadingAnswers": "deadline: 5s",
     "Discover": "site: https://example.org/",
-    "DigestRule": "pattern: example.org/blog/*",
-    "Hook": "name: search-index",
+    "DigestSection": "pattern: example.org/blog/*",
+    "HookSection": "name: search-index",
     "Credential": "origin: https://wiki.example.org",
     "Signing": "agent: https://bot.example.org",
-    "Retention": "days: 400",
+    "RetentionSection": "days: 400",
     "Audit": "share: 0.01",
     "Api": "listen: 127.0.0.1:8642",
     "Log": "level: info",
@@ -557,7 +557,7 @@ class ReadingAnswers(_Section):
     memory_mb: Annotated[int, Field(le=MOST_MEGABYTES), AfterValidator(megabytes)] = 128
 
 
-class Signals(_Section):
+class SignalsSection(_Section):
     """Where hints of change come from and what they may cost."""
 
     share: Share = 0.25
@@ -576,7 +576,7 @@ class Discover(_Section):
     share: Share = 0.1
 
 
-class DigestRule(_Section):
+class DigestSection(_Section):
     """What counts as a change on the pages whose URL the pattern matches."""
 
     pattern: str = "*"
@@ -587,7 +587,7 @@ class DigestRule(_Section):
     min_change: Share = 0.0
 
 
-class Retention(_Section):
+class RetentionSection(_Section):
     """How much history is kept."""
 
     days: Annotated[float, Field(gt=0, le=MAX_DAYS)] = 400
@@ -647,9 +647,9 @@ class Settings(_Section):
     max_interval: Duration = 30 * 86400.0
     fetch: Fetching = Fetching()
     reading: ReadingAnswers = ReadingAnswers()
-    signals: Signals = Signals()
+    signals: SignalsSection = SignalsSection()
     discover: list[Discover] = []
-    digest: list[DigestRule] = []
+    digest: list[DigestSection] = []
     hooks: Hooks = []
     credentials: CredentialList = []
     signing: Signing = Signing()
@@ -658,7 +658,7 @@ class Settings(_Section):
     noarchive: Literal["latest", "ignore"] = "latest"
     keep_text: bool = True
     search: bool = False
-    retention: Retention = Retention()
+    retention: RetentionSection = RetentionSection()
     audit: Audit = Audit()
     read_through: ReadThrough = ReadThrough()
     api: Api = Api()

@@ -19,7 +19,7 @@ from crawld.model.page import FROM_LIST
 from crawld.model.units import many
 from crawld.model.web import Clock
 from crawld.pages.page_set import PageSet
-from crawld.pages.status import Status
+from crawld.pages.status import Counters
 from crawld.read.url_list import UrlList, read_changed_lines, read_url_list
 from crawld.store.contract import Adoption, Store
 from crawld.store.control import ListNews
@@ -112,7 +112,7 @@ class ListFile:
         page_set: PageSet,
         store: Store,
         clock: Clock,
-        status: Status,
+        status: Counters,
         *,
         retire: bool = False,
         first_wait: float = LONGEST_FIRST_WAIT,

@@ -8,7 +8,7 @@ from crawld.model.fetched import IDLE, SKIPPED, Use
 
 
 @dataclass(slots=True)
-class Status:
+class Counters:
     """Counters since the start. Slots are used, idle (nothing could be asked) or skipped (the loop came late)."""
 
     started_at: float

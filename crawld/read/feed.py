@@ -9,8 +9,8 @@ from crawld.read.listing import (
     MOST_ENTRIES,
     Addresses,
     Entry,
-    Form,
-    Kind,
+    EntryKind,
+    FileForm,
     Listing,
     Unreadable,
     UnreadableError,
@@ -32,7 +32,7 @@ MOST_JSON_CHARACTERS = 4_000_000
 """JSON is read whole: this many of the widest characters are 16 MB."""
 MOST_JSON_VALUES = 600_000
 """Values of a JSON Feed, a dozen for each of 50,000 items: each takes some hundred bytes at worst."""
-FORM_OF_ROOT = {"rss": Form.RSS, "RDF": Form.RSS, "feed": Form.ATOM}
+FORM_OF_ROOT = {"rss": FileForm.RSS, "RDF": FileForm.RSS, "feed": FileForm.ATOM}
 
 LONGEST_RELATION = 200
 MOST_DATES = 3
@@ -58,7 +58,7 @@ def read_feed(body: bytes, url: str, now: float) -> Listing:
     return read_xml_feed(body, FORM_OF_ROOT[root], url, now)
 
 
-def read_xml_feed(body: bytes, form: Form, url: str, now: float) -> Listing:
+def read_xml_feed(body: bytes, form: FileForm, url: str, now: float) -> Listing:
     """The items of RSS or Atom."""
     reader, well_formed = read_entries(body, ("item", "entry", "link"), lambda: _Items(url, now))
     if not well_formed and not reader.entries:
@@ -121,7 +121,7 @@ class _Items:
         if not link and (permanent or name.startswith(("http://", "https://"))):
             link, named_by = name, element
         found = locate_in(named_by, link, self.addresses)
-        return Entry(found, Kind.ITEM, _latest(dates, self.dates), name[:500]) if found else None
+        return Entry(found, EntryKind.ITEM, _latest(dates, self.dates), name[:500]) if found else None
 
 
 def _address(link: Element) -> str:
@@ -164,7 +164,7 @@ def read_json_feed(body: bytes, url: str, now: float) -> Listing:
     complete = read == len(items) and not addresses.exhausted
     hubs = tuple(_json_hubs(document.get("hubs"), url))
     topic = locate(_text(document, "feed_url"), url)
-    return Listing(Form.JSON, entries, complete, read - len(entries), hubs, topic)
+    return Listing(FileForm.JSON, entries, complete, read - len(entries), hubs, topic)
 
 
 def _json_item(item: Any, addresses: Addresses, dates: DateReader) -> Entry | None:
@@ -174,7 +174,7 @@ def _json_item(item: Any, addresses: Addresses, dates: DateReader) -> Entry | No
     found = addresses.locate(_text(item, "url") or (name if name.startswith(("http://", "https://")) else ""))
     given = {tag: _text(item, key) for tag, key in (("updated", "date_modified"), ("published", "date_published"))}
     claim = _latest({tag: text for tag, text in given.items() if text}, dates)
-    return Entry(found, Kind.ITEM, claim, name[:500]) if found else None
+    return Entry(found, EntryKind.ITEM, claim, name[:500]) if found else None
 
 
 def _json_hubs(hubs: Any, url: str) -> list[str]:

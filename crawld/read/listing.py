@@ -42,7 +42,7 @@ _WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BREAKS = re.compile(r"[\t\r\n]+")
 
 
-class Form(StrEnum):
+class FileForm(StrEnum):
     """How a file lists its URLs."""
 
     URLSET = "urlset"
@@ -55,10 +55,10 @@ class Form(StrEnum):
     @property
     def is_feed(self) -> bool:
         """Whether entries come and go: a feed names the latest pages, a sitemap all of them."""
-        return self in {Form.RSS, Form.ATOM, Form.JSON}
+        return self in {FileForm.RSS, FileForm.ATOM, FileForm.JSON}
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry is."""
 
     PAGE = "page"
@@ -72,7 +72,7 @@ class Entry:
     """One listed URL, as it would be asked for, with the time it claims to have changed."""
 
     loc: str
-    kind: Kind
+    kind: EntryKind
     lastmod: Claim | None = None
     id: str = ""  # a feed's own name for it
 
@@ -81,7 +81,7 @@ class Entry:
 class Listing:
     """Everything one file lists. Where it is not `complete`, an absent entry proves nothing."""
 
-    form: Form
+    form: FileForm
     entries: Sequence[Entry]
     complete: bool = True
     skipped: int = 0  # entries without a URL that can be asked

@@ -2,7 +2,16 @@
 
 from crawld.read.dates import SAYS_NOTHING, Claim, DateReader
 from crawld.read.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
-from crawld.read.listing import MOST_ENTRIES, Addresses, Entry, Form, Kind, Listing, Unreadable, UnreadableError
+from crawld.read.listing import (
+    MOST_ENTRIES,
+    Addresses,
+    Entry,
+    EntryKind,
+    FileForm,
+    Listing,
+    Unreadable,
+    UnreadableError,
+)
 from crawld.read.xml_stream import (
     Element,
     begins_at,
@@ -44,15 +53,15 @@ def read_sitemap(body: bytes, url: str, now: float) -> Listing:
         return read_xml_feed(body, FORM_OF_ROOT[root], url, now)
     if root not in {"urlset", "sitemapindex"}:
         raise UnreadableError(Unreadable.UNKNOWN_ROOT, f"<{root[:40]}> is no sitemap")
-    return _read_urls(body, Form.URLSET if root == "urlset" else Form.INDEX, url, now)
+    return _read_urls(body, FileForm.URLSET if root == "urlset" else FileForm.INDEX, url, now)
 
 
-def _read_urls(body: bytes, form: Form, url: str, now: float) -> Listing:
+def _read_urls(body: bytes, form: FileForm, url: str, now: float) -> Listing:
     reader, well_formed = read_entries(body, ("url", "sitemap"), lambda: _Urls(url, now), enough="loc")
     if not well_formed and not reader.entries:
         raise UnreadableError(Unreadable.NOT_XML, "and no URL can be made out")
     own = {entry.loc for entry in reader.entries}
-    others = [Entry(loc, Kind.ALTERNATE) for loc in reader.alternates if loc not in own]
+    others = [Entry(loc, EntryKind.ALTERNATE) for loc in reader.alternates if loc not in own]
     return Listing(form, reader.entries + others, well_formed and not reader.full, reader.skipped)
 
 
@@ -94,7 +103,7 @@ class _Urls:
         if found is None:
             self.skipped += 1
         else:
-            kind = Kind.SITEMAP if local_name(element) == "sitemap" else Kind.PAGE
+            kind = EntryKind.SITEMAP if local_name(element) == "sitemap" else EntryKind.PAGE
             self.entries.append(Entry(found, kind, _telling(lastmod) or _telling(published) or lastmod))
         return True
 
@@ -138,7 +147,7 @@ def _read_text(body: bytes, url: str) -> Listing:
     if not entries:
         raise UnreadableError(Unreadable.NO_URLS, "neither XML nor a list of URLs")
     complete = whole and len(entries) + skipped <= MOST_ENTRIES and not addresses.exhausted
-    return Listing(Form.TEXT, entries[:MOST_ENTRIES], complete, skipped)
+    return Listing(FileForm.TEXT, entries[:MOST_ENTRIES], complete, skipped)
 
 
 def _take_line(line: str, addresses: Addresses, entries: list[Entry]) -> bool:
@@ -148,5 +157,5 @@ def _take_line(line: str, addresses: Addresses, entries: list[Entry]) -> bool:
         return True
     found = addresses.locate(line) if line[:8].lower().startswith(("http://", "https://")) else None
     if found:
-        entries.append(Entry(found, Kind.PAGE))
+        entries.append(Entry(found, EntryKind.PAGE))
     return found is not None

@@ -10,7 +10,7 @@ from crawld.choose.policies import POLICIES, build
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.model.errors import InputError
 from crawld.research.crawler import UNBOUND, KnowingCrawler
-from crawld.research.engine import Crawler
+from crawld.research.engine import SimulatedCrawler
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.peers import PEERS, peer_crawler
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
@@ -179,7 +179,7 @@ class PaperLearner:
     """A learner of a paper: its rule in words, and a crawler that follows it."""
 
     rule: str
-    make: Callable[[World, float], Crawler]
+    make: Callable[[World, float], SimulatedCrawler]
 
 
 LEARNERS: dict[str, PaperLearner] = {
@@ -193,7 +193,7 @@ def names() -> list[str]:
     return [*POLICIES, *LEARNERS, *PEERS, KNOWN]
 
 
-def contestant(name: str, world: World, bandwidth: float, learning: OnlineLearning | None = None) -> Crawler:
+def contestant(name: str, world: World, bandwidth: float, learning: OnlineLearning | None = None) -> SimulatedCrawler:
     """The crawler of that name, with copies of all pages that are there at the start, learning from its own crawls."""
     if name in PEERS:
         return peer_crawler(name, world, copies=True)

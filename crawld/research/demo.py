@@ -24,7 +24,7 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate
 from crawld.research.contest import LabDaemons, contest_progress
 from crawld.show.api.access import login_code
-from crawld.show.charts import Axis, Chart, Form, Line, Look, Point, draw
+from crawld.show.charts import Axis, Chart, ChartPoint, Form, Line, Look, draw
 
 if TYPE_CHECKING:
     from crawld.research.contest import Finish
@@ -235,7 +235,7 @@ def _chart(finish: "Finish") -> Chart:
     held = {NAMES[name]: (samples.true[name], Look.SOLID) for name in (CRAWLD, ROUND_ROBIN)}
     lines = held | {"predicted by crawld": (samples.predicted[CRAWLD], Look.DASHED)}
     drawn = [
-        Line(name, [Point(x, y) for x, y in zip(seconds, values, strict=True)], look)
+        Line(name, [ChartPoint(x, y) for x, y in zip(seconds, values, strict=True)], look)
         for name, (values, look) in lines.items()
     ]
     y_axis = Axis("share of importance held in its current version", Form.SHARE, 0.0, 1.0)

@@ -14,7 +14,7 @@ from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class FreshSpells:
     """The fresh spells of all copies, and each change with the moment the crawler caught up with it.
 
     A copy is fresh during [fresh_from, fresh_until). A change is unseen during [changed_at, seen_at); it is the
@@ -85,7 +85,7 @@ class Ledger:
         return float(self.weight @ (np.clip(self.died, start, end) - np.clip(self.born, start, end)))
 
 
-def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start: bool = True) -> Ledger:
+def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start: bool = True) -> FreshSpells:
     """Account for crawls of `pages` at `times` (in order); pages there at time 0 are copied then, or not.
 
     Of a page that is born later the first copy is taken at its birth.
@@ -108,7 +108,7 @@ def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start:
         first = np.searchsorted(changes, np.concatenate([[born], crawls]), side="right")
         ranks.append(np.maximum(np.arange(len(changes)) - first[by_crawl] + 1, 1))
     total, rank = float(world.population.mu.sum()), np.concatenate(ranks)
-    return Ledger(
+    return FreshSpells(
         weight=world.population.mu / total if total > 0 else world.population.mu,
         born=world.born,
         died=world.died,
@@ -135,7 +135,7 @@ def _outdated(rank: Ints, magnitudes: Floats | None) -> Floats:
     return np.asarray(magnitudes * left)
 
 
-class Crawler(Protocol):
+class SimulatedCrawler(Protocol):
     """Whoever decides what to ask: crawld's scheduler, or a peer's timers."""
 
     def pick(self, now: float) -> int | None:
@@ -189,7 +189,7 @@ class Run:
         """The share of pages that were not crawled once from `start` on."""
         return 1.0 - len(np.unique(self.pages[self.times >= start])) / self.world.population.pages
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> FreshSpells:
         """Exact accounts of the run."""
         return settle_accounts(self.world, self.times, self.pages, fresh_at_start=self.started_fresh)
 
@@ -205,7 +205,7 @@ def slot_times(bandwidth: Sequence[Bandwidth], horizon: float) -> Floats:
 
 
 def simulate(
-    world: World, crawler: Crawler, bandwidth: float | Sequence[Bandwidth], *, started_fresh: bool = True
+    world: World, crawler: SimulatedCrawler, bandwidth: float | Sequence[Bandwidth], *, started_fresh: bool = True
 ) -> Run:
     """Let the crawler run through the world, one pick a slot. A crawl takes no time and always succeeds."""
     steps = [Bandwidth(0.0, bandwidth)] if isinstance(bandwidth, float | int) else list(bandwidth)
@@ -232,7 +232,7 @@ def simulate(
 class Events:
     """What a crawler is told besides what it asks: rates, births, signals and deaths, each in the order of time."""
 
-    def __init__(self, world: World, crawler: Crawler, steps: Sequence[Bandwidth]) -> None:
+    def __init__(self, world: World, crawler: SimulatedCrawler, steps: Sequence[Bandwidth]) -> None:
         self._crawler = crawler
         self._steps = [(step.start, step.rate) for step in reversed(steps)]
         self._times, self._told = world.signal_times.tolist(), world.signal_pages.tolist()

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.errors import InputError
-from crawld.read.listing import Kind, UnreadableError
+from crawld.read.listing import EntryKind, UnreadableError
 from crawld.read.page.digest import read_body
 from crawld.read.sitemap import read_sitemap
 
@@ -454,7 +454,7 @@ class GitHistory:
         self._sitemap_times.append(at)
         old, new = self._lists.get(change.path, {}), {}
         for entry in listing.entries:
-            if entry.kind is not Kind.PAGE:
+            if entry.kind is not EntryKind.PAGE:
                 continue
             value = "" if entry.lastmod is None else entry.lastmod.raw
             new[entry.loc] = value

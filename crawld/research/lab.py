@@ -20,7 +20,7 @@ from crawld.cli.tables import console, duration, fitted, name, number
 from crawld.model.errors import InputError
 from crawld.model.units import format_rate
 from crawld.research.contest import LabDaemons, contest_progress
-from crawld.show.charts import Axis, Chart, Form, Line, Point, draw
+from crawld.show.charts import Axis, Chart, ChartPoint, Form, Line, draw
 
 if TYPE_CHECKING:
     from crawld.research.contest import Finish
@@ -91,7 +91,7 @@ def print_finish(report: Mapping[str, Any], console: Console) -> None:
 
 def chart(rows: list[dict[str, Any]]) -> str:
     """Freshness over time as SVG, a line for each crawler."""
-    lines = [Line(row["crawler"], [Point(at["at"], at["freshness"]) for at in row["series"]]) for row in rows]
+    lines = [Line(row["crawler"], [ChartPoint(at["at"], at["freshness"]) for at in row["series"]]) for row in rows]
     y_axis = Axis("share of importance held in its current version", Form.SHARE, 0.0, 1.0)
     return draw(Chart("True freshness in the lab", Axis("time", Form.DURATION), y_axis, lines), standalone=True)
 
@@ -104,7 +104,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WorldOptions:
     """The world that was asked for."""
 
     world: str
@@ -164,7 +164,7 @@ def world_options(command: F) -> F:
     @wraps(command)
     def wrapped(**given: Any) -> Any:
         names = ("world", "pages", "hosts", "sitemap", "changes", "errors", "seed")
-        wanted = Wanted(**{name: given.pop(name) for name in names})
+        wanted = WorldOptions(**{name: given.pop(name) for name in names})
         return command(wanted=wanted, **given)
 
     decorated: Any = wrapped
@@ -242,10 +242,10 @@ def read(budgets: str, as_json: bool, **given: Any) -> None:
 
 
 async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
-    from crawld.research.reads import BOTH, PROACTIVE, THROUGH, Demand, ReadTrial, read_scenario
+    from crawld.research.reads import BOTH, PROACTIVE, THROUGH, ReaderDemand, ReadTrial, read_scenario
     from crawld.research.site import LabSite
 
-    demand = Demand(run.reads_per_change, run.zipf, run.wait, run.seed)
+    demand = ReaderDemand(run.reads_per_change, run.zipf, run.wait, run.seed)
     lives = run.seconds + 60.0  # a daemon needs a moment to start, and one to end
     scenario = read_scenario(run.pages, lives, run.changes, demand)
     with ExitStack() as stack:
@@ -353,7 +353,7 @@ def or_replay(command: F) -> F:
 
 
 def _replay(
-    wanted: Wanted, history: Path, crawlers: list[str], how: tuple[float, str | None], *, as_json: bool
+    wanted: WorldOptions, history: Path, crawlers: list[str], how: tuple[float, str | None], *, as_json: bool
 ) -> None:
     from crawld.research.contestants import names
     from crawld.research.replayed import compare_replayed, open_history, weighted
@@ -484,7 +484,7 @@ command.add_command(read)
 )
 @click.option("--json", "as_json", is_flag=True, help="The scores at the end as JSON.")
 @world_options
-def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, turn_away: float, as_json: bool) -> None:
+def serve(wanted: WorldOptions, port: int, seconds: float, urls: Path | None, turn_away: float, as_json: bool) -> None:
     """Serve a world for crawlers of any kind; crawlers are told apart by their user agents.
 
     Scores are shown every ten seconds, at the end, and as JSON under /lab/score. Ctrl-C ends it with the scores.
@@ -512,7 +512,7 @@ def serve(wanted: Wanted, port: int, seconds: float, urls: Path | None, turn_awa
 @world_options
 @or_replay
 def compare(
-    wanted: Wanted,
+    wanted: WorldOptions,
     policies: str,
     bandwidth: float,
     seconds: float,
@@ -552,7 +552,7 @@ def compare(
 
 
 async def _compare(
-    wanted: Wanted, scenario: "Scenario", daemons: LabDaemons, chosen: dict[str, Policy], seconds: float
+    wanted: WorldOptions, scenario: "Scenario", daemons: LabDaemons, chosen: dict[str, Policy], seconds: float
 ) -> "Finish | None":
     from crawld.research.contest import Contest
     from crawld.research.site import LabSite
@@ -573,7 +573,7 @@ def _simulated(scenario: "Scenario", finish: "Finish") -> "dict[str, Simulated]"
 
 
 async def _serve(
-    wanted: Wanted,
+    wanted: WorldOptions,
     scenario: "Scenario",
     port: int,
     seconds: float,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from crawld.research.engine import Crawler
+from crawld.research.engine import SimulatedCrawler
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 
 # When other crawlers ask a page again: each peer's own rule with the constants it ships; time is in days.
@@ -293,14 +293,14 @@ class Peer:
     """Another crawler: its rule in words, and a crawler that follows it."""
 
     rule: str
-    make: Callable[..., Crawler]
+    make: Callable[..., SimulatedCrawler]
 
 
-def _timer(rule: Callable[[], RevisitRule]) -> Callable[..., Crawler]:
+def _timer(rule: Callable[[], RevisitRule]) -> Callable[..., SimulatedCrawler]:
     return partial(TimerCrawler, rule)
 
 
-def _every(days: float) -> Callable[..., Crawler]:
+def _every(days: float) -> Callable[..., SimulatedCrawler]:
     return _timer(partial(Fixed, days))
 
 
@@ -332,6 +332,6 @@ PEERS: dict[str, Peer] = {
 }
 
 
-def peer_crawler(name: str, world: World, *, copies: bool) -> Crawler:
+def peer_crawler(name: str, world: World, *, copies: bool) -> SimulatedCrawler:
     """The crawler of that name, with copies of all pages at the start or without."""
     return PEERS[name].make(world, copies=copies)

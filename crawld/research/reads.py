@@ -24,7 +24,7 @@ PROACTIVE, THROUGH, BOTH = "proactive", "through", "both"
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ReaderDemand:
     """How pages are read: reads for each change of the site, by how much more some are read than others, and waits."""
 
     reads_per_change: float = 1.0
@@ -72,7 +72,7 @@ class ReadFinish:
     changes: int  # of the site while it was judged
 
 
-def read_scenario(pages: int, seconds: float, changes_per_second: float, demand: Demand) -> Scenario:
+def read_scenario(pages: int, seconds: float, changes_per_second: float, demand: ReaderDemand) -> Scenario:
     """Pages of one host whose rates differ as S-NCIS draws them, without signals, as important as they are read."""
     drawn = noisy_scenario(Size(pages, 1, seconds, changes_per_second, demand.seed))
     population = replace(drawn.world.population, mu=demand.weights(pages) * pages)
@@ -87,7 +87,7 @@ class ReadTrial:
         site: LabSite,
         entrants: Sequence[Entrant],
         sockets: Mapping[str, Path],
-        demand: Demand,
+        demand: ReaderDemand,
         *,
         rate: float,
         seconds: float,

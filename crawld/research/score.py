@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from crawld.research.engine import Ledger, settle_accounts
+from crawld.research.engine import FreshSpells, settle_accounts
 from crawld.research.world import Floats, Ints, World
 
 WARM_UP = 1 / 3
@@ -111,7 +111,7 @@ class Scoreboard:
         share = np.bincount(ledger.spell_page, fresh, minlength=pages) / (end - start)
         return share, np.bincount(crawled, minlength=pages), np.bincount(changed, minlength=pages)
 
-    def _ledger(self, crawler: str, end: float) -> Ledger:
+    def _ledger(self, crawler: str, end: float) -> FreshSpells:
         visits = self.of(crawler)
         times = np.array(visits.times)
         before = times < end

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Column, Table
 
-from crawld.show.charts import Point, draw_lines
+from crawld.show.charts import ChartPoint, draw_lines
 
 Measures = Mapping[str, float]
 
@@ -315,17 +315,17 @@ def as_chart(outcome: Outcome) -> str:
     curves = {name.split(SERIES)[0] for row in outcome.rows for name in row.means if SERIES in name}
     timed = bool(curves)
     several = len({row.pages for row in outcome.rows}) > 1
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[ChartPoint]] = {}
     for row in outcome.rows:
         if timed:
             line = lines.setdefault(f"{row.policy} ({row.pages})" if several else row.policy, [])
             line += [
-                Point.measured(float(name.split(SERIES)[1]), row.means[name], row.errors[name])
+                ChartPoint.measured(float(name.split(SERIES)[1]), row.means[name], row.errors[name])
                 for name in row.means
                 if SERIES in name
             ]
         else:
-            point = Point.measured(row.pages, row.means["accuracy"], row.errors["accuracy"])
+            point = ChartPoint.measured(row.pages, row.means["accuracy"], row.errors["accuracy"])
             lines.setdefault(row.policy, []).append(point)
     title = f"{outcome.experiment.name}: {outcome.settings['repeats']} repeats, seed {outcome.settings['seed']}"
     return draw_lines(

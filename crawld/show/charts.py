@@ -162,7 +162,7 @@ MOST_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ChartPoint:
     """A value and, where they are known, the ends of the interval around it; without a value the line has a gap."""
 
     x: float
@@ -171,7 +171,7 @@ class Point:
     high: float | None = None
 
     @classmethod
-    def measured(cls, x: float, y: float, error: float = math.nan) -> "Point":
+    def measured(cls, x: float, y: float, error: float = math.nan) -> "ChartPoint":
         """A value with its standard error (nan if unknown)."""
         return cls(x, y) if math.isnan(error) else cls(x, y, y - error, y + error)
 
@@ -196,7 +196,7 @@ class Line:
     """A named line through points in the order of x."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[ChartPoint]
     look: Look = Look.SOLID
     spread: Spread = Spread.BARS
 
@@ -301,7 +301,7 @@ def data_table(chart: Chart, most: int = MOST_ROWS) -> tuple[list[str], list[lis
     return heading, [[chart.x.text(x) + (" (not over)" if x in unfinished else ""), *rows[x]] for x in kept]
 
 
-def _cell(axis: Axis, point: Point) -> str:
+def _cell(axis: Axis, point: ChartPoint) -> str:
     if point.y is None:
         return ""
     if point.low is None or point.high is None:
@@ -320,16 +320,16 @@ def saw_tooth(
     until: float,
     course: Callable[[float, float], float],
     jumps: Sequence[float] = (),
-) -> list[Point]:
+) -> list[ChartPoint]:
     """The points of a line that follows `course(reset, time)` from each reset to the next and may jump at `jumps`."""
     brief = 1e-6 * (until - resets[0]) if resets else 0.0
-    points: list[Point] = []
+    points: list[ChartPoint] = []
     for start, end in zip(resets, [*resets[1:], until], strict=True):
         steps = SAMPLES if len(resets) <= 60 else 4
         at = [start + (end - start) * step / steps for step in range(steps + 1)]
         inside = [jump for jump in jumps if start < jump < end]
         at = sorted([*at, *inside, *(max(jump - brief, start) for jump in inside)])
-        points += [Point(moment, course(start, moment)) for moment in at]
+        points += [ChartPoint(moment, course(start, moment)) for moment in at]
     return points
 
 
@@ -423,7 +423,7 @@ def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -
     return "\n".join([*parts, "</svg>", ""])
 
 
-def draw_lines(title: str, x_label: str, y_label: str, lines: Mapping[str, Sequence[Point]]) -> str:
+def draw_lines(title: str, x_label: str, y_label: str, lines: Mapping[str, Sequence[ChartPoint]]) -> str:
     """A file with one line for each name over plain numbers; x by its logarithm where it spans much."""
     xs = [point.x for line in lines.values() for point in line]
     named = [Line(name, sorted(line, key=lambda point: point.x)) for name, line in lines.items()]
@@ -512,9 +512,9 @@ def _line(line: Line, x: Scale, y: Scale, kind: str) -> Iterator[str]:
             yield from _error_bars(run, x, y, kind)
 
 
-def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
+def _runs(points: Sequence[ChartPoint]) -> Iterator[list[ChartPoint]]:
     """The stretches of a line between its gaps."""
-    run: list[Point] = []
+    run: list[ChartPoint] = []
     for point in points:
         if point.y is None:
             if run:
@@ -526,11 +526,11 @@ def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
         yield run
 
 
-def _value(point: Point) -> float:
+def _value(point: ChartPoint) -> float:
     return math.nan if point.y is None else point.y
 
 
-def _band(run: Sequence[Point], x: Scale, y: Scale, kind: str) -> Iterator[str]:
+def _band(run: Sequence[ChartPoint], x: Scale, y: Scale, kind: str) -> Iterator[str]:
     known = [(x.place(p.x), y.place(p.low), y.place(p.high)) for p in run if p.low is not None and p.high is not None]
     if len(known) > 1:
         outline = [*((at, high) for at, _, high in known), *((at, low) for at, low, _ in reversed(known))]
@@ -538,7 +538,7 @@ def _band(run: Sequence[Point], x: Scale, y: Scale, kind: str) -> Iterator[str]:
         yield f'<polygon points="{path}" class="band {kind}"/>'
 
 
-def _error_bars(run: Sequence[Point], x: Scale, y: Scale, kind: str) -> Iterator[str]:
+def _error_bars(run: Sequence[ChartPoint], x: Scale, y: Scale, kind: str) -> Iterator[str]:
     for point in run:
         if point.low is not None and point.high is not None and point.high > point.low:
             at, low, high = x.place(point.x), y.place(point.low), y.place(point.high)

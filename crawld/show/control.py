@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
-from crawld.crawl.asked_pages import Answer, Claim
+from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
 from crawld.crawl.reasons import hosts_in_trouble
 from crawld.crawl.slot_log import bottleneck
@@ -215,7 +215,7 @@ class Steering:
             await self._kept()  # the next read sees what came
         return [self._refreshed(url, known.get(identity(url), -1), answer) for url, answer in answers.items()]
 
-    def ask_now(self, page_id: int, claim: Claim = Claim.ORDER) -> "asyncio.Future[Answer] | None":
+    def ask_now(self, page_id: int, claim: ReadClaim = ReadClaim.ORDER) -> "asyncio.Future[Answer] | None":
         """Have a page crawled before all others; what that brings, or None where it is not here."""
         page = self._pages.get(page_id)
         if page is None:

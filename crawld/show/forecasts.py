@@ -19,7 +19,7 @@ from crawld.model.fetched import Use
 from crawld.model.host import HostState
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.status import Status
+from crawld.pages.status import Counters
 from crawld.store.contract import StoredPages
 
 # A scheduler of pages as the database has them, for whoever is no daemon: what it would believe and expect.
@@ -106,7 +106,7 @@ class Forecasts:
         self,
         scheduler: Scheduler,
         gate: HostGate,
-        status: Status,
+        status: Counters,
         clock: Clock,
         valuation: Valuation | None,
         freshness: FreshnessNow,

@@ -101,7 +101,7 @@ def _no_mask() -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedFile:
     """The pages a file lists, as columns in the order of their keys, each key once; nan: no usable claim."""
 
     keys: Keys
@@ -122,7 +122,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ListingDifference:
     """How a listing differs from the one before."""
 
     baseline: bytes  # what is remembered from now on, packed
@@ -135,7 +135,7 @@ class Difference:
     anew: Mask = field(default_factory=_no_mask)  # entries not listed, or not dated, before, where that is known
 
 
-def differ(packed: bytes, listed: Listed, *, feed: bool = False, complete: bool = True) -> Difference:
+def differ(packed: bytes, listed: ListedFile, *, feed: bool = False, complete: bool = True) -> ListingDifference:
     """How a listing differs from the packed one before; in a feed, or an incomplete listing, absence means nothing."""
     known = Baseline.unpacked(packed)
     before = known or EMPTY
@@ -147,7 +147,7 @@ def differ(packed: bytes, listed: Listed, *, feed: bool = False, complete: bool 
     absent = _no_keys()
     if complete and not feed:
         absent = before.keys[~np.isin(before.keys, listed.keys, assume_unique=True)]
-    return Difference(
+    return ListingDifference(
         baseline=before.updated(listed.keys, listed.stamps, keep_absent=feed or not complete).packed(),
         news=moved | fresh,
         first_sight=~fresh & dated,

@@ -22,7 +22,7 @@ import numpy as np
 
 from crawld.model.signal import Signal, Source
 from crawld.signals.contract import Slices
-from crawld.signals.listed import Difference, Listed
+from crawld.signals.listed import ListedFile, ListingDifference
 from crawld.signals.matching import Ints, Keys, PageIndex
 
 FEWEST_FOR_EVENT = 5  # lastmods; fewer may well move together by chance
@@ -78,7 +78,7 @@ class Finding:
 
 
 def find_signals(
-    listed: Listed, difference: Difference, source_of: SourceOf, known: Known, now: float
+    listed: ListedFile, difference: ListingDifference, source_of: SourceOf, known: Known, now: float
 ) -> Slices[Finding]:
     """What the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, known, now)
@@ -132,7 +132,7 @@ def _find(pages: PageIndex, keys: Keys) -> Iterator[tuple[Ints, Ints]]:
 class _Judge:
     """Turns what moved into signals."""
 
-    def __init__(self, listed: Listed, known: Known, now: float) -> None:
+    def __init__(self, listed: ListedFile, known: Known, now: float) -> None:
         self.listed, self.known, self.now = listed, known, now
         self.stamps: list[int] = []  # of each signal
         self.discarded = 0

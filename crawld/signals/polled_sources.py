@@ -14,10 +14,10 @@ from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
 from crawld.signals.contract import Discoveries, PollResult, Slices
 from crawld.signals.files import FIRST_WAIT, MOST_SPOKEN_FOR, SHORTEST_WAIT, File, Origin, restored
-from crawld.signals.listed import EMPTY, Baseline, Difference, Listed
+from crawld.signals.listed import EMPTY, Baseline, ListedFile, ListingDifference
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
-from crawld.signals.reading import Polled, Reading, read_answer, site_of
+from crawld.signals.reading import Polled, PollReading, read_answer, site_of
 from crawld.signals.schedule import PollSchedule
 from crawld.store.contract import Poll, SourceFile
 
@@ -30,7 +30,7 @@ DEEPEST = 2  # an index in an index, and no further
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class IndexWalk:
     """What reading an index led to."""
 
     planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
@@ -43,14 +43,14 @@ class Walk:
         return bool(self.planned or self.removed)
 
 
-def walk_index(schedule: PollSchedule, index: File, reading: Reading, now: float) -> Slices[Walk]:
+def walk_index(schedule: PollSchedule, index: File, reading: PollReading, now: float) -> Slices[IndexWalk]:
     """Watch what an index lists, poll sooner what it says has changed, and drop what it lists no more.
 
     A file whose lastmod stands still keeps its own rhythm: lastmod hastens, it never vetoes.
     """
     known = {file.url: file for file in schedule.children(index.url)}
     if not reading.children and not known:
-        return Walk()
+        return IndexWalk()
     listed = {child.url: child.stamp for child in reading.children if child.url != index.url}
     removed = [url for url in known if url not in listed] if reading.complete else []
     for url in removed:
@@ -58,7 +58,7 @@ def walk_index(schedule: PollSchedule, index: File, reading: Reading, now: float
     planned: list[File] = []
     moved: list[File] = []
     if index.depth >= DEEPEST:
-        return Walk(removed=removed)
+        return IndexWalk(removed=removed)
     for number, (url, stamp) in enumerate(listed.items()):
         if number % WALKED_AT_ONCE == 0:
             yield
@@ -73,10 +73,10 @@ def walk_index(schedule: PollSchedule, index: File, reading: Reading, now: float
             schedule.plan(file)
             planned.append(file)
             moved.append(file)
-    return Walk(planned, moved, removed)
+    return IndexWalk(planned, moved, removed)
 
 
-def _child(index: File, reading: Reading, url: str, stamp: int, at: float) -> File:
+def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -> File:
     """A file that an index lists. Where a stranger answered for the index, the child may speak for that one alone."""
     stranger, host = reading.answered_by, host_of_target(url)
     speaks_for = (stranger,) if stranger else tuple(dict.fromkeys((index.host, *index.speaks_for)))[:MOST_SPOKEN_FOR]
@@ -104,7 +104,7 @@ MOST_SITES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class MovedShare:
     """How much of a file moved in one poll, and how many entries all files of its site list."""
 
     moved: int
@@ -145,7 +145,7 @@ class SiteMoves:
         """An index says that a file has changed: at least one of its entries has moved."""
         self._note(site, file, 1, now)
 
-    def source(self, site: str, file: str, share: Share, now: float) -> Source:
+    def source(self, site: str, file: str, share: MovedShare, now: float) -> Source:
         """The source of a poll's signals: by the share that moved in the file, or in the site's files together."""
         if not share.moved:
             if site in self._sites:
@@ -357,11 +357,11 @@ class PolledSources:
             file.next_poll = not_before
             self.schedule.plan(file)
 
-    def reader(self, request: Request) -> Callable[[Outcome, float], Reading]:
+    def reader(self, request: Request) -> Callable[[Outcome, float], PollReading]:
         """What reads the answer to a poll; it can run in a worker."""
         return self.reader_of(request.url)
 
-    def reader_of(self, url: str) -> Callable[[Outcome, float], Reading]:
+    def reader_of(self, url: str) -> Callable[[Outcome, float], PollReading]:
         """What reads the file at `url`, polled or delivered; it can run in a worker."""
         file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
@@ -369,7 +369,7 @@ class PolledSources:
             return partial(read_answer, Polled(url, frozenset()))
         return partial(read_answer, Polled(url, file.hosts, file.baseline, scope, self._settings.others))
 
-    def finish(self, request: Request, reading: Reading, now: float) -> Slices[PollResult]:
+    def finish(self, request: Request, reading: PollReading, now: float) -> Slices[PollResult]:
         """Decide what the answer means, and when to ask again."""
         file = self.schedule.get(request.url)
         if file is None:  # its index dropped it meanwhile
@@ -408,7 +408,7 @@ class PolledSources:
             file.next_poll = min(file.next_poll, now)
             self.schedule.plan(file)
 
-    def take_delivery(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
+    def take_delivery(self, url: str, reading: PollReading, now: float) -> Slices[PollResult]:
         """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
         file = self.schedule.get(url)
         if file is None or reading.listed is None or reading.difference is None or reading.trouble is not None:
@@ -424,14 +424,14 @@ class PolledSources:
         )
 
     def _compared(
-        self, file: File, listed: Listed, difference: Difference, kind: Source, now: float
+        self, file: File, listed: ListedFile, difference: ListingDifference, kind: Source, now: float
     ) -> Slices[Finding]:
         known = Known(self.pages, self._last_success, self._delay(kind), self._gone)
 
         def source_of(moved: int, of: int) -> Source:
             if kind is not Source.SITEMAP:
                 return kind
-            share = Share(moved, of, self.schedule.budgets.entries(file.planter))
+            share = MovedShare(moved, of, self.schedule.budgets.entries(file.planter))
             return self._moves.source(file.planter, file.url, share, now)
 
         finding = yield from find_signals(listed, difference, source_of, known, now)
@@ -442,7 +442,7 @@ class PolledSources:
         return finding
 
     def _taken(
-        self, file: File, reading: Reading, listed: Listed, difference: Difference, now: float
+        self, file: File, reading: PollReading, listed: ListedFile, difference: ListingDifference, now: float
     ) -> Slices[PollResult]:
         feed = reading.form is not None and reading.form.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
@@ -497,7 +497,7 @@ class PolledSources:
                 yield
         return news, useful
 
-    def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
+    def _discoveries(self, listed: ListedFile, finding: Finding, *, complete: bool) -> Discoveries | None:
         discovery = self._settings.discovery
         if discovery is None:
             return None
@@ -520,7 +520,7 @@ class PolledSources:
         return totals
 
 
-def _elsewhere(listed: Listed, difference: Difference, source: Source) -> Sequence[Claimed]:
+def _elsewhere(listed: ListedFile, difference: ListingDifference, source: Source) -> Sequence[Claimed]:
     """The changes that a file told of pages on other sites; what it lists for the first time is no change."""
     urls, claims = listed.other_urls.split("\n"), listed.at[listed.others].tolist()
     moved = np.flatnonzero(difference.news[listed.others]).tolist()
@@ -537,7 +537,7 @@ def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
     return polls
 
 
-def _summary(finding: Finding, listed: Listed, useful: int, stale: int) -> str:
+def _summary(finding: Finding, listed: ListedFile, useful: int, stale: int) -> str:
     parts = {
         "entries": len(listed.keys),
         "ours": len(finding.pages),

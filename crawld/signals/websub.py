@@ -21,7 +21,7 @@ from crawld.model.url import host_of
 from crawld.signals.contract import Delivery, PollResult, Slices
 from crawld.signals.files import File
 from crawld.signals.polled_sources import PolledSources
-from crawld.signals.reading import Reading
+from crawld.signals.reading import PollReading
 from crawld.store.contract import Poll
 
 LEASE = 10 * 86_400.0
@@ -128,7 +128,7 @@ class Subscriptions:
         read = partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))
         return status, text, Delivery(file.url, file.host, read)
 
-    def take(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
+    def take(self, url: str, reading: PollReading, now: float) -> Slices[PollResult]:
         """Take in what a delivery for the feed at `url` was read as."""
         return self._sources.take_delivery(url, reading, now)
 

@@ -20,7 +20,7 @@ SIGNALS_AT_ONCE = 250
 HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 
 
-class Queued(NamedTuple):
+class QueuedItem(NamedTuple):
     """An item, its number in the order in which items came, and the shard and epoch under which it may be written."""
 
     number: int
@@ -32,8 +32,8 @@ class CommitQueue:
     """Items that were put and are not settled yet; those that were taken count until they are settled or put back."""
 
     def __init__(self) -> None:
-        self._first: deque[Queued] = deque()
-        self._signals: dict[int, list[Queued]] = {}  # by page
+        self._first: deque[QueuedItem] = deque()
+        self._signals: dict[int, list[QueuedItem]] = {}  # by page
         self._unsettled: dict[int, None] = {}  # numbers, in order
         self._last = 0
         self.signals = 0  # that wait in their own lane
@@ -59,7 +59,7 @@ class CommitQueue:
     def put(self, item: Item, lease: tuple[int, int] | None = None) -> None:
         """Add an item."""
         self._last += 1
-        queued = Queued(self._last, item, lease)
+        queued = QueuedItem(self._last, item, lease)
         self._unsettled[queued.number] = None
         self.bytes += weight(item)
         if isinstance(item, Signal):
@@ -70,9 +70,9 @@ class CommitQueue:
             self._first.extend(self._signals_of(item.crawl.page_id))
         self._first.append(queued)
 
-    def take(self) -> list[Queued]:
+    def take(self) -> list[QueuedItem]:
         """The items of the next transaction."""
-        taken: list[Queued] = []
+        taken: list[QueuedItem] = []
         heavy = 0
         while self._first and len(taken) < LARGEST_BATCH and heavy < HEAVIEST_BATCH:
             taken.append(self._first.popleft())
@@ -82,17 +82,17 @@ class CommitQueue:
             taken.extend(self._signals_of(next(iter(self._signals))))
         return taken
 
-    def put_back(self, taken: Iterable[Queued]) -> None:
+    def put_back(self, taken: Iterable[QueuedItem]) -> None:
         """Return items that were taken and not committed; they come first."""
         self._first.extendleft(reversed(list(taken)))
 
-    def settle(self, taken: Iterable[Queued]) -> None:
+    def settle(self, taken: Iterable[QueuedItem]) -> None:
         """Forget items that were committed or given up."""
         for queued in taken:
             del self._unsettled[queued.number]
             self.bytes -= weight(queued.item)
 
-    def _signals_of(self, page_id: int) -> list[Queued]:
+    def _signals_of(self, page_id: int) -> list[QueuedItem]:
         found = self._signals.pop(page_id, [])
         self.signals -= len(found)
         return found

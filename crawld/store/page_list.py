@@ -33,7 +33,7 @@ LONGEST_CURSOR = 12_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListPosition:
     """Where a part of a list ended: the sort's value (None: not known) and id of its last page.
 
     `at` is the time as of which pages are sorted, where their order changes with time.
@@ -44,13 +44,13 @@ class Place:
     at: float | None = None
 
 
-def pack(query: PageQuery, place: Place) -> str:
+def pack(query: PageQuery, place: ListPosition) -> str:
     """The place as text that fits into a URL."""
     told = [query.sort.value, query.descending, place.value, place.id, place.at]
     return base64.urlsafe_b64encode(json.dumps(told, ensure_ascii=False).encode()).decode().rstrip("=")
 
 
-def unpack(query: PageQuery) -> Place | None:
+def unpack(query: PageQuery) -> ListPosition | None:
     """The place that the query's cursor names; None without one; InputError where it is not of this list."""
     if query.after is None:
         return None
@@ -66,7 +66,7 @@ def unpack(query: PageQuery) -> Place | None:
     kind = str if query.sort.value == "url" else float
     if not fits or not (value is None or isinstance(value, kind)) or not (at is None or isinstance(at, float)):
         raise wrong
-    return Place(value, page_id, at)
+    return ListPosition(value, page_id, at)
 
 
 def _is_int(value: object) -> bool:
@@ -179,7 +179,7 @@ async def list_pages(
         return PageLines(lines, None)
     last = found[query.limit - 1]
     value = getattr(last, _SORTS[query.sort].name)
-    return PageLines(lines, pack(query, Place(value, last.id)))
+    return PageLines(lines, pack(query, ListPosition(value, last.id)))
 
 
 async def lines_of(
@@ -274,7 +274,7 @@ async def _by_index(
     query: PageQuery,
     conditions: list[ColumnElement[bool]],
     few: Sequence[int] | None,
-    place: Place | None,
+    place: ListPosition | None,
 ) -> list[Any]:
     """One page more than wanted, so that it is known whether others follow; pages without a value come last.
 
@@ -309,7 +309,7 @@ async def _by_memory(
     query: PageQuery,
     live: LivePages,
     orders: StoredOrders,
-    place: Place | None,
+    place: ListPosition | None,
     now: float,
 ) -> PageLines:
     at = now if place is None or place.at is None else place.at
@@ -326,7 +326,7 @@ async def _by_memory(
         return PageLines(lines, None)
     row, key = found[query.limit - 1]
     value = None if np.isinf(key) else float(key) * (-1.0 if query.descending else 1.0)
-    return PageLines(lines, pack(query, Place(value, row.id, at)))
+    return PageLines(lines, pack(query, ListPosition(value, row.id, at)))
 
 
 async def _keys(

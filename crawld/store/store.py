@@ -27,7 +27,7 @@ from crawld.store import settings as actions
 from crawld.store import settings as demand
 from crawld.store.batch import Batch, Item, fold
 from crawld.store.changes import ChangeSignal
-from crawld.store.commit_queue import Queued
+from crawld.store.commit_queue import QueuedItem
 from crawld.store.contract import (
     Action,
     Adoption,
@@ -167,7 +167,7 @@ class Recording:
     def _put(self, item: Item) -> bool:
         return self._writer.put(item)
 
-    async def _commit(self, queued: Sequence[Queued]) -> None:
+    async def _commit(self, queued: Sequence[QueuedItem]) -> None:
         await self._write([one.item for one in queued])
 
     async def _write(self, items: Sequence[Item], epochs: Mapping[int, int] | None = None) -> None:

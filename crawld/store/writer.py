@@ -15,7 +15,7 @@ from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Signal
 from crawld.model.web import Clock
 from crawld.store.batch import Item
-from crawld.store.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue, Queued
+from crawld.store.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue, QueuedItem
 from crawld.store.contract import Record
 from crawld.store.engine import is_damage, is_passing
 
@@ -34,7 +34,9 @@ SLOWEST_RETRY_SECONDS = 5.0
 class Writer:
     """Commits what is queued at most `interval` seconds later, as long as the database keeps up."""
 
-    def __init__(self, commit: Callable[[Sequence[Queued]], Awaitable[None]], interval: float, clock: Clock) -> None:
+    def __init__(
+        self, commit: Callable[[Sequence[QueuedItem]], Awaitable[None]], interval: float, clock: Clock
+    ) -> None:
         self._commit = commit
         self._clock = clock
         self._gather = interval / 4  # the rest is for the commit under way and our own
@@ -155,7 +157,7 @@ class Writer:
             if self._queue:
                 self._wake.set()
 
-    async def _write(self, items: list[Queued]) -> bool:
+    async def _write(self, items: list[QueuedItem]) -> bool:
         """Commit the items however long it takes; False where we are closing and it took too long."""
         delay = 0.05
         waited = 0.0
@@ -185,7 +187,7 @@ class Writer:
                 await self._settle(items)
                 return True
 
-    async def _give_up(self, items: list[Queued], error: Exception) -> bool:
+    async def _give_up(self, items: list[QueuedItem], error: Exception) -> bool:
         """Halve a refused batch until the refused row stands alone; that one is lost. False where writing has ended."""
         if len(items) > 1:
             middle = len(items) // 2
@@ -198,7 +200,7 @@ class Writer:
         await self._settle(items)
         return True
 
-    async def _stop_at_damage(self, items: list[Queued], error: Exception) -> None:
+    async def _stop_at_damage(self, items: list[QueuedItem], error: Exception) -> None:
         """Write no more; whoever waits for a commit is told."""
         self._queue.put_back(items)
         self._trouble = error
@@ -207,7 +209,7 @@ class Writer:
         async with self._progress:
             self._progress.notify_all()
 
-    async def _settle(self, items: Sequence[Queued]) -> None:
+    async def _settle(self, items: Sequence[QueuedItem]) -> None:
         self._queue.settle(items)
         async with self._progress:
             self._progress.notify_all()

@@ -160,7 +160,7 @@ async def test_unpacking_lets_the_loop_go_on(
     assert turns > 5
 
 
-async def _room(most: int, of_one_host: int) -> tuple[BodyMemory, Callable[[str], room.Share]]:
+async def _room(most: int, of_one_host: int) -> tuple[BodyMemory, Callable[[str], room.BodyRoom]]:
     deadlines = Deadlines(60.0)
     made = BodyMemory(deadlines, most, of_one_host)
     return made, lambda host: made.begin(host, deadlines.begin())

@@ -17,7 +17,7 @@ from crawld.model.page import BY_HAND, Wanted
 from crawld.pages.list_file import TAKEN_OVER, ListFile
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.pages.status import Status
+from crawld.pages.status import Counters
 from crawld.signals.matching import PageIndex
 from crawld.store.store import SqlStore
 
@@ -33,7 +33,7 @@ class Started:
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=gate))
         self.store = SqlStore(f"sqlite:///{folder / 'x.db'}")
         self.page_set = PageSet(self.store, Pages(), self.scheduler, gate, PageIndex())
-        self.status = Status(0.0)
+        self.status = Counters(0.0)
         self.list = ListFile(
             lambda: (str(self.file), 0.1),
             self._read,

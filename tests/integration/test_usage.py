@@ -9,7 +9,7 @@ import pytest
 
 from crawld.client import AnswerError, Client
 from crawld.hooks.dispatcher import Hook
-from crawld.hooks.queue import Pace
+from crawld.hooks.queue import HookPace
 from crawld.model.clock import SystemClock
 from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
@@ -88,7 +88,7 @@ def test_directives_for_other_robots_do_not_count() -> None:
 def test_a_hook_hears_of_terms_and_not_of_pages_that_deny_its_use() -> None:
     """A hook with a use is told that terms changed, and of pages that allow it."""
     transport: Any = None
-    given = ("h", "webhook", transport, UrlPattern("*"), frozenset({"changed"}), Pace(1.0))
+    given = ("h", "webhook", transport, UrlPattern("*"), frozenset({"changed"}), HookPace(1.0))
     hook = Hook(*given, use="ai-input")
 
     def change(verdict: str, *denies: str) -> NewChange:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from crawld.main.settings import POLICIES, DigestRule, Discover, Hook, Settings, changes, load
+from crawld.main.settings import POLICIES, DigestSection, Discover, HookSection, Settings, changes, load
 from crawld.model.errors import ConfigError
 from crawld.model.mistakes import UNNAMED
 from crawld.model.units import parse_duration, spell_duration
@@ -95,7 +95,7 @@ def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> No
         ("keep_bodies: false", "keep_bodies", "none"),
         ("keep_bodies: None", "keep_bodies", "none"),
         ("retention: {days: 1e3}", "retention.days", 1000.0),
-        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [DigestRule(ignore_text=["\\pL+ views"])]),
+        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [DigestSection(ignore_text=["\\pL+ views"])]),
     ],
 )
 def test_words_that_yaml_reads_as_something_else(tmp_path: Path, text: str, place: str, value: object) -> None:
@@ -243,7 +243,7 @@ WRONG: tuple[object, ...] = (
 def _setting_places(model: type[BaseModel] = Settings) -> list[tuple[str, ...]]:
     places: list[tuple[str, ...]] = []
     for name, field in model.model_fields.items():
-        listed: dict[str, type[BaseModel]] = {"discover": Discover, "digest": DigestRule, "hooks": Hook}
+        listed: dict[str, type[BaseModel]] = {"discover": Discover, "digest": DigestSection, "hooks": HookSection}
         inner = listed.get(name) or field.annotation
         places.append((name,))
         if isinstance(inner, type) and issubclass(inner, BaseModel):

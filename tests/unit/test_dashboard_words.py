@@ -8,7 +8,7 @@ import pytest
 
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Source
-from crawld.model.troubles import Trouble
+from crawld.model.troubles import TroubleReport
 from crawld.show.charts import Chart, Column, data_table
 from crawld.show.dashboard import words
 from crawld.show.dashboard.forecast import calibration_curve, verdict
@@ -62,7 +62,7 @@ def test_the_headline_says_that_crawling_has_stopped() -> None:
     """A disk that is full comes before everything else, also before the first round; so does a pause."""
     waiting = _overview(waiting=600, live=400)
     full = _status(0.3) | {"store": {"healthy": False}}
-    told = [Trouble("store", "the store cannot write since 2 min: database or disk is full")]
+    told = [TroubleReport("store", "the store cannot write since 2 min: database or disk is full")]
     found = headline(full, waiting, None, told)
     assert (found.sentence, found.stopped) == ("Crawling has stopped.", True)
     assert found.more == "The store cannot write since 2 min: database or disk is full."

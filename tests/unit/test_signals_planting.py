@@ -14,7 +14,7 @@ from crawld.signals.files import File, Origin
 from crawld.signals.listed import Baseline
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.reading import Reading
+from crawld.signals.reading import PollReading
 from crawld.signals.schedule import (
     MOST_FEEDS_PER_HOST,
     MOST_OTHER_HOSTS,
@@ -43,7 +43,7 @@ class Watch:
         """Take over the answer to a poll of this file, which redirects led to `answered`."""
         request = Request(url, "")
         reading = self.sources.reader(request)(Fetched(answered or url, 200, body.encode()), now)
-        assert isinstance(reading, Reading)
+        assert isinstance(reading, PollReading)
         return at_once(self.sources.finish(request, reading, now))
 
     def planted(self) -> Counter[str]:

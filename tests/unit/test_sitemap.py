@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.model.url import normalise
-from crawld.read.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
+from crawld.read.listing import MOST_ENTRIES, EntryKind, FileForm, Listing, Unreadable, UnreadableError, locate
 from crawld.read.sitemap import read_sitemap
 from crawld.read.xml_stream import MOST_LAYERS, MOST_MEMBERS
 
@@ -45,7 +45,7 @@ def refused(body: str | bytes) -> Unreadable:
 def test_reads_locs_and_lastmods() -> None:
     """A plain urlset gives its pages with the times they claim."""
     listing = read(TWO)
-    assert (listing.form, listing.complete, listing.skipped) == (Form.URLSET, True, 0)
+    assert (listing.form, listing.complete, listing.skipped) == (FileForm.URLSET, True, 0)
     assert [entry.loc for entry in listing.entries] == TWO_LOCS
     first, second = listing.entries
     assert first.lastmod is not None
@@ -183,10 +183,10 @@ def test_an_index_lists_sitemaps() -> None:
         f"<sitemapindex {SPACE}><sitemap><loc>https://example.org/1.xml.gz</loc><lastmod>2024-01-02</lastmod></sitemap>"
         "<sitemap>https://example.org/2.xml</sitemap></sitemapindex>"
     )
-    assert listing.form is Form.INDEX
+    assert listing.form is FileForm.INDEX
     assert [(e.loc[-8:], e.kind, e.lastmod is not None) for e in listing.entries] == [
-        ("1.xml.gz", Kind.SITEMAP, True),
-        ("rg/2.xml", Kind.SITEMAP, False),
+        ("1.xml.gz", EntryKind.SITEMAP, True),
+        ("rg/2.xml", EntryKind.SITEMAP, False),
     ]
 
 
@@ -202,10 +202,10 @@ def test_extensions_are_told_from_the_page() -> None:
         '<x:link rel="alternate" hreflang="en" href="https://example.org/a"/></url></urlset>'
     )
     page, alternate = listing.entries
-    assert (page.loc, page.kind) == ("https://example.org/a", Kind.PAGE)
+    assert (page.loc, page.kind) == ("https://example.org/a", EntryKind.PAGE)
     assert page.lastmod is not None
     assert page.lastmod.raw == "2024-01-02"
-    assert (alternate.loc, alternate.kind, alternate.lastmod) == ("https://example.org/de/a", Kind.ALTERNATE, None)
+    assert (alternate.loc, alternate.kind, alternate.lastmod) == ("https://example.org/de/a", EntryKind.ALTERNATE, None)
 
 
 def test_an_empty_lastmod_does_not_hide_the_news_date() -> None:
@@ -275,7 +275,7 @@ def test_a_feed_serves_as_sitemap() -> None:
     rss = "<rss><channel><item><link>https://example.org/a</link></item></channel></rss>"
     atom = '<feed><entry><link href="https://example.org/a"/></entry></feed>'
     json_feed = '{"items": [{"url": "https://example.org/a"}]}'
-    assert [read(body).form for body in (rss, atom, json_feed)] == [Form.RSS, Form.ATOM, Form.JSON]
+    assert [read(body).form for body in (rss, atom, json_feed)] == [FileForm.RSS, FileForm.ATOM, FileForm.JSON]
     assert locs(rss) == locs(atom) == locs(json_feed) == ["https://example.org/a"]
 
 

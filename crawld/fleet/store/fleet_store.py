@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.fleet.contracts import HOST, Mail, StoredPart
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
-from crawld.fleet.store.ledger import Line
+from crawld.fleet.store.ledger import LedgerConnection
 from crawld.fleet.store.making import known_fleet, leave_mail, no_fleet
 from crawld.fleet.store.numbering import FleetNumbering
 from crawld.fleet.store.scope import ShardScope, ranges
-from crawld.fleet.store.standing import Standing
+from crawld.fleet.store.standing import FleetStanding
 from crawld.fleet.view import FleetView
 from crawld.model.errors import StoreError
 from crawld.model.estimate import AgeCurve
@@ -93,7 +93,7 @@ class SharedSettings:
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self._line = Line(self._address, READ_SECONDS)
+        self._line = LedgerConnection(self._address, READ_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,7 +138,7 @@ class SqlFleetStore:
 
     def __init__(self, url: str, monotonic: Callable[[], float]) -> None:
         self._address, self._monotonic = parse_address(url), monotonic
-        self._standing = Standing(url)
+        self._standing = FleetStanding(url)
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
         self._numbering: FleetNumbering | None = None
         self._seen: tuple[float, FleetView] | None = None

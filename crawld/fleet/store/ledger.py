@@ -31,7 +31,7 @@ SETTINGS = {
 }
 
 
-class Line:
+class LedgerConnection:
     """Statements one after the other, each committed by itself; none takes longer than `seconds`, opening included."""
 
     def __init__(self, address: Address, seconds: float) -> None:
@@ -97,7 +97,9 @@ KEPT_SECONDS = 300.0
 """How long a round and its grants are kept, for `crawld fleet status`."""
 
 
-async def clear_round(line: Line, worker: str, number: int, bandwidth: float, round_seconds: float) -> float | None:
+async def clear_round(
+    line: LedgerConnection, worker: str, number: int, bandwidth: float, round_seconds: float
+) -> float | None:
     """Clear the round unless another has; the worker's own rate in it, None where it has no grant.
 
     The bids are read before, and all grants are written with the round's row in one statement: a worker that stops in
@@ -152,7 +154,10 @@ class SqlLedger:
             raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
         self._shown = address.shown
         self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
-        self._beats, self._verbs = Line(address, command_seconds), Line(address, command_seconds)
+        self._beats, self._verbs = (
+            LedgerConnection(address, command_seconds),
+            LedgerConnection(address, command_seconds),
+        )
         self._shards: int | None = None
         self._read: set[int] = set()  # mail that was handed out and may still lie in the box
 

@@ -13,7 +13,7 @@ from crawld.store import estimates as learning
 from crawld.store import hosts
 from crawld.store import hosts as robots
 from crawld.store.batch import Item
-from crawld.store.commit_queue import Queued
+from crawld.store.commit_queue import QueuedItem
 from crawld.store.contract import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.store.database import Database
 from crawld.store.sources import read_source, read_sources
@@ -107,7 +107,7 @@ class SqlShardStore(SqlStore):
             self._held.drop(1, [shard])
         return False
 
-    async def _commit(self, queued: Sequence[Queued]) -> None:
+    async def _commit(self, queued: Sequence[QueuedItem]) -> None:
         """Write what is ours; what was lost since it was queued is dropped, and the rest is written without it."""
         epochs: dict[int, int] = {}
         for shard, epoch in {one.lease for one in queued if one.lease is not None}:
@@ -122,17 +122,17 @@ class SqlShardStore(SqlStore):
                 break
         self._dropped(others)
 
-    def _dropped(self, queued: Sequence[Queued]) -> None:
+    def _dropped(self, queued: Sequence[QueuedItem]) -> None:
         for one in queued:
             if isinstance(one.item, Record) and one.item.memory is not None:
                 self._memories.dropped(one.item.memory)
         self._held.drop(len(queued), {one.lease[0] for one in queued if one.lease is not None})
 
 
-def _parted(queued: Sequence[Queued], epochs: Mapping[int, int]) -> tuple[list[Queued], list[Queued]]:
+def _parted(queued: Sequence[QueuedItem], epochs: Mapping[int, int]) -> tuple[list[QueuedItem], list[QueuedItem]]:
     """What is written under these epochs, and what is not."""
-    kept: list[Queued] = []
-    others: list[Queued] = []
+    kept: list[QueuedItem] = []
+    others: list[QueuedItem] = []
     for one in queued:
         ours = one.lease is None or epochs.get(one.lease[0]) == one.lease[1]
         (kept if ours else others).append(one)

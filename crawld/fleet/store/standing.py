@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from crawld.fleet.store import statements
-from crawld.fleet.store.ledger import FIGURES, Line
+from crawld.fleet.store.ledger import FIGURES, LedgerConnection
 from crawld.fleet.store.making import no_fleet
 from crawld.fleet.view import FleetView, WorkerState, WorkerView
 from crawld.model.errors import InputError
@@ -17,12 +17,12 @@ READ_SECONDS = 10.0
 """An operator waits longer than a worker may."""
 
 
-class Standing:
+class FleetStanding:
     """Reads the fleet's tables; use it as an async context."""
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self._line = Line(self._address, READ_SECONDS)
+        self._line = LedgerConnection(self._address, READ_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self

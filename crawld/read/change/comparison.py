@@ -10,7 +10,7 @@ from crawld.read.change.frame import Explained, HostFrame
 from crawld.read.change.moments import timed_block
 from crawld.read.change.place_comparison import (
     MOST_VOLATILE,
-    Versions,
+    ComparedVersions,
     Walk,
     count_words,
     followed,
@@ -109,7 +109,7 @@ def prepare(
     return versions.prepared(Walked(tuple(walk.found), tuple(walk.explained), tuple(differences), places))
 
 
-def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoise) -> Versions:
+def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoise) -> ComparedVersions:
     elapsed = 0.0 if at is None else at - memory.fetched_at
     known, seen = memory.digest, reading.digest
     keys = noisy_keys(memory, noise)
@@ -118,7 +118,9 @@ def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoi
         steady = tuple(map(_first_that_differs, seen.blocks, canonical(seen, keys), steady))
     old = canonical(known, keys)
     places = _at_canonical(memory.places, known, old)
-    return Versions(old, steady, reading, canonical(seen, keys), (places, _borrowed(places, noise.places)), keys)
+    return ComparedVersions(
+        old, steady, reading, canonical(seen, keys), (places, _borrowed(places, noise.places)), keys
+    )
 
 
 def _first_that_differs(block: int, varying: int, timely: int) -> int:
@@ -159,7 +161,7 @@ def _borrowed(places: Sequence[Place], given: Sequence[Place]) -> tuple[Place, .
 
 
 def _compared(
-    memory: Memory, seen: Digest, versions: Versions, rule: DigestRule, frame: HostFrame | None
+    memory: Memory, seen: Digest, versions: ComparedVersions, rule: DigestRule, frame: HostFrame | None
 ) -> Comparison:
     """What became of a page of which two versions of text are known."""
     known = memory.digest
@@ -268,7 +270,7 @@ def learn_pair(
 
     Also whether one of them, in which a difference was taken for noise, turns out to have been edited.
     """
-    versions = Versions((), second.digest.blocks, second)
+    versions = ComparedVersions((), second.digest.blocks, second)
     learnt, edited = [], False
     for place, found in zip(places, _found_again(places, first.digest, second.digest, keys)):
         after = place

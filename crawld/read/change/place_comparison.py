@@ -180,7 +180,7 @@ def _as_gap(place: Place) -> int:
     return gap(count, count, words)
 
 
-class Version(Protocol):
+class ComparedVersion(Protocol):
     """A version of a page, as far as a place is made of it."""
 
     new: Sequence[int]
@@ -194,7 +194,7 @@ class Version(Protocol):
         """The words of the block at an index."""
 
 
-def new_place(version: Version, within: range) -> tuple[Place, range] | None:
+def new_place(version: ComparedVersion, within: range) -> tuple[Place, range] | None:
     """A place for a difference, widened to blocks that occur once; None where they are too far or it is too large."""
     blocks = version.new
     found = _widened(blocks, version.single, within)
@@ -243,7 +243,7 @@ MOST_LETTERS = 30_000
 """So much text of a page is taken apart into words at one visit; other differences count, and teach nothing."""
 
 
-class Versions:
+class ComparedVersions:
     """Two sequences of blocks, where their single blocks are, and the words of the newer one.
 
     `blocks` are those of the newer one as places are to remember them; `places` those of the page and those of its
@@ -341,7 +341,7 @@ class Walk:
         inside = {at for ranges in self.explained for at in ranges[0 if old else 1]}
         return [(at, block) for at, block in enumerate(blocks) if at not in inside]
 
-    def differences(self, versions: Versions) -> list[Hunk]:
+    def differences(self, versions: ComparedVersions) -> list[Hunk]:
         """Where the versions differ outside explained places."""
         if not self.explained:
             return versions.hunks
@@ -374,7 +374,7 @@ def _with_marks(blocks: Sequence[int], ranges: Sequence[range]) -> tuple[list[in
     return [*indices, len(blocks)], marked
 
 
-def walk_places(versions: Versions) -> Walk:
+def walk_places(versions: ComparedVersions) -> Walk:
     """Find the places again, and learn from what stands in them now.
 
     A place that the host lends is the page's once it explains a difference.
@@ -427,14 +427,14 @@ def walk_places(versions: Versions) -> Walk:
     return walk
 
 
-def _grown(place: Place, versions: Versions, span: range) -> tuple[Place, range]:
+def _grown(place: Place, versions: ComparedVersions, span: range) -> tuple[Place, range]:
     """The place with blocks beside it that keep changing; where it has few variants, these are known without them."""
     if place.fewest < place.most and has_few_variants(place):
         return place, span
     return widened(place, versions.words, span, len(versions.new))
 
 
-def _known_variant(place: Place, versions: Versions, before: range, span: range) -> range:
+def _known_variant(place: Place, versions: ComparedVersions, before: range, span: range) -> range:
     """Where a variant known before stands, which blocks were put in beside or taken from; else the span as it is.
 
     Where a block beside the place did not stay, the variant may begin or end anywhere up to the next one that did.
@@ -455,7 +455,7 @@ def _known_variant(place: Place, versions: Versions, before: range, span: range)
     return span
 
 
-def _between_kept(before: range, versions: Versions) -> range | None:
+def _between_kept(before: range, versions: ComparedVersions) -> range | None:
     """The stretch of the newer version between the blocks beside a place that stayed, where these are near."""
     kept, (old_length, new_length) = versions.kept, versions.lengths
     left = next((kept[at] + 1 for at in range(before.start - 1, before.start - 1 - REACH, -1) if at in kept), None)
@@ -465,17 +465,17 @@ def _between_kept(before: range, versions: Versions) -> range | None:
     return range(left, right) if left is not None and right is not None and left <= right else None
 
 
-def _is_loose_end(place: Place, before: range, versions: Versions) -> bool:
+def _is_loose_end(place: Place, before: range, versions: ComparedVersions) -> bool:
     """Whether a block beside a place of many variants did not stay, so that nothing tells where it ends."""
     return not has_few_variants(place) and not (_stays(before.start - 1, versions) and _stays(before.stop, versions))
 
 
-def _stays(at: int, versions: Versions) -> bool:
+def _stays(at: int, versions: ComparedVersions) -> bool:
     """Whether the block at an index of the old version, or the edge of the page, is kept."""
     return at in versions.kept or not 0 <= at < len(versions.old)
 
 
-def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions) -> tuple[Place, ...]:
+def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -> tuple[Place, ...]:
     """What to remember of places: those found again, and one for every new difference."""
     blocks = versions.blocks
     total = sum(map(block_length, blocks)) or 1.0
@@ -504,7 +504,7 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: Versions) -> tuple[
     return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
 
 
-def _same_shape(versions: Versions) -> bool:
+def _same_shape(versions: ComparedVersions) -> bool:
     """Whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
     if len(versions.old) != len(versions.new) or len(versions.new) < FEWEST_LINES:
         return False
@@ -533,7 +533,7 @@ class _Taken:
         return 1 in self._blocks[inside] or 1 in self._between[inside]
 
 
-def _stretches(real: Sequence[Hunk], versions: Versions) -> list[tuple[range, bool]]:
+def _stretches(real: Sequence[Hunk], versions: ComparedVersions) -> list[tuple[range, bool]]:
     """Where the newer version differs, and whether blocks have moved there: a list in another order is one stretch."""
     removed = {block for hunk in real for block in versions.old[hunk.old_from : hunk.old_to]}
     moved = [hunk for hunk in real if not removed.isdisjoint(versions.new[hunk.new_from : hunk.new_to])]

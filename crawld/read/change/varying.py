@@ -7,7 +7,7 @@ from crawld.model.crawl import Digest
 from crawld.read.change.moments import consistent
 from crawld.read.change.words import (
     SLOW,
-    Kind,
+    WordKind,
     differed,
     differed_in_pair,
     edited,
@@ -140,7 +140,7 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
             ), in_range(held, *gap_range(block[hole]))
         return _regapped(block, hole, words), False
     volatile = [at for at, word in enumerate(block) if is_volatile(word)]
-    if any(kind_of(block[at]) == Kind.WORD for at in volatile):  # a run of words, the number of which varies too
+    if any(kind_of(block[at]) == WordKind.WORD for at in volatile):  # a run of words, the number of which varies too
         first, last = volatile[0], volatile[-1] + 1
         run = gap(last - first, last - first, block[first:last])
         return revisited_block((*block[:first], run, *block[last:]), words)[0], False
@@ -157,12 +157,12 @@ def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
 
 def _with_times(block: tuple[int, ...]) -> tuple[int, ...]:
     """A pattern in which a date that has differed is volatile beside a clock that is."""
-    clocks = {at for at, word in enumerate(block) if kind_of(word) == Kind.TIME and is_volatile(word)}
+    clocks = {at for at, word in enumerate(block) if kind_of(word) == WordKind.TIME and is_volatile(word)}
     if not clocks:
         return block
     return tuple(
         differed(word, word)
-        if kind_of(word) == Kind.TIME and varied_of(word) == 1 and clocks & {at - 2, at - 1, at + 1, at + 2}
+        if kind_of(word) == WordKind.TIME and varied_of(word) == 1 and clocks & {at - 2, at - 1, at + 1, at + 2}
         else word
         for at, word in enumerate(block)
     )

@@ -22,7 +22,7 @@ from crawld.read.change.varying import (
 from crawld.read.change.words import (
     ENOUGH_PAIRS,
     SLOW,
-    Kind,
+    WordKind,
     as_words,
     differed,
     differed_in_pair,
@@ -314,7 +314,9 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(
             with_pairs(word, most)
-            if varied_of(word) >= POOLED and pairs_of(word) < most and (kind_of(word) != Kind.MONEY or pairs_of(word))
+            if varied_of(word) >= POOLED
+            and pairs_of(word) < most
+            and (kind_of(word) != WordKind.MONEY or pairs_of(word))
             else word
             for word in block
         )

@@ -97,7 +97,7 @@ MOST_WORDS = 400
 """The words of a block beyond these are one more word."""
 
 
-class Kind(IntEnum):
+class WordKind(IntEnum):
     """What a word is, as far as that says how it may vary."""
 
     WORD = 0
@@ -118,8 +118,8 @@ _PLAIN = (
 )
 _WORDS, _TIMED_WORDS = (re.compile(text, re.IGNORECASE) for text in (_PLAIN, f"{EXPRESSION}|{_PLAIN}"))
 _KINDS = {
-    "relative": Kind.AGE, "date": Kind.TIME, "clock": Kind.TIME, "money": Kind.MONEY, "counter": Kind.COUNTER,
-    "number": Kind.NUMBER, "word": Kind.WORD,
+    "relative": WordKind.AGE, "date": WordKind.TIME, "clock": WordKind.TIME, "money": WordKind.MONEY,
+    "counter": WordKind.COUNTER, "number": WordKind.NUMBER, "word": WordKind.WORD,
 }  # fmt: skip
 _COUNTING = re.compile(rf"(?:{COUNTED}|counter|count|total)\Z", re.IGNORECASE)
 _NAMING = frozenset(
@@ -142,8 +142,8 @@ _WEEKDAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "
 _KIND, _VARIED, _PAIRS, _STILL, _CALM, _GAP, _EDITED = 32, 35, 39, 41, 45, 49, 50
 MOST_VARIED = MOST_STILL = 15
 ENOUGH_PAIRS = 2
-_ENOUGH_VISITS: dict[int, int] = {Kind.AGE: 1, Kind.TIME: 2, Kind.COUNTER: 2, Kind.NUMBER: 7}
-SLOW = frozenset({Kind.AGE, Kind.TIME, Kind.COUNTER})
+_ENOUGH_VISITS: dict[int, int] = {WordKind.AGE: 1, WordKind.TIME: 2, WordKind.COUNTER: 2, WordKind.NUMBER: 7}
+SLOW = frozenset({WordKind.AGE, WordKind.TIME, WordKind.COUNTER})
 """Kinds that vary by their nature, though perhaps not at every visit."""
 _SLOW_PATIENCE, _PATIENCE = 12, 2
 
@@ -171,20 +171,20 @@ def _hash(text: str) -> int:
     return crc32(text.encode("utf-8", "replace"))
 
 
-def _refined(words: Sequence[tuple[str, Kind]], at: int) -> Kind:
+def _refined(words: Sequence[tuple[str, WordKind]], at: int) -> WordKind:
     """The kind of a word, in the light of its neighbours."""
     word, kind = words[at]
-    if kind is not Kind.NUMBER:
-        return Kind.TIME if kind is Kind.WORD and word.lower() in _WEEKDAYS else kind
+    if kind is not WordKind.NUMBER:
+        return WordKind.TIME if kind is WordKind.WORD and word.lower() in _WEEKDAYS else kind
     before = [other.lower() for other, _ in words[max(0, at - 4) : at] if other not in ":#.=("]
     if _NAMED.match(word) or (before and before[-1] in _NAMING) or (at and words[at - 1][0] == "#"):
-        return Kind.NAME if not any(_COUNTING.match(other) for other in before[-2:]) else Kind.COUNTER
+        return WordKind.NAME if not any(_COUNTING.match(other) for other in before[-2:]) else WordKind.COUNTER
     if _SPAN.match(word) or (at + 1 < len(words) and words[at + 1][0].lower() in _UNITS):
-        return Kind.TIME
+        return WordKind.TIME
     if _PURE.match(word) is None:
-        return Kind.NAME
+        return WordKind.NAME
     around = [*before[-3:], *(other.lower() for other, _ in words[at + 1 : at + 3])]
-    return Kind.COUNTER if any(_COUNTING.match(other) for other in around) else kind
+    return WordKind.COUNTER if any(_COUNTING.match(other) for other in around) else kind
 
 
 def kind_of(word: int) -> int:
@@ -200,7 +200,7 @@ def is_gap(word: int) -> bool:
 def gap(fewest: int, most: int, like: Sequence[int]) -> int:
     """A gap that held so few and so many words, with the evidence there is of any of the words it replaces."""
     numbers = all(kind_of(word) in _ENOUGH_VISITS for word in like) and bool(like)
-    kind = min((kind_of(word) for word in like), default=Kind.WORD) if numbers else Kind.WORD
+    kind = min((kind_of(word) for word in like), default=WordKind.WORD) if numbers else WordKind.WORD
     varied, pairs, calm = (
         max((field(word) for word in like), default=0) for field in (varied_of, pairs_of, lambda w: w >> _CALM & 15)
     )
@@ -276,8 +276,11 @@ def stayed(word: int) -> int:
     if not varied_of(word) and not pairs_of(word):
         return word
     still, calm = (word >> _STILL & 15) + 1, word >> _CALM & 15
-    kind = Kind(kind_of(word))
-    fleeting = not is_volatile(word) and kind in {Kind.NUMBER, Kind.NAME}  # only a row of differences tells of these
+    kind = WordKind(kind_of(word))
+    fleeting = not is_volatile(word) and kind in {
+        WordKind.NUMBER,
+        WordKind.NAME,
+    }  # only a row of differences tells of these
     # What differed in a pair of fetches may rest: when it differs again, a pair tells what it is.
     slow = _SLOW_PATIENCE if kind in SLOW else _PATIENCE
     paired = pairs_of(word) and varied_of(word)
@@ -316,10 +319,10 @@ def _worse(one: int, other: int) -> int:
     """The kind of a place that held both."""
     if one == other:
         return one
-    if Kind.MONEY in {one, other}:
-        return Kind.MONEY
+    if WordKind.MONEY in {one, other}:
+        return WordKind.MONEY
     if {one, other} <= SLOW:
-        return Kind.TIME
-    if {one, other} == {Kind.NUMBER, Kind.COUNTER}:
-        return Kind.COUNTER
-    return Kind.WORD if Kind.WORD in {one, other} else Kind.NUMBER
+        return WordKind.TIME
+    if {one, other} == {WordKind.NUMBER, WordKind.COUNTER}:
+        return WordKind.COUNTER
+    return WordKind.WORD if WordKind.WORD in {one, other} else WordKind.NUMBER

@@ -10,7 +10,7 @@ from crawld.choose import allocation as allocation_costs
 from crawld.choose import allocation as allocation_signals
 from crawld.learn.observations import Prior
 from crawld.research.crawler import scheduled
-from crawld.research.engine import Bandwidth, Crawler, simulate
+from crawld.research.engine import Bandwidth, SimulatedCrawler, simulate
 from crawld.research.gamma_posterior import fit_pages
 from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
@@ -149,7 +149,7 @@ LONG_DELAY = 3.0
 LEARNING_TIME = 100.0
 
 
-def _delayed_crawler(contestant: str, world: World) -> Crawler:
+def _delayed_crawler(contestant: str, world: World) -> SimulatedCrawler:
     population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.

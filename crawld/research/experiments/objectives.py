@@ -5,7 +5,7 @@ import numpy as np
 from crawld.choose import allocation
 from crawld.choose.allocation import VisitOrder, age, freshness, harmonic, weighted
 from crawld.research.crawler import scheduled
-from crawld.research.engine import Crawler, simulate
+from crawld.research.engine import SimulatedCrawler, simulate
 from crawld.research.experiments.ncis import NONE
 from crawld.research.online_crawler import OnlineCrawler
 from crawld.research.peers import peer_crawler
@@ -84,7 +84,7 @@ def measure_peers(trial: Trial) -> Measures:
     world = draw_world(population, PEER_BURN_IN + PEER_MEASURED, key)
     name, _, often = trial.contestant.partition(", ")
     bandwidth = trial.pages * (4.0 if often else 1.0)
-    crawler: Crawler
+    crawler: SimulatedCrawler
     if name in SHOWN_PEERS:
         crawler = peer_crawler(name, world, copies=False)
     elif name == "greedy-ncis learnt":

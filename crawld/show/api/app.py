@@ -17,7 +17,7 @@ from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
-from crawld.show.api.endpoints import PARTS, Parts
+from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy
@@ -173,7 +173,7 @@ async def _reload(request: web.Request) -> web.Response:
     )
 
 
-def control_app(parts: Parts, listener: Listener) -> web.Application:
+def control_app(parts: EndpointParts, listener: Listener) -> web.Application:
     """The routes over a daemon's control, and version 1 of the API."""
     app = web.Application(middlewares=[errors_are_sentences])
     app[CONTROL], app[LISTENER] = parts.control, listener
@@ -246,7 +246,7 @@ def _unlink_own(path: Path, inode: int) -> None:
 class ControlServer:
     """Serves the control interface until cancelled."""
 
-    def __init__(self, parts: Parts, path: Path, listener: Listener) -> None:
+    def __init__(self, parts: EndpointParts, path: Path, listener: Listener) -> None:
         self._parts, self._listener = parts, listener
         self.path = path
 

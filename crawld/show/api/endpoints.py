@@ -21,14 +21,14 @@ BODY_BYTES = 2**20
 """Of a request: what is parsed in one go stops the loop for some 10 ms at the most."""
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """What a request brings; anything that is not named is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class EndpointParts:
     """What endpoints answer from."""
 
     read: ReadModel
@@ -41,7 +41,7 @@ class Parts:
     metrics: Metrics
 
 
-PARTS = web.AppKey("v1", Parts)
+PARTS = web.AppKey("v1", EndpointParts)
 Answerer = Callable[[web.Request, Any], Awaitable[Any]]
 
 
@@ -53,7 +53,7 @@ class Endpoint:
     path: str
     summary: str
     handler: Answerer
-    asked: type[Asked]
+    asked: type[RequestModel]
     answer: Any = None
     media: tuple[str, ...] = ("application/json",)
     statuses: Mapping[int, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Endpoint:
         body = adapter(self.answer).dump_json(adapter(self.answer).validate_python(found))
         return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
 
-    async def _ask(self, request: web.Request) -> Asked:
+    async def _ask(self, request: web.Request) -> RequestModel:
         try:
             if self.reads:
                 return self.asked.model_validate(_single(request))
@@ -93,7 +93,7 @@ def adapter(answer: Any) -> TypeAdapter[Any]:
     return TypeAdapter(answer)
 
 
-def add_routes(app: web.Application, endpoints: tuple[Endpoint, ...], parts: Parts) -> None:
+def add_routes(app: web.Application, endpoints: tuple[Endpoint, ...], parts: EndpointParts) -> None:
     """Let an application answer the endpoints."""
     app[PARTS] = parts
     for endpoint in endpoints:
@@ -118,6 +118,6 @@ def _decoded(body: bytes) -> object:
         raise InputError(f"the request's body is not JSON: {error}") from None
 
 
-def refusal(error: ValidationError, asked: type[Asked]) -> str:
+def refusal(error: ValidationError, asked: type[RequestModel]) -> str:
     """What is wrong with a request, of the first few mistakes."""
     return "; ".join(f"{one.place or 'the request'}: {one.sentence}" for one in mistakes(error, asked, {})[:3])

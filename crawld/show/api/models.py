@@ -11,7 +11,7 @@ from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
 from crawld.model.usage import PageUse
-from crawld.show.api.endpoints import Asked
+from crawld.show.api.endpoints import RequestModel
 from crawld.store.control import Refreshed
 from crawld.store.views import PageLine, PageSort, PageView, SearchHit, Version
 
@@ -33,11 +33,11 @@ Seconds = Annotated[str | float, Field(description="Seconds, or as 5s, 2min"), A
 WantedUse = Annotated[PageUse, Field(description="Leave out pages whose site denies this use")]
 
 
-class Nothing(Asked):
+class Nothing(RequestModel):
     """A request without parameters."""
 
 
-class AskPages(Asked):
+class AskPages(RequestModel):
     """Which pages, in which order, from where on."""
 
     sort: PageSort = PageSort.URL
@@ -51,7 +51,7 @@ class AskPages(Asked):
     limit: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 50
 
 
-class AskPage(Asked):
+class AskPage(RequestModel):
     """One page."""
 
     url: GivenUrl
@@ -60,7 +60,7 @@ class AskPage(Asked):
     changes: Annotated[int, Field(ge=0, le=1_000)] = 50
 
 
-class AskUrl(Asked):
+class AskUrl(RequestModel):
     """A page alone."""
 
     url: GivenUrl
@@ -111,7 +111,7 @@ Kinds = Annotated[
 ]
 
 
-class AskChanges(Asked):
+class AskChanges(RequestModel):
     """Changes after a cursor."""
 
     after: Cursor = 0
@@ -123,7 +123,7 @@ class AskChanges(Asked):
     kinds: Kinds = ()
 
 
-class AskEvents(Asked):
+class AskEvents(RequestModel):
     """The same as a stream; the header Last-Event-ID goes before `after`."""
 
     after: Cursor = 0
@@ -132,7 +132,7 @@ class AskEvents(Asked):
     kinds: Kinds = ()
 
 
-class AskSearch(Asked):
+class AskSearch(RequestModel):
     """Words to search for."""
 
     q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
@@ -148,7 +148,7 @@ class SearchAnswer:
     hits: Sequence[SearchHit]
 
 
-class AskHosts(Asked):
+class AskHosts(RequestModel):
     """How many hosts."""
 
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1_000
@@ -160,33 +160,33 @@ class AskSignals(AskHosts):
     host: Annotated[str, Field(max_length=300)] | None = None
 
 
-class AskHistory(Asked):
+class AskHistory(RequestModel):
     """From when on."""
 
     since: Annotated[float, Field(ge=0, le=1e11, description="UTC seconds")] = 0.0
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1_500
 
 
-class AskSlots(Asked):
+class AskSlots(RequestModel):
     """From when on, and by stretches of how many seconds."""
 
     since: Annotated[float, Field(ge=0, le=1e11, description="UTC seconds")] = 0.0
     bucket: Annotated[float, Field(ge=60, le=31_536_000)] = 3_600.0
 
 
-class AskForecast(Asked):
+class AskForecast(RequestModel):
     """Rates to look at besides the one set, separated by commas."""
 
     bandwidth: Annotated[str, Field(max_length=2_000)] = ""
 
 
-class SetBandwidth(Asked):
+class SetBandwidth(RequestModel):
     """A new request rate."""
 
     rate: Rate
 
 
-class SetHost(Asked):
+class SetHost(RequestModel):
     """What the operator says of a host; what is not given stays as it is, and a `delay` of null drops it."""
 
     host: Annotated[str, Field(min_length=1, max_length=300)]
@@ -194,14 +194,14 @@ class SetHost(Asked):
     delay: Seconds | None = None
 
 
-class WantedUrl(Asked):
+class WantedUrl(RequestModel):
     """A page and its weight."""
 
     url: _Url
     importance: Annotated[float, Field(gt=0, le=MAX_IMPORTANCE, allow_inf_nan=False)] = 1.0
 
 
-class SetUrls(Asked):
+class SetUrls(RequestModel):
     """Pages to add and to remove."""
 
     add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
@@ -209,7 +209,7 @@ class SetUrls(Asked):
     keep_out: Annotated[bool, Field(description="Whether no list and no sitemap may bring removed pages back")] = False
 
 
-class AddPages(Asked):
+class AddPages(RequestModel):
     """Pages to keep, as one `url`, as `urls`, or as `add` where each has its weight."""
 
     url: _Url | None = None
@@ -225,20 +225,20 @@ class AddPages(Asked):
         return [*self.add, *(WantedUrl(url=url, importance=self.importance) for url in given)]
 
 
-class AskRefresh(Asked):
+class AskRefresh(RequestModel):
     """Pages to crawl now, before all others."""
 
     urls: Annotated[tuple[GivenUrl, ...], Field(min_length=1, max_length=MOST_URLS)]
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait until they are crawled")] = 0.0
 
 
-class AskRules(Asked):
+class AskRules(RequestModel):
     """What of pages is compared; with `url`, the rule for that page."""
 
     url: GivenUrl | None = None
 
 
-class IgnoredParts(Asked):
+class IgnoredParts(RequestModel):
     """Parts of a page to leave out of what is compared; with `host`, of all pages of its host."""
 
     url: GivenUrl
@@ -246,32 +246,32 @@ class IgnoredParts(Asked):
     host: bool = False
 
 
-class SetRules(Asked):
+class SetRules(RequestModel):
     """Parts to ignore from now on, and numbers of marks whose parts are compared again."""
 
     ignore: Annotated[tuple[IgnoredParts, ...], Field(max_length=100)] = ()
     compare: Annotated[tuple[Number, ...], Field(max_length=1_000)] = ()
 
 
-class SetRead(Asked):
+class SetRead(RequestModel):
     """The newest change that was read."""
 
     until: Annotated[int, Field(ge=0, le=LARGEST)]
 
 
-class AskActions(Asked):
+class AskActions(RequestModel):
     """How many actions."""
 
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
 
 
-class AskUndo(Asked):
+class AskUndo(RequestModel):
     """The number of an action."""
 
     action: Number
 
 
-class AskFeed(Asked):
+class AskFeed(RequestModel):
     """The newest changes, of all pages or one, as a feed."""
 
     key: Annotated[str, Field(max_length=200, description="What the dashboard's link holds, instead of a token")] = ""

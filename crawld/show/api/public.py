@@ -19,7 +19,7 @@ from aiohttp.typedefs import Middleware
 from crawld.model.errors import InputError, StoreError
 from crawld.show.api.access import LOGIN, Access, guarded_by, log_in
 from crawld.show.api.copies import copy, place_among
-from crawld.show.api.endpoints import Parts
+from crawld.show.api.endpoints import EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy
@@ -296,7 +296,9 @@ async def serve_directory(
     return web.Response(body=found[0].encode(), headers=dict(found[1]))
 
 
-def public_app(inbox: Inbox, parts: Parts, access: Access, listener: Listener, *outer: Middleware) -> web.Application:
+def public_app(
+    inbox: Inbox, parts: EndpointParts, access: Access, listener: Listener, *outer: Middleware
+) -> web.Application:
     """The routes. `outer` come before every other middleware."""
     guard = guarded_by(access, Strangers(time.monotonic))
     app = web.Application(middlewares=[*outer, errors_are_sentences, guard])

@@ -9,7 +9,7 @@ from aiohttp import web
 from crawld import __version__
 from crawld.model.page import PagePart
 from crawld.show.api import copies, following, models, reading, steering
-from crawld.show.api.endpoints import Asked, Endpoint, Parts, adapter, add_routes
+from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, adapter, add_routes
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
 from crawld.store.contract import FreshnessPoint
@@ -75,7 +75,7 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _parameters(asked: type[Asked], schemas: dict[str, Any]) -> list[dict[str, Any]]:
+def _parameters(asked: type[RequestModel], schemas: dict[str, Any]) -> list[dict[str, Any]]:
     schema = asked.model_json_schema(ref_template=SCHEMAS)
     schemas.update(schema.pop("$defs", {}))
     required = set(schema.get("required", ()))
@@ -197,7 +197,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 )  # fmt: skip
 
 
-def add_v1(app: web.Application, parts: Parts) -> None:
+def add_v1(app: web.Application, parts: EndpointParts) -> None:
     """Let an application answer version 1, with its description."""
     app[following.FOLLOWERS] = asyncio.Semaphore(following.MOST_FOLLOWERS)
     app[copies.SERVED] = asyncio.Semaphore(copies.MOST_COPIES)

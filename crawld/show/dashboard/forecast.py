@@ -6,7 +6,7 @@ from typing import Any
 
 from crawld.model.errors import InputError
 from crawld.model.units import many, parse_rate
-from crawld.show.charts import Axis, Chart, Column, Form, Line, Look, Point, Stack
+from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Stack
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import count, rate, share
 from crawld.store.views import CalibrationLine
@@ -26,8 +26,8 @@ async def show_calibration(sources: Sources, _: Mapping[str, str]) -> View:
 
 def calibration_curve(lines: Sequence[CalibrationLine]) -> Chart:
     """Seen against predicted freshness with the 95 % interval of what was seen; on the diagonal they are equal."""
-    seen = [Point(line.predicted, line.seen, *_interval(line)) for line in lines if line.crawls]
-    equal = Line("as predicted", [Point(0.0, 0.0), Point(1.0, 1.0)], Look.QUIET)
+    seen = [ChartPoint(line.predicted, line.seen, *_interval(line)) for line in lines if line.crawls]
+    equal = Line("as predicted", [ChartPoint(0.0, 0.0), ChartPoint(1.0, 1.0)], Look.QUIET)
     axes = Axis("predicted", Form.SHARE, 0.0, 1.0), Axis("seen", Form.SHARE, 0.0, 1.0)
     return Chart("Seen against predicted freshness", *axes, [Line("seen", seen), equal] if seen else [])
 
@@ -125,8 +125,8 @@ async def _rate_set(sources: Sources) -> float:
 def curve(points: Sequence[Document], bandwidth: float) -> Chart:
     """Freshness against bandwidth, and that of round robin beside it."""
     known = [point for point in points if point["bandwidth"] > 0]
-    ours = Line("crawld", [Point(point["bandwidth"], point["freshness"]) for point in known])
-    plain = Line("round robin", [Point(point["bandwidth"], point["round_robin"]) for point in known], Look.DASHED)
+    ours = Line("crawld", [ChartPoint(point["bandwidth"], point["freshness"]) for point in known])
+    plain = Line("round robin", [ChartPoint(point["bandwidth"], point["round_robin"]) for point in known], Look.DASHED)
     axes = Axis("bandwidth", Form.RATE, logarithmic=True), Axis("expected freshness", Form.SHARE, 0.0, 1.0)
     marker = (bandwidth, "you are here") if bandwidth > 0 else None
     return Chart("Expected freshness against bandwidth", *axes, [ours, plain] if known else [], marker=marker)

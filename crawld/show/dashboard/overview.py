@@ -10,9 +10,9 @@ from typing import Any
 
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import PageState
-from crawld.model.troubles import Trouble, troubles
+from crawld.model.troubles import TroubleReport, troubles
 from crawld.model.units import many
-from crawld.show.charts import Axis, Chart, Column, Form, Line, Look, Point, Spread, Stack
+from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
 from crawld.show.dashboard.rendering import Expected, Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
 from crawld.store.contract import FreshnessPoint
@@ -34,7 +34,7 @@ class Headline:
 
 
 def headline(
-    status: Mapping[str, Any], overview: Overview, expected: Expected | None, troubles: Sequence[Trouble] = ()
+    status: Mapping[str, Any], overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
     """What matters most now.
 
@@ -162,7 +162,7 @@ MORE = {
 """Where a trouble is seen closer."""
 
 
-def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: float) -> Sequence[Trouble]:
+def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: float) -> Sequence[TroubleReport]:
     """Every trouble of the running daemon in a sentence, the worst first."""
     facts = {
         "daemon": status,
@@ -246,8 +246,8 @@ def thinned(points: Sequence[FreshnessPoint]) -> list[FreshnessPoint]:
 
 def freshness_chart(points: Sequence[FreshnessPoint]) -> Chart:
     """Freshness over time, predicted and measured with its 95 % interval."""
-    predicted = [Point(point.at, point.predicted) for point in points]
-    measured = [Point(point.at, point.measured, point.measured_low, point.measured_high) for point in points]
+    predicted = [ChartPoint(point.at, point.predicted) for point in points]
+    measured = [ChartPoint(point.at, point.measured, point.measured_low, point.measured_high) for point in points]
     lines = [Line("predicted", predicted), Line("measured by audits", measured, Look.DASHED, Spread.BAND)]
     values = [value for p in points for value in (p.predicted, p.measured_low) if value is not None]
     low = max(0.0, min(values, default=0.0) - 0.05)
@@ -258,14 +258,14 @@ def freshness_chart(points: Sequence[FreshnessPoint]) -> Chart:
 
 def rate_chart(points: Sequence[FreshnessPoint]) -> Chart:
     """Requests per second allowed and sent."""
-    allowed = Line("set", [Point(point.at, point.bandwidth) for point in points], Look.QUIET)
-    sent = Line("reached", [Point(point.at, point.request_rate) for point in points])
+    allowed = Line("set", [ChartPoint(point.at, point.bandwidth) for point in points], Look.QUIET)
+    sent = Line("reached", [ChartPoint(point.at, point.request_rate) for point in points])
     return Chart("Request rate", Axis("time", Form.TIME), Axis("requests", Form.RATE, low=0.0), [sent, allowed])
 
 
 def level_chart(points: Sequence[FreshnessPoint]) -> Chart:
     """The crawl value of what was picked."""
-    level = Line("level", [Point(point.at, point.level) for point in points])
+    level = Line("level", [ChartPoint(point.at, point.level) for point in points])
     return Chart("Level: the crawl value a page needs", Axis("time", Form.TIME), Axis("level", low=0.0), [level])
 
 

@@ -10,7 +10,7 @@ from crawld.model.page import BY_HAND, FROM_LIST, Mark
 from crawld.model.signal import SOURCES, Source
 from crawld.model.units import many
 from crawld.model.url import identity, normalise_given
-from crawld.show.charts import Axis, Chart, Event, Form, Lane, Line, Look, Point, saw_tooth
+from crawld.show.charts import Axis, Chart, ChartPoint, Event, Form, Lane, Line, Look, saw_tooth
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration, figure, share, words_of
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
@@ -57,7 +57,7 @@ def _saw_teeth(
     if expected is not None and expected > now:
         ahead = min(expected, now + MOST_AHEAD * max(now - times[0], 1.0))
         steps = [now + (ahead - now) * step / 12 for step in range(13)]
-        lines.append(Line("until the next crawl", [Point(at, course(times[-1], at)) for at in steps], Look.QUIET))
+        lines.append(Line("until the next crawl", [ChartPoint(at, course(times[-1], at)) for at in steps], Look.QUIET))
     return lines
 
 

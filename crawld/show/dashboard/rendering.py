@@ -135,7 +135,7 @@ class Expected:
     round_robin: float
 
 
-class Forecasts:
+class CachedForecasts:
     """Asks the daemon for forecasts, each question once a minute."""
 
     def __init__(self, control: Control, now: Callable[[], float]) -> None:
@@ -189,4 +189,4 @@ class Sources:
         self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float], feed_key: str = ""
     ) -> None:
         self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
-        self.forecasts = Forecasts(control, now)
+        self.forecasts = CachedForecasts(control, now)

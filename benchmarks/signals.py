@@ -28,17 +28,8 @@ from crawld.research.engine import Run, SimulatedCrawler, simulate
 from crawld.research.experiments.ncis import NOISY
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.recorded import draw_window, history_files, measured_rates, recorded_world
-from crawld.research.weblike import (
-    FALSE,
-    TOLD,
-    Honesty,
-    Sitemap,
-    WeblikeWorld,
-    evenly_important,
-    name_at_random,
-    tell,
-    weblike,
-)
+from crawld.research.weblike import LIMITS as WEBLIKE_LIMITS
+from crawld.research.weblike import Honesty, Sitemap, WeblikeWorld, evenly_important, name_at_random, tell, weblike
 from crawld.research.world import Population, World, draw_world, run_key
 from tests.support.signal_figures import (
     DOCS,
@@ -143,8 +134,10 @@ def _world(cell: Cell, signals: str) -> World:
 def _quality(world: WeblikeWorld) -> WeblikeWorld:
     """The world whose population has what is true of its hosts' sitemaps."""
     truthful = [style.sitemap in {Sitemap.HONEST, Sitemap.DATE_ONLY, Sitemap.LATE} for style in world.styles]
-    lam = np.where(np.array(truthful)[world.host_of], TOLD, 0.0)
-    return replace(world, population=replace(world.population, lam=lam, nu=FALSE * lam * world.population.delta))
+    lam = np.where(np.array(truthful)[world.host_of], WEBLIKE_LIMITS.told, 0.0)
+    return replace(
+        world, population=replace(world.population, lam=lam, nu=WEBLIKE_LIMITS.false * lam * world.population.delta)
+    )
 
 
 @lru_cache(maxsize=4)

@@ -16,12 +16,25 @@ from crawld.choose.series import Measures, measure_pages
 from crawld.choose.value import level_crossing
 from crawld.model.errors import InputError
 
+
+@dataclass(frozen=True)
+class AllocationLimits:
+    """Numbers that bound and tune this module."""
+
+    sum_tolerance: float = 1e-13  # relative; what is left is spread by one last scaling
+    bracket_tolerance: float = 1e-11  # relative; where demand still differs at two multipliers this close, it jumps
+    block: int = 16384  # pages at once, so that what is computed on the way stays in the cache
+    small: float = 0.5  # below this r the closed forms cancel and a power series is used
+    close: float = 2e-14  # relative: a crawl value this near the level is the level
+    sample: int = 5_000  # pages among which the level is sought first
+
+
+LIMITS = AllocationLimits()
+
+
 # One budget, one multiplier: the search that every optimal allocation shares.
 
 Floats = NDArray[np.float64]
-
-SUM_TOLERANCE = 1e-13  # relative; what is left is spread by one last scaling
-BRACKET_TOLERANCE = 1e-11  # relative; where demand still differs at two multipliers this close, it jumps
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,9 @@ def balance(demand: Callable[[float], Floats], bandwidth: float, guess: float) -
     low, at_low, high, at_high = _bracket(demand, bandwidth, guess)
     above, below = _log(at_low.sum() / bandwidth), _log(at_high.sum() / bandwidth)
     wide, slow, side = math.inf, 0, 0
-    while above > SUM_TOLERANCE and below < -SUM_TOLERANCE and high > low * (1 + BRACKET_TOLERANCE):
+    while (
+        above > LIMITS.sum_tolerance and below < -LIMITS.sum_tolerance and high > low * (1 + LIMITS.bracket_tolerance)
+    ):
         width = math.log(high / low)
         slow, wide = (slow + 1 if width > wide / 2 else 0), width
         middle = _between(low, high, above, below if slow < 3 else -math.inf)
@@ -95,9 +110,9 @@ def balance(demand: Callable[[float], Floats], bandwidth: float, guess: float) -
             above = above / 2 if side < 0 else above
             side = -1
     total_low, total_high = float(at_low.sum()), float(at_high.sum())
-    if total_low <= bandwidth * (1 + SUM_TOLERANCE):
+    if total_low <= bandwidth * (1 + LIMITS.sum_tolerance):
         return Balance(scaled(at_low, bandwidth), low, low, low, 1.0)
-    if total_high >= bandwidth * (1 - SUM_TOLERANCE):
+    if total_high >= bandwidth * (1 - LIMITS.sum_tolerance):
         return Balance(scaled(at_high, bandwidth), high, high, high, 1.0)
     share = (bandwidth - total_high) / (total_low - total_high)
     mixed = share * at_low + (1 - share) * at_high
@@ -240,8 +255,6 @@ def binary_lambdacrawl(mu: ArrayLike, delta: ArrayLike, bandwidth: float, epsilo
 
 # Optimal rates for visits at even intervals: freshness and age (Cho & Garcia-Molina 2000), and harmonic penalty.
 
-_BLOCK = 16384  # pages at once, so that what is computed on the way stays in the cache
-_SMALL = 0.5  # below this r the closed forms cancel and a power series is used
 _SIGNED_EXPONENTIAL = [1 / math.factorial(k) for k in range(20)]
 _SIGNED_GAMMA = [(k - 1) / math.factorial(k) for k in range(20)]
 
@@ -279,8 +292,8 @@ def _periodic(
 
     def demand(multiplier: float) -> Floats:
         wanted: Floats = np.empty_like(pace)
-        for start in range(0, pace.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for start in range(0, pace.size, LIMITS.block):
+            part = slice(start, start + LIMITS.block)
             level = (pace[part] * (multiplier / importance[part]) ** (1 / power)) ** power
             wanted[part] = pace[part] / inverse(level)
         return wanted
@@ -291,22 +304,22 @@ def _periodic(
 
 def freshness_gain(r: Floats) -> Floats:
     """P(2, r) = 1 − e^−r(1+r)."""
-    return np.where(r < _SMALL, _series(r, 2, _SIGNED_GAMMA), -np.expm1(-r) - r * np.exp(-r))
+    return np.where(r < LIMITS.small, _series(r, 2, _SIGNED_GAMMA), -np.expm1(-r) - r * np.exp(-r))
 
 
 def age_gain(r: Floats) -> Floats:
     """½r² − P(2, r)."""
-    return np.where(r < _SMALL, _series(r, 3, _SIGNED_GAMMA), r * r / 2 + np.expm1(-r) + r * np.exp(-r))
+    return np.where(r < LIMITS.small, _series(r, 3, _SIGNED_GAMMA), r * r / 2 + np.expm1(-r) + r * np.exp(-r))
 
 
 def harmonic_gain(r: Floats) -> Floats:
     """The excess of r over 1 − e^−r."""
-    return np.where(r < _SMALL, _series(r, 2, _SIGNED_EXPONENTIAL), r + np.expm1(-r))
+    return np.where(r < LIMITS.small, _series(r, 2, _SIGNED_EXPONENTIAL), r + np.expm1(-r))
 
 
 def _series(r: Floats, first: int, coefficients: list[float]) -> Floats:
     """Σ_{k≥first} (−1)^(k−first) coefficients[k]·r^k, for r < ½."""
-    small = np.minimum(r, _SMALL)
+    small = np.minimum(r, LIMITS.small)
     total = np.zeros_like(small)
     for k in range(first + 13, first - 1, -1):
         total = coefficients[k] - small * total
@@ -322,7 +335,7 @@ def _tabulated(gain: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
 
 def _depth(r: Floats) -> Floats:
     """The excess of r over ln(1+r), which is −ln(1 − P(2, r)); below ½ taken from P(2, r), which does not cancel."""
-    return np.where(r < _SMALL, -np.log1p(-freshness_gain(np.minimum(r, _SMALL))), r - np.log1p(r))
+    return np.where(r < LIMITS.small, -np.log1p(-freshness_gain(np.minimum(r, LIMITS.small))), r - np.log1p(r))
 
 
 _BY_DEPTH = _tabulated(_depth)
@@ -335,7 +348,7 @@ def inverse_freshness_gain(level: Floats) -> Floats:
     inside = np.clip(level, 1e-300, np.nextafter(1.0, 0.0))
     depth = -np.log1p(-inside)
     r: Floats = np.maximum(_start(depth, _BY_DEPTH), np.sqrt(2 * depth))
-    deep = r >= _SMALL
+    deep = r >= LIMITS.small
     for _ in range(2):
         r[deep] -= (r[deep] - np.log1p(r[deep]) - depth[deep]) * (1 + r[deep]) / r[deep]
     shallow = ~deep
@@ -582,9 +595,6 @@ def _random_order_mean(cost: Callable[[Floats], Floats], r: Floats) -> Floats:
 
 # The optimum with signals: Busa-Fekete et al. 2025 Theorem 1, one threshold on the crawl value for all pages.
 
-CLOSE = 2e-14  # relative: a crawl value this near the level is the level
-SAMPLE = 5_000  # pages among which the level is sought first
-
 
 @dataclass(frozen=True, slots=True)
 class SignalOptimum:
@@ -662,9 +672,9 @@ class _Pages:
     def guess(self, bandwidth: float) -> float:
         """About the level at which they spend the bandwidth: found on a sample where they are many."""
         typical = float(np.median(self._mu / self._change)) / 2
-        if self._mu.size <= 2 * SAMPLE:
+        if self._mu.size <= 2 * LIMITS.sample:
             return typical
-        every = self._mu.size // SAMPLE
+        every = self._mu.size // LIMITS.sample
         part = slice(None, None, every)
         sample = _Pages(self._mu[part], self._alpha[part], self._kappa[part], self._gamma[part])
         if not sample._alpha.any():
@@ -704,7 +714,7 @@ class _Pages:
         for _ in range(6):
             measures = self._measure(tried, todo)
             with np.errstate(all="ignore"):
-                done = np.abs(measures.value * self._mu[todo] / level - 1) <= CLOSE
+                done = np.abs(measures.value * self._mu[todo] / level - 1) <= LIMITS.close
                 x[todo[done]], length[todo[done]] = tried[done], measures.length[done]
                 r = inverse_freshness_gain(measures.value * self._change[todo])
                 slope = np.exp(r - tried) * measures.length * self._change[todo] / r

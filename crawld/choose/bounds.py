@@ -14,29 +14,43 @@ page that is due after the horizon has a bound that expires by then.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose.candidates import ROUNDING, Candidates, highest, models
+from crawld.choose.candidates import LIMITS as CANDIDATES_LIMITS
+from crawld.choose.candidates import Candidates, highest, models
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import Ints, PageTable
 from crawld.choose.valuation import Floats, Valuation
 
-SLOTS = 512  # slots between passes at most
-ROUND = 16  # and at most that part of a round of all pages, so that most pages keep their bounds
-CANDIDATES = 1024  # candidates aimed at, at most
-FEW = 2048  # of that many pages, all that are picked until the horizon are candidates
-MOST = 1536  # pages that a pass should look at, so that no slot waits long for it
-BOUNDED_AT_ONCE = 8192  # pages that are bounded before the first pick in one turn of the loop: some 10 ms
-SAMPLE = 131_072  # pages by whose ceilings the level falls
-PATIENCE = 0.4  # how far a bound reaches toward the guessed crossing
-EARLY = 0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
+
+@dataclass(frozen=True)
+class BoundsLimits:
+    """Numbers that bound and tune this module."""
+
+    slots: int = 512  # slots between passes at most
+    round: int = 16  # and at most that part of a round of all pages, so that most pages keep their bounds
+    candidates: int = 1024  # candidates aimed at, at most
+    few: int = 2048  # of that many pages, all that are picked until the horizon are candidates
+    most: int = 1536  # pages that a pass should look at, so that no slot waits long for it
+    bounded_at_once: int = 8192  # pages that are bounded before the first pick in one turn of the loop: some 10 ms
+    sample: int = 131_072  # pages by whose ceilings the level falls
+    patience: float = 0.4  # how far a bound reaches toward the guessed crossing
+    early: float = (
+        0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
+    )
+    golden: float = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
+    forever: float = 1e18  # seconds: a page below the level then never reaches it
+    sunk: float = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
+    saturated: float = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
+
+
+LIMITS = BoundsLimits()
+
+
 SPREAD = 0.05, 0.25  # its ceiling is at least a part of the level in this range, by its row,
-GOLDEN = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
-FOREVER = 1e18  # seconds: a page below the level then never reaches it
-SUNK = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
-SATURATED = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
 
 
 class Bounds:
@@ -59,7 +73,7 @@ class Bounds:
     def _wanted(self) -> int:
         """How many candidates there should be."""
         waiting = self.pages.waiting
-        return min(CANDIDATES, 64 + max(waiting // 16, min(waiting, FEW) // 8))
+        return min(LIMITS.candidates, 64 + max(waiting // 16, min(waiting, LIMITS.few) // 8))
 
     @property
     def thin(self) -> bool:
@@ -98,7 +112,7 @@ class Bounds:
         for row in rows:
             mu, *page, heard, alpha, shape, last, boost, not_before, _ = self.pages.table[row].tolist()
             if not_before > horizon:
-                self.expiry[row], self.ceiling[row] = min(not_before, FOREVER), 0.0
+                self.expiry[row], self.ceiling[row] = min(not_before, LIMITS.forever), 0.0
                 continue
             age = max(horizon - last, 0.0)
             high = self.valuation.ceiling(age, boost, (heard * mu, *page))
@@ -120,12 +134,12 @@ class Bounds:
 
     def sink(self, value: float) -> bool:
         """Lower the level below `value` if no ceiling forbids it; return whether it was lowered."""
-        if len(self.ceiling) > MOST:
+        if len(self.ceiling) > LIMITS.most:
             return False  # among so many a ceiling forbids it nearly always, and to look through them costs picks
         top = float(self.ceiling.max(initial=0.0))
         if top >= value:
             return False
-        self.level = max(float(np.nextafter(top, np.inf)) if top > 0 else 0.0, SUNK * value)
+        self.level = max(float(np.nextafter(top, np.inf)) if top > 0 else 0.0, LIMITS.sunk * value)
         return True
 
     def open_hosts(self) -> None:
@@ -142,12 +156,12 @@ class Bounds:
     def run(self, now: float, slot: float, *, fall: bool = False) -> Ints:
         """Pass over all bounds; returns the pages that may become due before the horizon."""
         pages, candidates = self.pages, self.candidates
-        self.start, self.horizon = now, now + min(SLOTS, 64 + pages.waiting // ROUND) * slot
+        self.start, self.horizon = now, now + min(LIMITS.slots, 64 + pages.waiting // LIMITS.round) * slot
         self._set_level(fall=fall)
         rows = self._open()
         new = rows[self.ceiling[rows] == np.inf]
         self._guess_level(new, now)
-        while len(rows) - len(new) > MOST and not fall and self.horizon - now > 8 * slot:
+        while len(rows) - len(new) > LIMITS.most and not fall and self.horizon - now > 8 * slot:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
             self.horizon = now + 0.25 * (self.horizon - now)
             rows = self._open()
@@ -166,8 +180,8 @@ class Bounds:
         """
         new = np.flatnonzero(self.ceiling == np.inf)
         self._guess_level(new, now)
-        for start in range(0, len(new), BOUNDED_AT_ONCE):
-            rows = new[start : start + BOUNDED_AT_ONCE]
+        for start in range(0, len(new), LIMITS.bounded_at_once):
+            rows = new[start : start + LIMITS.bounded_at_once]
             rows = rows[self.ceiling[rows] == np.inf]
             self.horizon = max(self.horizon, now)
             self._extend(self._bound_early(self._set_aside(rows)))
@@ -185,9 +199,9 @@ class Bounds:
         floor = min(self.lowest_pick, self._lowest_before)
         self._lowest_before, self.lowest_pick = self.lowest_pick, np.inf
         if fall or (self.level > 0 and count < wanted // 2):
-            step = 1 + len(self.ceiling) // SAMPLE
+            step = 1 + len(self.ceiling) // LIMITS.sample
             some = self.ceiling[::step]
-            some, most = some[(some > 0) & (some < self.level)], min(MOST, 2 * wanted) // step
+            some, most = some[(some > 0) & (some < self.level)], min(LIMITS.most, 2 * wanted) // step
             self.level = float(np.partition(some, -most)[-most]) if len(some) > most else 0.0
             if self.level < 1e-300:
                 self.level = 0.0
@@ -215,7 +229,7 @@ class Bounds:
             wait = np.maximum(wait, earliest)
         waiting = wait > horizon
         # A host blocked for good must still be found again: inf is kept for rows without a bound.
-        self._bound(rows[waiting], np.minimum(wait[waiting], FOREVER), 0.0)
+        self._bound(rows[waiting], np.minimum(wait[waiting], LIMITS.forever), 0.0)
         return rows[~waiting]
 
     def _bound_early(self, rows: Ints) -> Ints:
@@ -224,11 +238,11 @@ class Bounds:
         with np.errstate(all="ignore"):
             rate = heard * self.valuation.early_rate(alpha, kappa, gamma)
             rate += (1 - heard) * self.valuation.early_rate(deaf_alpha, np.zeros_like(mu), np.zeros_like(mu))
-            half = 0.5 * mu * rate * (1 + ROUNDING)
+            half = 0.5 * mu * rate * (1 + CANDIDATES_LIMITS.rounding)
             high = half * np.maximum(self.horizon - last, 0.0) ** 2
-            early = (high < EARLY * self.level) & (boost == 0)
-            ceiling = np.maximum(2 * high, (SPREAD[0] + SPREAD[1] * (GOLDEN * rows % 1)) * self.level)
-            until = np.minimum(last + np.sqrt(ceiling / half) * (1 - 1e-12), FOREVER)
+            early = (high < LIMITS.early * self.level) & (boost == 0)
+            ceiling = np.maximum(2 * high, (SPREAD[0] + SPREAD[1] * (LIMITS.golden * rows % 1)) * self.level)
+            until = np.minimum(last + np.sqrt(ceiling / half) * (1 - 1e-12), LIMITS.forever)
         # The time of a crawl is not as sharp as that since it.
         until = np.maximum(until - 1e-15 * np.abs(until), self.horizon)
         self._bound(rows[early], np.minimum(until, np.where(due > self.horizon, due, np.inf))[early], ceiling[early])
@@ -253,10 +267,10 @@ class Bounds:
         endless = ~(np.abs(crossing) < np.inf)
         crossing[endless] = horizon
         pending = np.ones(len(rows), dtype=np.bool_)
-        for share in (None, PATIENCE, PATIENCE / 8, 0.0):
-            at = np.flatnonzero((x > SATURATED) | endless if share is None else pending)
-            target = horizon + (FOREVER if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
-            high = self.pages.values(self.valuation, rows[at], target) * (1 + ROUNDING)
+        for share in (None, LIMITS.patience, LIMITS.patience / 8, 0.0):
+            at = np.flatnonzero((x > LIMITS.saturated) | endless if share is None else pending)
+            target = horizon + (LIMITS.forever if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
+            high = self.pages.values(self.valuation, rows[at], target) * (1 + CANDIDATES_LIMITS.rounding)
             below = (high < level) | (high <= 0)
             until = np.minimum(np.broadcast_to(target, len(at)), np.where(due[at] > horizon, due[at], np.inf))
             self._bound(rows[at[below]], until[below], high[below])

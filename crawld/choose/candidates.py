@@ -6,14 +6,26 @@ the order of the rounded values too. A value may be inf (an unbounded one, after
 instead, and such pages are told apart by exact values.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.choose.page_table import Ints, PageTable
 from crawld.choose.valuation import Beliefs, Floats, Valuation
 
-HUGE = 1e250
-ROUNDING = 1e-10  # relative, far above what a value's own rounding can do
+
+@dataclass(frozen=True)
+class CandidatesLimits:
+    """Numbers that bound and tune this module."""
+
+    huge: float = 1e250
+    rounding: float = 1e-10  # relative, far above what a value's own rounding can do
+
+
+LIMITS = CandidatesLimits()
+
+
 GONE = -np.inf  # the value of a place left behind
 _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a model, and when a page may be picked
 
@@ -28,10 +40,14 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
     value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*beliefs))
     made = np.empty((7, len(rows)))
     made[_AT], made[_VALUE], made[_SLOPE], made[_BEND], made[_TWIST] = at, value, slope, 0.5 * curvature, third / 6
-    made[_ERROR], made[_NOT_BEFORE] = ROUNDING * value, not_before
-    if value.max() >= HUGE:
-        endless = value >= HUGE
-        made[_VALUE, endless], made[_SLOPE:_ERROR, endless], made[_ERROR, endless] = HUGE, 0.0, ROUNDING * HUGE
+    made[_ERROR], made[_NOT_BEFORE] = LIMITS.rounding * value, not_before
+    if value.max() >= LIMITS.huge:
+        endless = value >= LIMITS.huge
+        made[_VALUE, endless], made[_SLOPE:_ERROR, endless], made[_ERROR, endless] = (
+            LIMITS.huge,
+            0.0,
+            LIMITS.rounding * LIMITS.huge,
+        )
     return made
 
 

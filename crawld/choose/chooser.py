@@ -13,6 +13,30 @@ from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.choose.valuation import Beliefs, Floats, Valuation
 
+
+@dataclass(frozen=True)
+class ChooserLimits:
+    """Numbers that bound and tune this module."""
+
+    levels_per_octave: int = 8
+    """Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
+    lowest: int = -128
+    highest: int = 128
+    """Octaves of crawl value that are told apart; what is worth less is not bid for, what is worth more counts as
+    this."""
+    rounding: float = 1e-9  # how far a span may exceed a whole number of delays
+    near: int = 2048  # pages evaluated, of those that may reach the level and of the others: some 10 ms
+    far: int = 512
+    coveted: float = (
+        20.0  # times the level: pages worth more, of a host that may not be asked more often, are worth waiting for
+    )
+    sharp: float = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
+    turn: int = 10  # a maximum interval that cannot be kept costs no more than one pick in so many (docs/method.md)
+
+
+LIMITS = ChooserLimits()
+
+
 # Pages that come before valued ones: never crawled, or, in their turn, waiting longer than the maximum interval.
 
 ABSENT = 0
@@ -115,16 +139,6 @@ class DueFirst:
 
 # What a chooser's pages will be worth by some time, counted by level: a worker's bid in a round (docs/fleet.md).
 
-LEVELS_PER_OCTAVE = 8
-"""Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
-LOWEST, HIGHEST = -128, 128
-"""Octaves of crawl value that are told apart; what is worth less is not bid for, what is worth more counts as this."""
-
-ROUNDING = 1e-9  # how far a span may exceed a whole number of delays
-NEAR, FAR = 2048, 512  # pages evaluated, of those that may reach the level and of the others: some 10 ms
-COVETED = 20.0  # times the level: pages worth more, of a host that may not be asked more often, are worth waiting for
-SHARP = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
-
 
 @dataclass(frozen=True, slots=True)
 class Bid:
@@ -182,7 +196,7 @@ def some_wanted(bounds: Bounds, changed: Collection[int], due: DueFirst, until: 
     reach = bounded & ((bounds.expiry <= until) | (bounds.ceiling >= bounds.level))
     near = np.concatenate([np.flatnonzero(reach), blurred, np.fromiter(changed, np.int64, len(changed))])
     looked_at, weights = [rows], [np.ones(len(rows))]
-    for some, most in ((near, NEAR), (np.flatnonzero(bounded ^ reach), FAR)):
+    for some, most in ((near, LIMITS.near), (np.flatnonzero(bounded ^ reach), LIMITS.far)):
         taken = some[:: max(1, -(-len(some) // most))]
         looked_at.append(taken)
         weights.append(np.full(len(taken), len(some) / max(1, len(taken))))
@@ -202,13 +216,13 @@ def _modelled(candidates: Candidates, until: float) -> tuple[Ints, Floats, Ints]
     places = np.flatnonzero((not_before <= until) & (value > GONE))
     ahead = np.maximum(until - at[places], 0.0)
     values = value[places] + ahead * (slope[places] + ahead * bend[places])
-    sharp = twist[places] * ahead**3 <= SHARP * values
+    sharp = twist[places] * ahead**3 <= LIMITS.sharp * values
     return candidates.row[places[sharp]], values[sharp], candidates.row[places[~sharp]]
 
 
 def bid_for(wanted: WantedPages, pages: PageTable, gate: HostGate | None, span: Span) -> Bid:
     """Count pages by level, of each host no more than may be asked in the round, without those crawled before it."""
-    some = np.flatnonzero(wanted.values > 2.0**LOWEST)
+    some = np.flatnonzero(wanted.values > 2.0**LIMITS.lowest)
     order = some[np.lexsort((-wanted.values[some], wanted.hosts[some]))]  # by host, the best first
     hosts, values, weights = wanted.hosts[order], wanted.values[order], wanted.weights[order]
     due = wanted.due.astype(np.float64)
@@ -223,7 +237,7 @@ def bid_for(wanted: WantedPages, pages: PageTable, gate: HostGate | None, span: 
     room -= first
     allowed = _allowed(hosts, weights, room)
     counts, top = _by_level(values, allowed)
-    waiting = (allowed < weights) & (values > COVETED * span.level) & np.isfinite(room[hosts])
+    waiting = (allowed < weights) & (values > LIMITS.coveted * span.level) & np.isfinite(room[hosts])
     held_up = tuple(np.unique(hosts[waiting]).tolist()) if 0 < span.level < np.inf else ()
     most = float(np.minimum(np.maximum(pages.crowd - wanted.due, 0), room).sum())
     counted = tuple(np.floor(np.minimum(counts + 0.5, most)).astype(int).tolist())
@@ -237,7 +251,9 @@ def _room(gate: HostGate | None, hosts: int, start: float, until: float) -> Floa
         earliest, delay = gate.earliest[:hosts], gate.delay[:hosts]
         left = np.maximum(until - np.maximum(earliest, start), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            room[: len(earliest)] = np.where(left > 0, np.where(delay > 0, np.ceil(left / delay - ROUNDING), np.inf), 0)
+            room[: len(earliest)] = np.where(
+                left > 0, np.where(delay > 0, np.ceil(left / delay - LIMITS.rounding), np.inf), 0
+            )
     return room
 
 
@@ -263,13 +279,10 @@ def _by_level(values: Floats, weights: Floats) -> tuple[Floats, int]:
     """How many pages are worth at least each level, from the top down, and the top level."""
     if not len(values):
         return np.zeros(0), 0
-    octaves = np.log2(np.minimum(values, 2.0**HIGHEST))
-    level = np.floor(LEVELS_PER_OCTAVE * octaves).astype(np.int64)
+    octaves = np.log2(np.minimum(values, 2.0**LIMITS.highest))
+    level = np.floor(LIMITS.levels_per_octave * octaves).astype(np.int64)
     top = int(level.max())
     return np.cumsum(np.bincount(top - level, weights)), top
-
-
-TURN = 10  # a maximum interval that cannot be kept costs no more than one pick in so many (docs/method.md)
 
 
 class Chooser(ABC):
@@ -397,7 +410,7 @@ class ValueChooser(Chooser):
 
     def _comes_first(self, row: int, now: float) -> bool:
         """Whether this page comes before the valued ones now."""
-        return bool(self.pages.due[row] <= (now if self.picks % TURN == 0 else -np.inf))
+        return bool(self.pages.due[row] <= (now if self.picks % LIMITS.turn == 0 else -np.inf))
 
     def value_of(self, rows: Ints, now: float) -> Floats:
         """The crawl value of pages, inf for those never crawled."""

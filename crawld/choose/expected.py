@@ -5,6 +5,7 @@ time, so that the expectation rises as each point's value does. Functions of arr
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, expm1, frexp, inf, ldexp, log1p
 from typing import NamedTuple
@@ -15,10 +16,20 @@ from crawld.choose.scalar import Motion, measure_page
 from crawld.choose.series import measure_pages
 from crawld.choose.valuation import Beliefs, Floats
 
+
+@dataclass(frozen=True)
+class ExpectedLimits:
+    """Numbers that bound and tune this module."""
+
+    coarse: int = 256  # of the mantissa of a shape, between .5 and 1, as many parts of 1 are told apart
+    pages: int = 1024  # learnt pages evaluated at once
+
+
+LIMITS = ExpectedLimits()
+
+
 Measure = Callable[[Floats, Floats, Floats, Floats], Floats]  # rows of x, α, κ and γ
 
-_COARSE = 256  # of the mantissa of a shape, between .5 and 1, as many parts of 1 are told apart
-_PAGES = 1024  # learnt pages evaluated at once
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 _STEPS = tuple(zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True))
@@ -59,8 +70,8 @@ def _values(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
 def mixture(measure: Measure, tau: Floats, boost: Floats, beliefs: Beliefs, rule: QuadratureRule = QUICK) -> Floats:
     """Rows of what `measure(x, α, κ, γ)` gives, expected over each page's Gamma posterior of α."""
     blocks = []
-    for start in range(0, tau.size, _PAGES):
-        now = slice(start, start + _PAGES)
+    for start in range(0, tau.size, LIMITS.pages):
+        now = slice(start, start + LIMITS.pages)
         _, mean, shape, kappa, gamma = beliefs.select(now)[:5]
         factor, weight = gamma_points(shape, rule)
         alpha = (mean[:, None] * factor).ravel()
@@ -118,7 +129,7 @@ def gamma_points(shape: Floats, rule: QuadratureRule) -> tuple[Floats, Floats]:
     """
     if rule.coarse:
         mantissa, exponent = np.frexp(shape)
-        shape = np.ldexp(np.rint(mantissa * _COARSE) / _COARSE, exponent)
+        shape = np.ldexp(np.rint(mantissa * LIMITS.coarse) / LIMITS.coarse, exponent)
     a = shape[:, None]
     root = np.sqrt(a)
     low = -np.minimum(rule.deepest, rule.below[0] / root + rule.below[1] / a)
@@ -139,12 +150,12 @@ def page_points(shape: float) -> list[tuple[float, float]]:
     if shape == inf:
         return [(1.0, 1.0)]
     mantissa, exponent = frexp(shape)
-    return _points_of(round(mantissa * _COARSE), exponent)
+    return _points_of(round(mantissa * LIMITS.coarse), exponent)
 
 
 @lru_cache(8192)
 def _points_of(mantissa: int, exponent: int) -> list[tuple[float, float]]:
-    alpha, weight = gamma_points(np.array([ldexp(mantissa / _COARSE, exponent)]), QUICK)
+    alpha, weight = gamma_points(np.array([ldexp(mantissa / LIMITS.coarse, exponent)]), QUICK)
     return list(zip(alpha[0].tolist(), weight[0].tolist(), strict=True))
 
 

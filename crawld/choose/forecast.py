@@ -18,10 +18,25 @@ from crawld.choose.sample import Believed, Bools, Sample, draw_sample
 from crawld.choose.valuation import Floats, Valuation
 from crawld.model.units import format_rate
 
-# One level for all pages, and one of its own for each host that may not be asked so often.
 
-HALVINGS = 40
-LONGEST_ROUND = 1e15  # seconds
+@dataclass(frozen=True)
+class ForecastLimits:
+    """Numbers that bound and tune this module."""
+
+    halvings: int = 40
+    max_round: float = 1e15  # seconds
+    rounding: float = 1e-6
+    given_up: float = 0.5  # a page is given up that has this chance to wait the whole maximum interval
+    clearly: float = 1e-3  # a host is limited where its pages are worth so much more than it may be asked, relatively
+    tenth: float = 1.1
+    max_hosts: int = 10
+    """Hosts named one by one."""
+
+
+LIMITS = ForecastLimits()
+
+
+# One level for all pages, and one of its own for each host that may not be asked so often.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,8 @@ class Allocation:
     def by_turns(self, available: float, allowed: Floats) -> Kept:
         """Round robin: every page at the same interval, a longer one on hosts that may not be asked so often."""
         own = self._own_round(allowed)
-        low, high = self._shortest or 1e-9, LONGEST_ROUND
-        for _ in range(2 * HALVINGS):
+        low, high = self._shortest or 1e-9, LIMITS.max_round
+        for _ in range(2 * LIMITS.halvings):
             middle = float(np.sqrt(low * high))
             with np.errstate(divide="ignore", invalid="ignore"):
                 asked = np.where(self._round > 0, self._round / np.maximum(own, middle), 0.0).sum()
@@ -103,7 +118,7 @@ class Allocation:
     def _bracket(self, too_much: Callable[[Floats], Bools]) -> tuple[Floats, Floats]:
         """By group the logarithms of two neighbouring levels, at the lower of which too much is asked for."""
         low, high = (np.full(self._groups, bound) for bound in self._curves.bounds)
-        for _ in range(HALVINGS):
+        for _ in range(LIMITS.halvings):
             middle = 0.5 * (low + high)
             above = too_much(self.asked(self._at(middle)))
             low, high = np.where(above, middle, low), np.where(above, high, middle)
@@ -115,11 +130,6 @@ def _share(low: Floats, high: Floats, goal: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = (goal - high) / (low - high)
     return np.clip(np.where(low > high, share, 1.0), 0.0, 1.0)
-
-
-ROUNDING = 1e-6
-GIVEN_UP = 0.5  # a page is given up that has this chance to wait the whole maximum interval
-CLEARLY = 1e-3  # a host is limited where its pages are worth so much more than it may be asked, relatively
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +194,14 @@ class Forecast:
             round_robin=self._mean(evenly.freshness),
             used=float(self._allocation.asked(found.kept).sum()),
             level=found.level,
-            given_up=round(self._count(found.kept.forced > GIVEN_UP)),
+            given_up=round(self._count(found.kept.forced > LIMITS.given_up)),
             limited=self._limited(found, allowed),
         )
 
     def _allowed(self, bandwidth: float) -> Floats:
         """By group, how many requests per second may go to its pages: whole slots lie between two requests."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            slots = np.maximum(np.ceil(self._spacing * bandwidth * (1 - ROUNDING)), 1.0)
+            slots = np.maximum(np.ceil(self._spacing * bandwidth * (1 - LIMITS.rounding)), 1.0)
             rate = np.where(self._spacing > 0, bandwidth / slots, np.inf) * self.page_share
         return np.concatenate([[np.inf], np.where(self._spacing < np.inf, rate, 0.0)])
 
@@ -202,7 +212,7 @@ class Forecast:
         costs = np.bincount(sample.group, gap, len(allowed)) / (self._total or 1.0)
         weight = np.bincount(sample.group, self._importance, len(allowed))
         fresh = np.bincount(sample.group, self._importance * found.kept.freshness, len(allowed))
-        limited = np.flatnonzero(wanted > allowed * (1 + CLEARLY))
+        limited = np.flatnonzero(wanted > allowed * (1 + LIMITS.clearly))
         return tuple(
             LimitedHost(
                 host=int(sample.hosts[at]),
@@ -253,9 +263,6 @@ class PartForecast:
 
 USUAL = (0.25, 0.5, 2.0, 4.0)
 """Of the bandwidth set: what is forecast where nobody asks for other rates."""
-TENTH = 1.1
-MOST_HOSTS = 10
-"""Hosts named one by one."""
 
 
 def forecast_report(
@@ -278,7 +285,7 @@ def forecast_report(
     }
     if not forecast.pages:
         return about | {"headline": "There are no pages yet.", "expected": None, "next_tenth": None, "points": []}
-    here, tenth = forecast.at(bandwidth), forecast.at(TENTH * bandwidth)
+    here, tenth = forecast.at(bandwidth), forecast.at(LIMITS.tenth * bandwidth)
     rates = [*others] or [share * bandwidth for share in USUAL]
     points = {rate: forecast.at(rate) for rate in rates if rate not in (bandwidth, tenth.bandwidth)}
     points |= {point.bandwidth: point for point in (here, tenth)}
@@ -318,5 +325,5 @@ def _document(point: Point, name: Callable[[int], str]) -> dict[str, object]:
     document["level"] = point.level if math.isfinite(point.level) else None
     document["limited_hosts"] = len(point.limited)
     document["lost_to_politeness"] = sum(host.costs for host in point.limited)
-    document["hosts"] = [asdict(host) | {"host": name(host.host)} for host in point.limited[:MOST_HOSTS]]
+    document["hosts"] = [asdict(host) | {"host": name(host.host)} for host in point.limited[: LIMITS.max_hosts]]
     return document

@@ -21,21 +21,36 @@ from crawld.choose.page_table import Intervals
 from crawld.choose.sample import DRIFTING, JUMPING, Sample, signal_kinds
 from crawld.choose.valuation import Beliefs, Floats, Valuation
 
-# When a page's crawl value reaches a level, and how many signals may have come by then.
 
-EARLY, LATE = 8, 16  # times on the scale of signals, and on that of silent changes
-SOONEST = 1e-6  # expected events until a page is crawled again for which there is more bandwidth than it can use
-FIRST = 0.01  # expected events until the first time of either scale
-FAR, VERY_FAR = 40.0, 1e4  # expected silent changes until the last time, where α is known well, and where it is not
-SATURATED = 4.0  # log-staleness after which a further signal changes next to nothing
-MOST_SIGNALS = 16
-TINY = 1e-300
+@dataclass(frozen=True)
+class ForecastCurvesLimits:
+    """Numbers that bound and tune this module."""
+
+    early: int = 8  # times on the scale of signals, and on that of silent changes
+    late: int = 16
+    soonest: float = (
+        1e-6  # expected events until a page is crawled again for which there is more bandwidth than it can use
+    )
+    first: float = 0.01  # expected events until the first time of either scale
+    far: float = 40.0  # expected silent changes until the last time, where α is known well, and where it is not
+    very_far: float = 1e4
+    saturated: float = 4.0  # log-staleness after which a further signal changes next to nothing
+    max_signals: int = 16
+    tiny: float = 1e-300
+    min_stale: float = 1e-12
+    step: float = 1e-3  # of a level, relatively
+
+
+LIMITS = ForecastCurvesLimits()
+
+
+# When a page's crawl value reaches a level, and how many signals may have come by then.
 
 
 def signals_told_apart(kappa: Floats) -> NDArray[np.int64]:
     """How many signals are told apart: so many that another would change next to nothing."""
     with np.errstate(divide="ignore"):
-        return np.clip(np.ceil(SATURATED / kappa), 1, MOST_SIGNALS).astype(np.int64)
+        return np.clip(np.ceil(LIMITS.saturated / kappa), 1, LIMITS.max_signals).astype(np.int64)
 
 
 def waiting_times(silent: Floats, jumps: Floats, shape: Floats, intervals: Intervals) -> Floats:
@@ -43,15 +58,15 @@ def waiting_times(silent: Floats, jumps: Floats, shape: Floats, intervals: Inter
 
     The last one is the maximum interval, or so late that nothing is left to happen.
     """
-    slow = np.maximum(silent, 1e-9 * jumps) + TINY
-    first = np.maximum(FIRST / (slow + jumps), intervals.shortest)
+    slow = np.maximum(silent, 1e-9 * jumps) + LIMITS.tiny
+    first = np.maximum(LIMITS.first / (slow + jumps), intervals.shortest)
     middle = np.where(jumps > 0, np.maximum(4 / (slow + jumps), first), first)
-    last = np.where(shape > 20, FAR, VERY_FAR) / slow
-    begin = np.where(jumps > 0, np.maximum(middle, FIRST / slow), first)
-    early = first[:, None] * (middle / first)[:, None] ** np.linspace(0.0, 1.0, EARLY)
+    last = np.where(shape > 20, LIMITS.far, LIMITS.very_far) / slow
+    begin = np.where(jumps > 0, np.maximum(middle, LIMITS.first / slow), first)
+    early = first[:, None] * (middle / first)[:, None] ** np.linspace(0.0, 1.0, LIMITS.early)
     last = np.clip(last, begin * 1.001, max(intervals.longest, intervals.shortest))
-    late = begin[:, None] * (last / begin)[:, None] ** np.linspace(0.0, 1.0, LATE)
-    soonest = np.maximum(SOONEST / (slow + jumps), intervals.shortest)
+    late = begin[:, None] * (last / begin)[:, None] ** np.linspace(0.0, 1.0, LIMITS.late)
+    soonest = np.maximum(LIMITS.soonest / (slow + jumps), intervals.shortest)
     times = np.minimum(np.concatenate([soonest[:, None], early, late], axis=1), intervals.longest)
     if intervals.longest < np.inf:
         times[:, -1] = intervals.longest
@@ -90,8 +105,6 @@ def chance_of_more(mean: Floats, n: int) -> Floats:
 
 Rows = NDArray[np.intp]
 
-LEAST_STALE = 1e-12
-STEP = 1e-3  # of a level, relatively
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 
@@ -131,7 +144,7 @@ class Curves:
         pages = len(sample.weight)
         kinds = signal_kinds(sample.beliefs)
         signals = np.where(kinds == JUMPING, signals_told_apart(sample.beliefs.kappa), 0)
-        width = 3 + EARLY + LATE + 3 * int(signals.max(initial=0))
+        width = 3 + LIMITS.early + LIMITS.late + 3 * int(signals.max(initial=0))
         self._level = np.full((pages, width), np.inf)
         self._rate, self._stale, self._forced = (np.zeros((pages, width)) for _ in range(3))
         for count in np.unique(signals).tolist():
@@ -203,8 +216,8 @@ class _Drawn:
         with np.errstate(divide="ignore"):
             self._logs = np.log(values)  # (signals, pages, times)
         steps = self._logs[1 : count + 1, :, 0].T  # above them one signal more is awaited, where little else happens
-        beyond = self._logs[:, :, -1].max(axis=0)[:, None] + STEP  # where no number of signals is worth a crawl
-        levels = [self._logs[0], self._logs[1:, :, -1].T, steps, steps + STEP, beyond]
+        beyond = self._logs[:, :, -1].max(axis=0)[:, None] + LIMITS.step  # where no number of signals is worth a crawl
+        levels = [self._logs[0], self._logs[1:, :, -1].T, steps, steps + LIMITS.step, beyond]
         self.level = np.sort(np.concatenate(levels, axis=1), axis=1)
 
     def _values(self, valuation: Valuation, drift: Floats, signals: float) -> Floats:
@@ -228,7 +241,7 @@ class _Drawn:
                 mean = self._jumps[:, None] * self._end
                 forced += np.where(never, chance(mean, n) if n < most else chance_of_more(mean, n), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            stale = np.clip(np.where(length > 0, 1.0 - fresh / length, 0.0), LEAST_STALE, 1.0)
+            stale = np.clip(np.where(length > 0, 1.0 - fresh / length, 0.0), LIMITS.min_stale, 1.0)
             return -np.log(length), np.log(stale), forced  # both nearly straight over the logarithm of the level
 
     def _with_more(self, until: Floats, n: int) -> Floats:
@@ -245,7 +258,7 @@ class _Drawn:
         rate = self._jumps[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             most = np.where(rate > 0, (n + 9 + 8 * np.sqrt(n + 1.0)) / rate, np.inf)  # little is left after that
-        scale = (self._beliefs.alpha + self._jumps + self._announced)[:, None, None] + TINY
+        scale = (self._beliefs.alpha + self._jumps + self._announced)[:, None, None] + LIMITS.tiny
         span = np.log1p(scale * np.minimum(until, most)[:, :, None])
         grown = span * _NODES
         time = np.expm1(grown) / scale
@@ -270,7 +283,7 @@ def round_robin(sample: Sample, interval: Floats) -> Floats:
     """How fresh each page is kept that is crawled at even intervals, whatever it is worth."""
     with np.errstate(invalid="ignore"):
         announced = np.where(sample.beliefs.gamma > 0, -sample.beliefs.gamma * np.expm1(-sample.beliefs.kappa), 0.0)
-    scale = np.where(sample.gone, 0.0, sample.beliefs.alpha)[:, None] + announced[:, None] + TINY
+    scale = np.where(sample.gone, 0.0, sample.beliefs.alpha)[:, None] + announced[:, None] + LIMITS.tiny
     most = np.where(np.isfinite(interval), interval, 1.0)[:, None]
     span = np.log1p(scale * most)
     time = np.expm1(span * _NODES) / scale

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.choose.valuation import Beliefs
-from crawld.model.estimate import STEPS, AgeCurve
+from crawld.model.estimate import LIMITS as ESTIMATE_LIMITS
+from crawld.model.estimate import AgeCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,14 +27,14 @@ class Ages:
     def __init__(self) -> None:
         self._first = np.zeros(0)
         self._step = np.ones(0)
-        self._extra = np.zeros((0, STEPS + 1))  # zeros where a host goes by plain time
+        self._extra = np.zeros((0, ESTIMATE_LIMITS.steps + 1))  # zeros where a host goes by plain time
 
     def put(self, host: int, curve: AgeCurve | None) -> None:
         """Let copies of the host's pages age by this curve; None: by plain time."""
         more = host + 1 - len(self._first)
         if more > 0:
             more += len(self._first) // 2
-            self._extra = np.vstack([self._extra, np.zeros((more, STEPS + 1))])
+            self._extra = np.vstack([self._extra, np.zeros((more, ESTIMATE_LIMITS.steps + 1))])
             self._step = np.append(self._step, np.ones(more))
             self._first = np.append(self._first, np.zeros(more))  # last: it tells other threads which hosts there are
         self._extra[host] = 0.0 if curve is None else curve.extra
@@ -45,8 +46,8 @@ class Ages:
         age = now - last
         there = np.flatnonzero(hosts < len(self._first))
         which = hosts[there]
-        at = np.clip((last[there] - self._first[which]) / self._step[which], 0.0, float(STEPS))
-        low = np.minimum(at.astype(np.int64), STEPS - 1)
+        at = np.clip((last[there] - self._first[which]) / self._step[which], 0.0, float(ESTIMATE_LIMITS.steps))
+        low = np.minimum(at.astype(np.int64), ESTIMATE_LIMITS.steps - 1)
         age[there] += (1.0 - (at - low)) * self._extra[which, low] + (at - low) * self._extra[which, low + 1]
         return np.maximum(age, 0.0)
 
@@ -54,8 +55,10 @@ class Ages:
         """The age of one copy, without numpy's overhead."""
         age = now - last
         if host < len(self._first):
-            at = min(max((last - float(self._first[host])) / float(self._step[host]), 0.0), float(STEPS))
-            low = min(int(at), STEPS - 1)
+            at = min(
+                max((last - float(self._first[host])) / float(self._step[host]), 0.0), float(ESTIMATE_LIMITS.steps)
+            )
+            low = min(int(at), ESTIMATE_LIMITS.steps - 1)
             extra = self._extra[host]
             age += (1.0 - (at - low)) * float(extra[low]) + (at - low) * float(extra[low + 1])
         return max(age, 0.0)

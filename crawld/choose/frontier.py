@@ -13,16 +13,31 @@ are ready are evaluated, or the level is lowered. Due pages come before all of t
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 
 from crawld.choose.bounds import Bounds
-from crawld.choose.candidates import ROUNDING, models
+from crawld.choose.candidates import LIMITS as CANDIDATES_LIMITS
+from crawld.choose.candidates import models
 from crawld.choose.chooser import Bid, DueFirst, Span, ValueChooser, bid_for, some_wanted
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import WAITING, Intervals, Ints
 from crawld.choose.valuation import Valuation
+
+
+@dataclass(frozen=True)
+class FrontierLimits:
+    """Numbers that bound and tune this module."""
+
+    together: int = 64  # pages that are rather left to a pass than placed one by one
+    asked: int = 2048  # bounded pages that are rather evaluated at once than by lowering the level
+    rarely: int = 16  # times between two passes that this may be done: a scan per slot would not do
+
+
+LIMITS = FrontierLimits()
+
 
 # The plain choice: look at every page for every slot. The frontier is tested against it.
 
@@ -55,11 +70,6 @@ class Scan(ValueChooser):
         if len(rows) and values.max() > 0:
             return int(rows[values.argmax()]), float(values.max())  # the first of equals: the lowest row
         return (int(late[0]), 0.0) if len(late) and pages.due[late[0]] <= now else (None, 0.0)
-
-
-TOGETHER = 64  # pages that are rather left to a pass than placed one by one
-ASKED = 2048  # bounded pages that are rather evaluated at once than by lowering the level
-RARELY = 16  # times between two passes that this may be done: a scan per slot would not do
 
 
 class Frontier(ValueChooser):
@@ -99,7 +109,7 @@ class Frontier(ValueChooser):
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
         self._bounds.fit(len(self.pages.state))
-        if len(rows) <= TOGETHER:
+        if len(rows) <= LIMITS.together:
             self._changed.update(dict.fromkeys(rows))
             return
         many = np.array(rows)
@@ -176,7 +186,7 @@ class Frontier(ValueChooser):
             if row is None and self._nobody(now):
                 return None
             above = bounds.above(value, now)
-            if not len(above) or (len(above) <= ASKED and self._asked < RARELY):
+            if not len(above) or (len(above) <= LIMITS.asked and self._asked < LIMITS.rarely):
                 self._asked += 1
                 row, value = self._exactly(above if row is None else np.append(above, row), now)
                 break
@@ -203,7 +213,7 @@ class Frontier(ValueChooser):
         self._candidates.renew(places, made)
         values = made[1]
         best = int(values.argmax())
-        close = rows[values >= values[best] * (1 - 3 * ROUNDING)]
+        close = rows[values >= values[best] * (1 - 3 * CANDIDATES_LIMITS.rounding)]
         return (int(rows[best]), float(values[best])) if len(close) == 1 else self._exactly(close, now)
 
     def _exactly(self, rows: Ints, now: float) -> tuple[int | None, float]:

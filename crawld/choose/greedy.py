@@ -4,6 +4,7 @@ Where a page's α is known the value is the papers' formula; where it is learnt,
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import exp, inf
 from typing import NamedTuple
 
@@ -16,10 +17,20 @@ from crawld.choose.scalar import Motion, measure_page
 from crawld.choose.series import Measures, measure_pages, weigh
 from crawld.choose.valuation import Beliefs, Floats, Number, Page, Taylor, Valuation
 
-Find = Callable[[Floats, Floats, Beliefs], Floats]
 
-SINGLY = 16  # pages that are rather evaluated one by one than by arrays
-HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # the signals that GREEDY-CIS+ trusts
+@dataclass(frozen=True)
+class GreedyLimits:
+    """Numbers that bound and tune this module."""
+
+    singly: int = 16  # pages that are rather evaluated one by one than by arrays
+    high_precision: float = 0.7  # the signals that GREEDY-CIS+ trusts
+    high_recall: float = 0.6
+
+
+LIMITS = GreedyLimits()
+
+
+Find = Callable[[Floats, Floats, Beliefs], Floats]
 
 
 class Penalty(NamedTuple):
@@ -100,7 +111,7 @@ class Freshness(Greedy):
 
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """Value and motion; of few pages in plain floats."""
-        if tau.size > SINGLY:
+        if tau.size > LIMITS.singly:
             return super().taylor(tau, boost, beliefs)
         rows = self._taylor_singly(tau, *self.view(boost, beliefs.hearing))
         if (deaf := beliefs.deaf) is not None:
@@ -193,7 +204,7 @@ class GreedyCisPlus(Freshness):
         """GREEDY-CIS where signals are good, else GREEDY."""
         precision = -np.expm1(-beliefs.kappa)
         true = beliefs.gamma * precision
-        good = (precision > HIGH_PRECISION) & (true > HIGH_RECALL * (beliefs.alpha + true))
+        good = (precision > LIMITS.high_precision) & (true > LIMITS.high_recall * (beliefs.alpha + true))
         trusting, believed = GreedyCis().view(boost, beliefs)
         ignoring, plain = GreedyBlind().view(boost, beliefs)
         chosen = Beliefs(*(np.where(good, one, other) for one, other in zip(believed[:5], plain[:5], strict=True)))

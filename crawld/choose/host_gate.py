@@ -33,17 +33,41 @@ from crawld.choose.page_table import Ints
 from crawld.choose.valuation import Floats
 from crawld.model.host import HostState
 
-# Tells the trouble of single pages from the trouble of their host.
 
-ENOUGH = 3
-"""Different URLs that must fail without a success between them before the host is blamed."""
-STILL_WELL = 60.0
-"""For so many seconds after a success, a URL known to be bad says nothing new about its host."""
-MOST_KNOWN_BAD = 100
-"""Bad URLs remembered per host; the oldest are forgotten first."""
-MOST_KNOWN_BAD_IN_ALL = 200_000
-"""Bad URLs remembered of all hosts, some 20 MB; beyond it they are forgotten of the host where one was found least
-recently."""
+@dataclass(frozen=True)
+class HostGateLimits:
+    """Numbers that bound and tune this module."""
+
+    enough: int = 3
+    """Different URLs that must fail without a success between them before the host is blamed."""
+    still_well: float = 60.0
+    """For so many seconds after a success, a URL known to be bad says nothing new about its host."""
+    max_known_bad: int = 100
+    """Bad URLs remembered per host; the oldest are forgotten first."""
+    max_known_bad_in_all: int = 200_000
+    """Bad URLs remembered of all hosts, some 20 MB; beyond it they are forgotten of the host where one was found least
+    recently."""
+    max_steps: int = 1000
+    """Failed probes after which a back-off has surely reached its longest wait."""
+    far_seconds: float = 60.0
+    """A host that may not be asked for longer than this, its own delay aside, is not waited for by work under way."""
+    max_foreign: int = 20_000
+    """Hosts without pages that are remembered whole, some 15 MB; beyond it those asked for least recently are
+    forgotten."""
+    foreign_looked_at: int = 8
+    """Hosts that are looked at, to find one that may be forgotten, when another comes beyond that number."""
+    forgotten_at_once: int = 500
+    """Hosts forgotten in one step, in some milliseconds."""
+    free_indexes: int = 1_000
+    """Indexes of forgotten hosts that rest before the first is used again: work under way may still name one."""
+    usual_seconds: float = 1.0
+    """How long answers of a host are taken to need before the first has come."""
+
+
+LIMITS = HostGateLimits()
+
+
+# Tells the trouble of single pages from the trouble of their host.
 
 
 class Evidence(NamedTuple):
@@ -54,7 +78,9 @@ class Evidence(NamedTuple):
     well: bool | None  # True: it answered; False: it failed as a host in trouble does; None: that says nothing
     seconds: float = 0.0  # how long the answer took
     retry_after: float | None = None
-    enough: int = ENOUGH  # different failing URLs that make it the host's trouble: fewer where the host has fewer pages
+    enough: int = (
+        LIMITS.enough
+    )  # different failing URLs that make it the host's trouble: fewer where the host has fewer pages
     least_wait: float = 0.0  # seconds of the first back-off; doubles with each probe
 
 
@@ -74,7 +100,7 @@ class Suspicions:
         if well_at is not None:
             if evidence.began < well_at:
                 return False  # the host has answered since this request left
-            if now - well_at < STILL_WELL and hash(evidence.url) in self._known_bad.get(host, ()):
+            if now - well_at < LIMITS.still_well and hash(evidence.url) in self._known_bad.get(host, ()):
                 return False
         failed = self._failed.setdefault(host, set())
         failed.add(hash(evidence.url))
@@ -88,12 +114,12 @@ class Suspicions:
             return
         known_bad.update(dict.fromkeys(failed or ()))
         known_bad.pop(hash(url), None)
-        while len(known_bad) > MOST_KNOWN_BAD:
+        while len(known_bad) > LIMITS.max_known_bad:
             del known_bad[next(iter(known_bad))]
         if known_bad:
             self._known_bad[host] = known_bad
             self._count += len(known_bad)
-        while self._count > MOST_KNOWN_BAD_IN_ALL:
+        while self._count > LIMITS.max_known_bad_in_all:
             self._take_known_bad(next(iter(self._known_bad)))
 
     def forget(self, host: int, *, wholly: bool = False) -> None:
@@ -167,22 +193,6 @@ class NotReady(StrEnum):
     SPACING = "time between requests"
 
 
-MOST_STEPS = 1000
-"""Failed probes after which a back-off has surely reached its longest wait."""
-FAR_SECONDS = 60.0
-"""A host that may not be asked for longer than this, its own delay aside, is not waited for by work under way."""
-MOST_FOREIGN = 20_000
-"""Hosts without pages that are remembered whole, some 15 MB; beyond it those asked for least recently are forgotten."""
-FOREIGN_LOOKED_AT = 8
-"""Hosts that are looked at, to find one that may be forgotten, when another comes beyond that number."""
-FORGOTTEN_AT_ONCE = 500
-"""Hosts forgotten in one step, in some milliseconds."""
-FREE_INDEXES = 1_000
-"""Indexes of forgotten hosts that rest before the first is used again: work under way may still name one."""
-USUAL_SECONDS = 1.0
-"""How long answers of a host are taken to need before the first has come."""
-
-
 class HostGate:
     """Says which hosts may be asked now."""
 
@@ -239,7 +249,7 @@ class HostGate:
         self.delay[index] = self._delay(state)
         self._update(index)
         self._foreign[index] = self._round
-        if len(self._foreign) > MOST_FOREIGN:
+        if len(self._foreign) > LIMITS.max_foreign:
             self._make_room()
         return index
 
@@ -264,7 +274,7 @@ class HostGate:
         """Begin a round of forgetting: hosts that were not asked for in this round and the one before are idle."""
         self._round += 1
 
-    def forget_idle(self, now: float, most: int = FORGOTTEN_AT_ONCE) -> int:
+    def forget_idle(self, now: float, most: int = LIMITS.forgotten_at_once) -> int:
         """Forget some of the hosts without pages that are idle, and wait for nothing; how many."""
         idle: list[int] = []
         for index, used in self._foreign.items():
@@ -286,7 +296,7 @@ class HostGate:
 
     def _make_room(self) -> None:
         """Forget the host without pages that was asked for least recently, if not before the time it asked for."""
-        for index in list(islice(self._foreign, FOREIGN_LOOKED_AT)):
+        for index in list(islice(self._foreign, LIMITS.foreign_looked_at)):
             if self._forgettable(index):
                 self._waits.remember(self.name(index), float(self.earliest[index]))
                 self._forget(index)
@@ -314,7 +324,7 @@ class HostGate:
         self._free.append(index)
 
     def _new_index(self) -> int:
-        if len(self._free) > FREE_INDEXES:
+        if len(self._free) > LIMITS.free_indexes:
             return self._free.popleft()
         index = len(self._states)
         self._states.append(NOBODY)
@@ -356,7 +366,7 @@ class HostGate:
 
     def far(self, host: int, now: float) -> bool:
         """Whether the host may not be asked for more than a minute: blocked, backing off, or asked to wait."""
-        return bool(self.earliest[host] > now + FAR_SECONDS + self.delay[host])
+        return bool(self.earliest[host] > now + LIMITS.far_seconds + self.delay[host])
 
     def acquire(self, host: int, now: float) -> None:
         """Start a request; the host must be ready."""
@@ -392,7 +402,7 @@ class HostGate:
         One silent page would otherwise stop its host until the timeout. A host that backs off is asked one at a time.
         """
         limits = self._limits
-        usual = self._usual.get(host, USUAL_SECONDS)
+        usual = self._usual.get(host, LIMITS.usual_seconds)
         late = self._late.get(host, 0)
         if waited < max(limits.late_after, limits.late_factor * usual) or late >= limits.most_late:
             return False
@@ -436,7 +446,7 @@ class HostGate:
     def remember_answers(self, hosts: Ints) -> None:
         """Take these hosts to have answered before, which a restart would forget."""
         for host in hosts.tolist():
-            self._usual.setdefault(host, USUAL_SECONDS)
+            self._usual.setdefault(host, LIMITS.usual_seconds)
 
     def set_crawl_delay(self, host: int, seconds: float | None) -> None:
         """Honour the Crawl-delay of robots.txt, None if there is none."""
@@ -526,7 +536,7 @@ class HostGate:
         limits = self._limits
         share = limits.backoff_share if known else limits.unknown_share
         wait = outage = 0.0
-        for step in range(min(failures, MOST_STEPS)):
+        for step in range(min(failures, LIMITS.max_steps)):
             longest = min(max(limits.steady_backoff, share * outage), limits.max_backoff)
             wait = min(limits.first_backoff * 2.0 ** min(step, 60), longest)
             outage += wait

@@ -1,6 +1,7 @@
 """Crawl values of other objectives: V_C = μ∫ψC′ for the harmonic penalty and for age (docs/method.md, "The model")."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
@@ -8,14 +9,24 @@ from numpy.typing import NDArray
 
 from crawld.choose.series import erlang2, eta, measure_pages
 
+
+@dataclass(frozen=True)
+class ChooseObjectivesLimits:
+    """Numbers that bound and tune this module."""
+
+    broad: float = 1e6  # past this log-staleness the harmonic value goes on as a straight line
+    tiny: float = 1e-90
+    small: float = 1e-4  # below, the age value is integrated instead of subtracted
+    block: int = 512  # pages with signals measured at once
+
+
+LIMITS = ChooseObjectivesLimits()
+
+
 Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
-_BROAD = 1e6  # past this log-staleness the harmonic value goes on as a straight line
-_TINY = 1e-90
-_SMALL = 1e-4  # below, the age value is integrated instead of subtracted
-_BLOCK = 512  # pages with signals measured at once
 _REST = np.array([(-1) ** k * (k + 2) / factorial(k + 3) for k in range(18, -1, -1)])  # (x²/2 − P(2, x))/x³
 
 
@@ -27,18 +38,18 @@ def harmonic_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Fl
 
 
 def _harmonic_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    near = np.clip(x, _TINY, _BROAD)
+    near = np.clip(x, LIMITS.tiny, LIMITS.broad)
     span = np.log1p(near)[:, None]
     clock = np.expm1(span * _NODES) / near[:, None]
     weight = _WEIGHTS * span * np.exp(span * _NODES) / near[:, None]
     value: Floats = np.einsum("ij,ij->i", weight, _slowed(clock, near, alpha, kappa, gamma))
-    tiny = np.flatnonzero(x < _TINY)
+    tiny = np.flatnonzero(x < LIMITS.tiny)
     if tiny.size:  # C′ is 1 as for freshness
         value[tiny] = measure_pages(x[tiny], alpha[tiny], kappa[tiny], gamma[tiny]).value
-    far = np.flatnonzero(x > _BROAD)
+    far = np.flatnonzero(x > LIMITS.broad)
     if far.size:
         length = measure_pages(near[far], alpha[far], kappa[far], gamma[far]).length
-        beyond = np.where(kappa[far] < np.inf, x[far] / _BROAD - 1, np.log(x[far] / _BROAD))
+        beyond = np.where(kappa[far] < np.inf, x[far] / LIMITS.broad - 1, np.log(x[far] / LIMITS.broad))
         value[far] += length * beyond
     return value
 
@@ -59,12 +70,12 @@ def age_pages(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
 
 
 def _age_block(x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Floats:
-    rise = np.minimum(x / _TINY, 1.0)  # what is left of the value at an x too small for the clocks below
-    x = np.clip(x, _TINY, 1e100)
+    rise = np.minimum(x / LIMITS.tiny, 1.0)  # what is left of the value at an x too small for the clocks below
+    x = np.clip(x, LIMITS.tiny, 1e100)
     still = np.exp2(-70.0) / (1 + x)[:, None]  # a clock so slow that e^−sy is 1
     area = _slowed(still, x, alpha, kappa, gamma)[:, 0]
     value = area - measure_pages(x, alpha, kappa, gamma).value
-    small = np.flatnonzero(x < _SMALL)
+    small = np.flatnonzero(x < LIMITS.small)
     if small.size:
         # ∫ψ(1−e^−y)dy = ∫e^−y(Ψ(x) − Ψ(y))dy, Ψ = ∫ψ
         y = x[small][:, None] * _NODES
@@ -82,8 +93,8 @@ def _with_signals(value: Floats, block: Callable[..., Floats], *page: Floats) ->
     """Fill in the values of pages with signals, at x = 0, at x = ∞, and of pages that never change."""
     x, alpha, kappa, gamma = page
     seen = np.flatnonzero((gamma > 0) & (kappa > 0) & (x > 0) & (x < np.inf))
-    for start in range(0, seen.size, _BLOCK):
-        now = seen[start : start + _BLOCK]
+    for start in range(0, seen.size, LIMITS.block):
+        now = seen[start : start + LIMITS.block]
         value[now] = block(*(column[now] for column in page))
     value[(x == np.inf) & (alpha + gamma > 0)] = np.inf
     value[np.isnan(value)] = np.inf  # even the parts are beyond the largest float

@@ -6,6 +6,7 @@ Every order is a lazy, endless sequence of (time, page); pages of rate 0 never c
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,21 @@ from numpy.typing import ArrayLike
 from crawld.choose.allocation import Floats, columns
 from crawld.choose.host_gate import HostGate
 
+
+@dataclass(frozen=True)
+class OrderLimits:
+    """Numbers that bound and tune this module."""
+
+    early: int = 64  # windows that one slot may open before their time in search of a host that is ready
+    block: int = 1024  # random numbers drawn at once
+    rounding: float = 1e-9  # slots: a window's edge that is this close to a whole number is that number
+
+
+LIMITS = OrderLimits()
+
+
 # A queue of pages that each have a window: from when a visit may be made, and by when it should have been.
 
-EARLY = 64  # windows that one slot may open before their time in search of a host that is ready
 ABSENT = 0  # the stamp of a row that is not queued
 
 
@@ -102,7 +115,7 @@ class WindowQueue:
         while self._upcoming and self._upcoming[0][0] <= now:
             self._open_next()
         row = self._first(now)
-        for _ in range(EARLY):
+        for _ in range(LIMITS.early):
             if row is not None or not self._upcoming or self._upcoming[0][6] > now:
                 break
             self._open_next()
@@ -168,9 +181,6 @@ class WindowQueue:
 
 Visit = tuple[float, int]
 
-_BLOCK = 1024  # random numbers drawn at once
-_ROUNDING = 1e-9  # slots: a window's edge that is this close to a whole number is that number
-
 
 def earliest_deadline_first(rates: ArrayLike) -> Iterator[Visit]:
     """Azar et al. Algorithm 3: evenly spaced slots, and no page's visits ever more than 1 away from rate times time.
@@ -199,8 +209,8 @@ def earliest_deadline_first(rates: ArrayLike) -> Iterator[Visit]:
 
 def _visits(pages: Sequence[int], done: Sequence[int], share: Floats) -> Windows:
     """The windows, in slots, of each page's next visit."""
-    opens = [max(math.floor(count / share[page] - _ROUNDING) + 1.0, 1.0) for page, count in zip(pages, done)]
-    ends = [float(math.ceil((count + 1) / share[page] - _ROUNDING)) for page, count in zip(pages, done)]
+    opens = [max(math.floor(count / share[page] - LIMITS.rounding) + 1.0, 1.0) for page, count in zip(pages, done)]
+    ends = [float(math.ceil((count + 1) / share[page] - LIMITS.rounding)) for page, count in zip(pages, done)]
     nothing = [0] * len(pages)
     return Windows(pages, nothing, opens, nothing, ends, [-math.inf] * len(pages))
 
@@ -225,8 +235,8 @@ def purely_random_order(rates: ArrayLike, rng: np.random.Generator) -> Iterator[
     total = float(cumulative[-1]) if rate.size else 0.0
     now = 0.0
     while total > 0:
-        times = now + np.cumsum(rng.exponential(1 / total, _BLOCK))
-        pages = np.searchsorted(cumulative, rng.random(_BLOCK) * total, side="right")
+        times = now + np.cumsum(rng.exponential(1 / total, LIMITS.block))
+        pages = np.searchsorted(cumulative, rng.random(LIMITS.block) * total, side="right")
         yield from zip(times.tolist(), np.minimum(pages, rate.size - 1).tolist())
         now = float(times[-1])
 

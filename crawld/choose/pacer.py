@@ -11,11 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-TOLERANCE = 0.005
-"""Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
 
-LONGEST_WAIT = 5.0
-"""Seconds that a request which has its slot may be held back at most, whatever the rate has fallen to."""
+@dataclass(frozen=True)
+class PacerLimits:
+    """Numbers that bound and tune this module."""
+
+    tolerance: float = 0.005
+    """Seconds a slot may be used late without moving the grid; also the share by which the grid is stretched."""
+    max_wait: float = 5.0
+    """Seconds that a request which has its slot may be held back at most, whatever the rate has fallen to."""
+
+
+LIMITS = PacerLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class Pacer:
     @property
     def spacing(self) -> float:
         """Seconds between slots; inf at rate 0."""
-        return (1.0 + TOLERANCE) / self._rate if self._rate > 0 else math.inf
+        return (1.0 + LIMITS.tolerance) / self._rate if self._rate > 0 else math.inf
 
     @property
     def skipped(self) -> int:
@@ -93,8 +100,8 @@ class Pacer:
         if self._rate <= 0 or now < self._anchor:
             return None
         late = now - self._anchor
-        if late > TOLERANCE:
-            shift = late - TOLERANCE
+        if late > LIMITS.tolerance:
+            shift = late - LIMITS.tolerance
             self._lost += shift / self.spacing
             self._anchor += shift
         slot = Slot(self._index, self._anchor)
@@ -133,8 +140,8 @@ class Departures:
         spacing = self._pacer.spacing
         if spacing != self._spacing:  # what lay ahead by the old rate must not hold up the new one
             self._spacing, self._last = spacing, min(self._last, now)
-        due = now if math.isinf(spacing) else min(self._last + spacing, now + LONGEST_WAIT)
-        leaves = max(now, due - TOLERANCE)
+        due = now if math.isinf(spacing) else min(self._last + spacing, now + LIMITS.max_wait)
+        leaves = max(now, due - LIMITS.tolerance)
         self._last = max(leaves, due)
         return leaves - now
 

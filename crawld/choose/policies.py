@@ -28,9 +28,20 @@ from crawld.choose.rate_chooser import Bools, Plan, RateChooser
 from crawld.choose.valuation import Beliefs, Floats, Number, Taylor, Valuation
 from crawld.model.errors import InputError
 
+
+@dataclass(frozen=True)
+class PoliciesLimits:
+    """Numbers that bound and tune this module."""
+
+    floor: float = 0.4  # the ε that Kolobov et al. 2019 found best for BLCε
+    high_precision: float = 0.7  # above both, Busa-Fekete et al. 6.7 takes a page's signals for all its changes
+    high_recall: float = 0.6
+
+
+LIMITS = PoliciesLimits()
+
+
 DEFAULT = "greedy-ncis"
-FLOOR = 0.4  # the ε that Kolobov et al. 2019 found best for BLCε
-HIGH_PRECISION, HIGH_RECALL = 0.7, 0.6  # above both, Busa-Fekete et al. 6.7 takes a page's signals for all its changes
 
 ByRates = Callable[[Floats, Floats, float], Floats]
 
@@ -91,7 +102,7 @@ def announced(beliefs: Beliefs) -> Bools:
     """Which pages' signals are so good that Kolobov et al.'s handling of complete observation is used."""
     change = change_rate(beliefs)
     precision, true = -np.expm1(-beliefs.kappa), change - beliefs.alpha
-    return (precision > HIGH_PRECISION) & (true > HIGH_RECALL * change)
+    return (precision > LIMITS.high_precision) & (true > LIMITS.high_recall * change)
 
 
 def _in_turn(allocate: ByRates, *, random: bool = False) -> Plan:
@@ -115,7 +126,7 @@ def _upon_signals(allocate: Callable[[Floats, Floats, float, Bools], Floats]) ->
 
 
 def _floored(mu: Floats, delta: Floats, bandwidth: float) -> Floats:
-    return allocation.binary_lambdacrawl(mu, delta, bandwidth, FLOOR)
+    return allocation.binary_lambdacrawl(mu, delta, bandwidth, LIMITS.floor)
 
 
 _ALL = (

@@ -7,19 +7,31 @@ from numpy.typing import NDArray
 
 from crawld.choose.valuation import Beliefs, Floats
 
+
+@dataclass(frozen=True)
+class SampleLimits:
+    """Numbers that bound and tune this module."""
+
+    max_blind: int = 6_000
+    max_drifting: int = 2_000
+    max_jumping: int = 1_000
+    """Pages drawn of each kind: a page whose signals count one by one costs a hundred times as much as one without."""
+    max_groups: int = 1_000
+    """Hosts whose politeness is looked at one by one."""
+    weak: float = 0.15
+    """κ below which signals are taken as a steady drift of their mean."""
+    negligible: float = 1e-3
+    """Share of α below which the drift that signals cause is left out."""
+
+
+LIMITS = SampleLimits()
+
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 BLIND, DRIFTING, JUMPING = range(3)
 """What a page's signals are to its forecast."""
-MOST_BLIND, MOST_DRIFTING, MOST_JUMPING = 6_000, 2_000, 1_000
-"""Pages drawn of each kind: a page whose signals count one by one costs a hundred times as much as one without."""
-MOST_GROUPS = 1_000
-"""Hosts whose politeness is looked at one by one."""
-WEAK = 0.15
-"""κ below which signals are taken as a steady drift of their mean."""
-NEGLIGIBLE = 1e-3
-"""Share of α below which the drift that signals cause is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +84,8 @@ def signal_kinds(beliefs: Beliefs) -> NDArray[np.int8]:
     """Whether signals do not count, count as a drift, or count one by one."""
     kappa, gamma = beliefs.kappa, beliefs.gamma
     with np.errstate(invalid="ignore"):
-        counts = (gamma > 0) & (kappa > 0) & (gamma * np.minimum(kappa, 1.0) > NEGLIGIBLE * beliefs.alpha)
-    return np.where(counts, np.where(kappa < WEAK, DRIFTING, JUMPING), BLIND).astype(np.int8)
+        counts = (gamma > 0) & (kappa > 0) & (gamma * np.minimum(kappa, 1.0) > LIMITS.negligible * beliefs.alpha)
+    return np.where(counts, np.where(kappa < LIMITS.weak, DRIFTING, JUMPING), BLIND).astype(np.int8)
 
 
 def draw_sample(believed: Believed, capacity: Floats, shortest: float) -> Sample:
@@ -87,7 +99,7 @@ def draw_sample(believed: Believed, capacity: Floats, shortest: float) -> Sample
     kinds = signal_kinds(believed.beliefs)
     drawn = [
         _draw(believed, group, np.flatnonzero(kinds == kind), most)
-        for kind, most in enumerate((MOST_BLIND, MOST_DRIFTING, MOST_JUMPING))
+        for kind, most in enumerate((LIMITS.max_blind, LIMITS.max_drifting, LIMITS.max_jumping))
     ]
     rows, weight = (np.concatenate([one[at] for one in drawn]) for at in (0, 1))
     rows = rows.astype(np.int64)
@@ -111,8 +123,8 @@ def _bounded_hosts(count: Floats, capacity: Floats, shortest: float) -> Ints:
     with np.errstate(divide="ignore", invalid="ignore"):
         tight = np.where(count > 0, count / capacity, 0.0)  # the seconds that one round of the host takes
     bounded = np.flatnonzero(tight > shortest)
-    if len(bounded) > MOST_GROUPS:
-        bounded = bounded[np.argpartition(-tight[bounded], MOST_GROUPS)[:MOST_GROUPS]]
+    if len(bounded) > LIMITS.max_groups:
+        bounded = bounded[np.argpartition(-tight[bounded], LIMITS.max_groups)[: LIMITS.max_groups]]
     return np.sort(bounded).astype(np.int64)
 
 

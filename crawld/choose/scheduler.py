@@ -21,19 +21,31 @@ from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.row_index import RowIndex
 from crawld.model.signal import SOURCES
 
+
+@dataclass(frozen=True)
+class SchedulerLimits:
+    """Numbers that bound and tune this module."""
+
+    block: int = 4096
+    looked_at: int = 65_536
+    """Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+    cost_memory: float = 0.3  # what the latest visit weighs in a page's requests per visit
+    cost_step: float = 0.05  # a page this close to one request per visit costs one
+    significance_step: float = 0.05  # by which share the significance of changes moves before a page is valued anew
+
+
+LIMITS = SchedulerLimits()
+
+
 # Samples of rows without looking at every row.
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BLOCK = 4096
-LOOKED_AT = 65_536
-"""Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
-
 
 def some_waiting(pages: PageTable, now: float, most: int) -> Ints:
     """Some of the waiting pages, spread evenly: of those that may be asked by their own waits, if there are any."""
-    step = max(1, pages.size // LOOKED_AT)
+    step = max(1, pages.size // LIMITS.looked_at)
     waiting = np.flatnonzero(pages.state[: pages.size : step] == WAITING) * step
     free = waiting[pages.not_before[waiting] <= now]
     found = free if len(free) else waiting
@@ -51,8 +63,8 @@ class WeightedDraw:
     def change(self, rows: Ints) -> None:
         """Note that the weights of these rows have changed."""
         if len(rows):
-            self._grow(int(rows.max()) // BLOCK + 1)
-            self._changed.update(np.unique(rows // BLOCK).tolist())
+            self._grow(int(rows.max()) // LIMITS.block + 1)
+            self._changed.update(np.unique(rows // LIMITS.block).tolist())
 
     def draw(self, uniform: float) -> int | None:
         """The row that a uniform number in [0, 1) falls on; None where no row has a weight."""
@@ -64,10 +76,10 @@ class WeightedDraw:
             return None
         block, rest = _find(self._sums, uniform * total)
         row, _ = _find(self._of(block), rest)
-        return block * BLOCK + row
+        return block * LIMITS.block + row
 
     def _of(self, block: int) -> Floats:
-        return self._weights(block * BLOCK, (block + 1) * BLOCK)
+        return self._weights(block * LIMITS.block, (block + 1) * LIMITS.block)
 
     def _grow(self, blocks: int) -> None:
         if blocks > len(self._sums):
@@ -85,9 +97,6 @@ def _find(weights: Floats, goal: float) -> tuple[int, float]:
 Bools = NDArray[np.bool_]
 NEVER = float("nan")
 _S = len(SOURCES)
-COST_MEMORY = 0.3  # what the latest visit weighs in a page's requests per visit
-COST_STEP = 0.05  # a page this close to one request per visit costs one
-SIGNIFICANCE_STEP = 0.05  # by which share the significance of changes moves before a page is valued anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +278,7 @@ class Scheduler:
         here = np.flatnonzero([page_id in self._row_of for page_id in page_ids])
         rows, wanted = self._row_of.rows(page_ids[at] for at in here.tolist()), significance[here]
         before = self._pages.significance[rows].astype(float)
-        news = np.flatnonzero(np.abs(wanted - before) > SIGNIFICANCE_STEP * before)
+        news = np.flatnonzero(np.abs(wanted - before) > LIMITS.significance_step * before)
         rows = rows[news]
         self._pages.significance[rows] = wanted[news]
         self.chooser.reweight(rows, self._pages.mu[rows] * self._pages.significance[rows] / before[news])
@@ -278,10 +287,10 @@ class Scheduler:
         """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
         if page_id not in self._row_of or page_id in self._alias_of or (before := self.cost_of(page_id)) == requests:
             return
-        cost = before + COST_MEMORY * (requests - before)
+        cost = before + LIMITS.cost_memory * (requests - before)
         rows = self._row_of.rows([page_id])
         weight = self._pages.importance[rows] * self._pages.significance[rows]
-        self.chooser.reweight(rows, weight / (cost if abs(cost - 1.0) >= COST_STEP else 1.0))
+        self.chooser.reweight(rows, weight / (cost if abs(cost - 1.0) >= LIMITS.cost_step else 1.0))
 
     def cost_of(self, page_id: int) -> float:
         """How many requests a visit to the page takes, about."""

@@ -2,18 +2,30 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ValuationLimits:
+    """Numbers that bound and tune this module."""
+
+    safety: float = 1e-13  # far above the error of any value, so that a point judged below the level surely is
+    early: float = 1e-6  # how much too early, relatively, a crossing may be
+    end: float = 1e300  # a time by which every value has arrived
+
+
+LIMITS = ValuationLimits()
+
 
 # Where a rising value reaches a level: safeguarded Newton over many pages at once.
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Rising = Callable[[Floats, Indices], tuple[Floats, Floats]]
-
-SAFETY = 1e-13  # far above the error of any value, so that a point judged below the level surely is
 
 
 def rising_crossing(
@@ -33,7 +45,7 @@ def rising_crossing(
     low[goal <= 0] = 0.0
     active = np.flatnonzero((goal > 0) & ~never)
     t = np.where(np.isfinite(start) & (start > 0), start, 1.0)[active]
-    aim = goal[active] * (1 - SAFETY) if tolerance else goal[active]
+    aim = goal[active] * (1 - LIMITS.safety) if tolerance else goal[active]
     for step in range(200):
         if not active.size:
             break
@@ -74,9 +86,6 @@ def _split(low: Floats, high: Floats) -> Floats:
 
 Number = TypeVar("Number", float, Floats)
 Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
-
-EARLY = 1e-6  # how much too early, relatively, a crossing may be
-_END = 1e300  # a time by which every value has arrived
 
 
 class Beliefs(NamedTuple):
@@ -168,10 +177,10 @@ class Valuation(ABC):
             found = self.taylor(tau, boost[pages], beliefs.select(pages))
             return found.value, found.slope
 
-        now, end = (self.value(np.full_like(boost, tau), boost, beliefs) for tau in (0.0, _END))
-        goal = np.where(now >= level * (1 - EARLY), 0.0, level)
+        now, end = (self.value(np.full_like(boost, tau), boost, beliefs) for tau in (0.0, LIMITS.end))
+        goal = np.where(now >= level * (1 - LIMITS.early), 0.0, level)
         with np.errstate(all="ignore"):
-            return rising_crossing(evaluate, goal, end, 1 / beliefs.alpha, EARLY)[0]
+            return rising_crossing(evaluate, goal, end, 1 / beliefs.alpha, LIMITS.early)[0]
 
 
 # What values are taken over: the beliefs of pages with several sources of signals, as one κ and one γ a page.

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,23 @@ from crawld.model.errors import StoreError
 from crawld.model.units import format_date
 from crawld.store.views import Change, Changes
 
-AT_ONCE = 1_000
-LATEST = 20
-"""Changes that are shown where no cursor is given."""
-WAIT_SECONDS = 25
-"""For which the daemon is asked to wait for the next change."""
-LOOK_SECONDS = 2.0
-"""Between two looks at the database while no daemon runs."""
+
+@dataclass(frozen=True)
+class CliChangesLimits:
+    """Numbers that bound and tune this module."""
+
+    at_once: int = 1_000
+    latest: int = 20
+    """Changes that are shown where no cursor is given."""
+    wait_seconds: int = 25
+    """For which the daemon is asked to wait for the next change."""
+    look_seconds: float = 2.0
+    """Between two looks at the database while no daemon runs."""
+
+
+LIMITS = CliChangesLimits()
+
+
 _CHANGES = TypeAdapter(Changes)
 _CHANGE = TypeAdapter(Change)
 
@@ -57,7 +68,7 @@ def command(after: int | None, follow: bool, as_json: bool, config_file: Path | 
                 if not away:
                     click.echo(f"{error}; waiting for it", err=True)
                 away = True
-                time.sleep(LOOK_SECONDS)
+                time.sleep(LIMITS.look_seconds)
     except KeyboardInterrupt:
         follow = True
     if not as_json:
@@ -66,27 +77,27 @@ def command(after: int | None, follow: bool, as_json: bool, config_file: Path | 
 
 def _latest(config_file: Path | None, database: str | None) -> int:
     """The cursor before the latest changes."""
-    found = query(config_file, database, lambda model: model.latest_changes(limit=LATEST))
+    found = query(config_file, database, lambda model: model.latest_changes(limit=LIMITS.latest))
     return found.changes[-1].id - 1 if found.changes else found.cursor
 
 
 def _catch_up(cursor: int, config_file: Path | None, database: str | None, as_json: bool) -> int:
     """Print everything that the database has after the cursor; the cursor behind it."""
     while True:
-        found = query(config_file, database, lambda model, after=cursor: model.changes(after, AT_ONCE))  # type: ignore[misc]  # a default binds the loop's value
+        found = query(config_file, database, lambda model, after=cursor: model.changes(after, LIMITS.at_once))  # type: ignore[misc]  # a default binds the loop's value
         _show(found, as_json)
         cursor = found.cursor
-        if len(found.changes) < AT_ONCE:
+        if len(found.changes) < LIMITS.at_once:
             return cursor
 
 
 def _follow(cursor: int, config_file: Path | None, database: str | None, as_json: bool) -> int:
     """Wait for changes: the daemon wakes us, or where none runs the database is looked at now and then."""
-    path = f"/v1/changes?after={cursor}&wait={WAIT_SECONDS}&limit={AT_ONCE}"
+    path = f"/v1/changes?after={cursor}&wait={LIMITS.wait_seconds}&limit={LIMITS.at_once}"
     try:
-        said = ask(config_file, database, "GET", path, seconds=2.0 * WAIT_SECONDS)
+        said = ask(config_file, database, "GET", path, seconds=2.0 * LIMITS.wait_seconds)
     except (NotRunningError, NotAnsweringError):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(LIMITS.look_seconds)
         return _catch_up(cursor, config_file, database, as_json)
     found = _CHANGES.validate_python(said)
     _show(found, as_json)

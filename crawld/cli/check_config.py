@@ -19,9 +19,19 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password
 
-MOST_BAD_LINES = 10
-LONGEST_PATH = 107
-"""Bytes of a Unix socket's path on Linux."""
+
+@dataclass(frozen=True)
+class CheckConfigLimits:
+    """Numbers that bound and tune this module."""
+
+    max_bad_lines: int = 10
+    max_path: int = 107
+    """Bytes of a Unix socket's path on Linux."""
+
+
+LIMITS = CheckConfigLimits()
+
+
 ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database": "CRAWLD_DATABASE"}
 
 
@@ -108,8 +118,8 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
             said = f"the directory {place.parent} is not writable"
         elif place.is_dir():
             said = "this is a directory"
-        elif len(os.fsencode(settings.api.socket)) > LONGEST_PATH:
-            said = f"a path of at most {LONGEST_PATH} bytes can be a socket"
+        elif len(os.fsencode(settings.api.socket)) > LIMITS.max_path:
+            said = f"a path of at most {LIMITS.max_path} bytes can be a socket"
         if said:
             findings.errors.append(f"api.socket {settings.api.socket}: {said}")
     if settings.api.listen is not None:
@@ -143,8 +153,8 @@ def _examine_list(settings: Settings, config_file: Path | None, findings: Findin
     findings.pages = len(listed.wanted)
     if not listed.wanted:
         findings.errors.append(str(no_usable_line(settings.urls, listed)))
-    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[:MOST_BAD_LINES]]
-    if (more := len(listed.bad) - MOST_BAD_LINES) > 0:
+    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[: LIMITS.max_bad_lines]]
+    if (more := len(listed.bad) - LIMITS.max_bad_lines) > 0:
         findings.warnings.append(f"{settings.urls}: {many(more, 'more line', 'more lines')} cannot be used")
     if listed.duplicates:
         findings.warnings.append(f"{settings.urls}: {many(listed.duplicates, 'duplicate')}")

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from crawld.cli.compared import compared_figures, compared_sentence
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, READ_SECONDS, Answer, look, read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Answer, look, read
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
 from crawld.model.errors import CrawldError
 from crawld.model.estimate import format_rate_of_change
@@ -112,7 +113,7 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     page = read(config_file, database, lambda reader: reader.page(wanted))
     if page is None:
         raise unknown_page(wanted)
-    answer = look(config_file, database, f"/explain?id={page['id']}", READ_SECONDS)
+    answer = look(config_file, database, f"/explain?id={page['id']}", REMOTE_LIMITS.read_seconds)
     page |= {"now": answer.said} | explained(page, answer, time.time())
     copy = read(config_file, database, lambda reader: reader.body(wanted))
     page["compared"] = compared_figures(copy, config_file, database)

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,21 @@ if TYPE_CHECKING:
     from crawld.model.crawl import Memory
     from crawld.read.change.frame import HostFrame
 
-READ_WAIT, MAX_WAIT, MARGIN_SECONDS = 10.0, 60.0, 10.0
-"""Seconds for which a reader waits unless told otherwise, at the most, and beyond which the daemon does not answer."""
+
+@dataclass(frozen=True)
+class GetLimits:
+    """Numbers that bound and tune this module."""
+
+    read_wait: float = 10.0
+    max_wait: float = 60.0
+    margin_seconds: float = 10.0
+    """Seconds for which a reader waits unless told otherwise, at the most, and beyond which the daemon does not
+    answer."""
+
+
+LIMITS = GetLimits()
+
+
 NEVER_FETCHED = {
     PageState.FAILING: "every attempt to fetch it has failed",
     PageState.DISALLOWED: "robots.txt forbids it",
@@ -108,11 +122,11 @@ def _freshen(
     quiet: bool,
 ) -> None:
     """Have the running daemon fetch the page where its copy is not fresh enough; say why where it could not."""
-    seconds = READ_WAIT if wait is None else parse_duration(wait)
-    if seconds > MAX_WAIT:
-        raise InputError(f"--wait {wait} is longer than the {MAX_WAIT:g} s that a reader may wait")
+    seconds = LIMITS.read_wait if wait is None else parse_duration(wait)
+    if seconds > LIMITS.max_wait:
+        raise InputError(f"--wait {wait} is longer than the {LIMITS.max_wait:g} s that a reader may wait")
     body: dict[str, object] = {"url": url, "min_freshness": min_freshness, "wait": seconds}
-    found = ask(config_file, database, "POST", "/freshen", body, seconds=seconds + MARGIN_SECONDS)
+    found = ask(config_file, database, "POST", "/freshen", body, seconds=seconds + LIMITS.margin_seconds)
     if found["reason"] is not None and not quiet:
         click.echo(f"{url}: not fetched for this: {found['reason']}", err=True)
 

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,19 @@ from crawld.model.host import HostState, host_name
 from crawld.model.signal import bought_in_words
 from crawld.model.units import format_duration, in_a_row, many, parse_duration
 
+
+@dataclass(frozen=True)
+class CliHostLimits:
+    """Numbers that bound and tune this module."""
+
+    widest_name: int = 50
+    max_compared: int = 5_000
+
+
+LIMITS = CliHostLimits()
+
+
 LIST = "list"
-WIDEST_NAME = 50
 USAGE = """write one of
 
   crawld host list                  every host, those blocked, slowed down or in trouble first
@@ -31,7 +43,6 @@ USAGE = """write one of
   crawld host HOST block            ask it nothing
   crawld host HOST unblock          ask it again, and end its back-off"""
 DROPPED = frozenset({"default", "none", "off"})
-MOST_COMPARED = 5_000
 PORT = re.compile(r":[0-9]+$")
 
 
@@ -85,7 +96,7 @@ def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = min(max((len(row["host"]) for row in rows), default=0), WIDEST_NAME)
+    width = min(max((len(row["host"]) for row in rows), default=0), LIMITS.widest_name)
     for row in rows:
         click.echo(_line(row, width))
     if not rows:
@@ -139,7 +150,7 @@ def _trouble_first(row: Mapping[str, Any]) -> tuple[bool, ...]:
 
 def _refuse(host: str, known: Sequence[str]) -> None:
     """Say that the host is unknown and which one may be meant; status 1."""
-    close = difflib.get_close_matches(host, list(islice(known, MOST_COMPARED)), n=3)
+    close = difflib.get_close_matches(host, list(islice(known, LIMITS.max_compared)), n=3)
     twin = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
     elsewhere = [name for name in known if PORT.sub("", name) == PORT.sub("", host)]
     meant = elsewhere[:3] or ([twin] if twin in known else close)

@@ -29,6 +29,20 @@ if TYPE_CHECKING:
     from crawld.store.report import Reader
 
 
+@dataclass(frozen=True)
+class RemoteLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.5
+    """Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
+    read_seconds: float = 3.0
+    steer_seconds: float = 60.0
+    """Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
+
+
+LIMITS = RemoteLimits()
+
+
 # What the reading commands share: opening the database of the settings.
 
 T = TypeVar("T")
@@ -98,13 +112,6 @@ DATABASE = click.option(
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 
 
-LOOK_SECONDS = 0.5
-"""Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
-READ_SECONDS = 3.0
-STEER_SECONDS = 60.0
-"""Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
-
-
 class OutOfReachError(StoreError):
     """The database does not answer: whether it is a fleet's is not known."""
 
@@ -163,7 +170,7 @@ def ask(
     method: str,
     path: str,
     body: dict[str, object] | None = None,
-    seconds: float = STEER_SECONDS,
+    seconds: float = LIMITS.steer_seconds,
 ) -> dict[str, Any]:
     """One question to the daemon of these settings, or to their fleet; a refusal is raised in its own words.
 
@@ -202,7 +209,7 @@ def _fleet() -> ModuleType:
 
 
 def ask_at(
-    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = STEER_SECONDS
+    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = LIMITS.steer_seconds
 ) -> dict[str, Any]:
     """The same of the daemon at that socket."""
     connection = _ControlConnection(place, seconds)
@@ -260,7 +267,7 @@ class Beside:
     """A question to the daemon that is asked while something else is done."""
 
     def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
-        self._question = (config_file, database, path, READ_SECONDS)
+        self._question = (config_file, database, path, LIMITS.read_seconds)
         self._answer: Answer | None = None
         self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
@@ -272,8 +279,10 @@ class Beside:
 
         A fleet has longer: its database answers, which whoever asked us waits for as well.
         """
-        self._known.wait(STEER_SECONDS)
-        self._thread.join(max((STEER_SECONDS if self._fleet else seconds) - (time.monotonic() - self._began), 0.0))
+        self._known.wait(LIMITS.steer_seconds)
+        self._thread.join(
+            max((LIMITS.steer_seconds if self._fleet else seconds) - (time.monotonic() - self._began), 0.0)
+        )
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:

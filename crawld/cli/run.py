@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,20 @@ from crawld.model.errors import CrawldError, DamagedError, InputError, StoreErro
 if TYPE_CHECKING:
     from crawld.main.supervisor import Daemon
 
+
+@dataclass(frozen=True)
+class RunLimits:
+    """Numbers that bound and tune this module."""
+
+    open_files: int = 65536
+    m_arena_max: int = -8  # as in malloc.h
+    heaps: int = 2
+
+
+LIMITS = RunLimits()
+
+
 log = logging.getLogger("crawld")
-OPEN_FILES = 65536
-M_ARENA_MAX = -8  # as in malloc.h
-HEAPS = 2
 SETTINGS_SUFFIXES = {".yaml", ".yml"}
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
@@ -197,7 +208,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _allow_open_files() -> None:
     """A connection is a file, and the usual 1,024 are few where servers keep us waiting."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    most = LIMITS.open_files if hard == resource.RLIM_INFINITY else min(LIMITS.open_files, hard)
     if most > soft != resource.RLIM_INFINITY:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
@@ -208,7 +219,7 @@ def _allow_open_files() -> None:
 def _share_heaps() -> None:
     """Have threads share two heaps: glibc would make one for each, and each keeps what it once held."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's alone
-    if mallopt is not None and not mallopt(M_ARENA_MAX, HEAPS):
+    if mallopt is not None and not mallopt(LIMITS.m_arena_max, LIMITS.heaps):
         log.warning("cannot limit the heaps of threads")
 
 

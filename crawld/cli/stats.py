@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, LOOK_SECONDS, Beside, read
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Beside, read
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.cli.tables import Row, TableColumn, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
 from crawld.main.settings import load
@@ -170,7 +171,7 @@ def _overall(config_file: Path | None, database: str | None) -> dict[str, Any]:
 
 async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str, Any]:
     overall = await reader.overall()
-    answer, now = await asyncio.to_thread(asked.answer, LOOK_SECONDS), time.time()
+    answer, now = await asyncio.to_thread(asked.answer, REMOTE_LIMITS.look_seconds), time.time()
     if answer.said is not None:  # it may have other settings than those we were given
         longest = answer.said["max_interval_seconds"]
     overall |= await reader.troubles(now, longest)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from crawld.cli.remote import (
     AS_JSON,
     CONFIG,
     DATABASE,
-    READ_SECONDS,
     NotRunningError,
     OutOfReachError,
     ask,
@@ -20,10 +20,26 @@ from crawld.cli.remote import (
     is_fleet,
     socket_of,
 )
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.main.settings import load, read_yaml
 from crawld.model.errors import ConfigError, CrawldError, InputError
 from crawld.model.units import format_rate, parse_duration
 from crawld.model.url import normalise_given
+
+
+@dataclass(frozen=True)
+class CliSteeringLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wait: float = 60.0
+    """Seconds that the daemon lets a request wait."""
+    margin_seconds: float = 10.0
+    """Beyond which it does not answer any more."""
+    reload_seconds: float = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
+
+
+LIMITS = CliSteeringLimits()
+
 
 # `crawld pause`: pause the running daemon.
 
@@ -63,7 +79,7 @@ def bandwidth(rate: float | None, config_file: Path | None, database: str | None
     A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
     """
     if rate is None:
-        status = ask(config_file, database, "GET", "/status", seconds=READ_SECONDS)
+        status = ask(config_file, database, "GET", "/status", seconds=REMOTE_LIMITS.read_seconds)
     else:
         status = ask(config_file, database, "PUT", "/bandwidth", {"rate": rate})
     if as_json:
@@ -73,11 +89,6 @@ def bandwidth(rate: float | None, config_file: Path | None, database: str | None
 
 
 # `crawld refresh`: crawl pages now, before all others.
-
-MAX_WAIT = 60.0
-"""Seconds that the daemon lets a request wait."""
-MARGIN_SECONDS = 10.0
-"""Beyond which it does not answer any more."""
 
 
 @click.command()
@@ -92,12 +103,12 @@ def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database
     The rate is not exceeded, and a page that several ask for is asked once. Status 1 where a page could not be asked.
     """
     seconds = parse_duration(wait)
-    if seconds > MAX_WAIT:
-        raise InputError(f"--wait {wait} is longer than the {MAX_WAIT:g} s that a request may wait")
+    if seconds > LIMITS.max_wait:
+        raise InputError(f"--wait {wait} is longer than the {LIMITS.max_wait:g} s that a request may wait")
     body: dict[str, object] = {"urls": [normalise_given(url) for url in urls], "wait": seconds}
     if seconds and sys.stderr.isatty():
         click.echo(f"asked; waiting up to {seconds:g} s", err=True)
-    answer = ask(config_file, database, "POST", "/v1/refresh", body, seconds=seconds + MARGIN_SECONDS)
+    answer = ask(config_file, database, "POST", "/v1/refresh", body, seconds=seconds + LIMITS.margin_seconds)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -105,9 +116,6 @@ def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database
             click.echo(f"{page['state']}: {page['url']}: {page['sentence']}")
     if any(page["state"] in {"unknown", "refused"} for page in answer["pages"]):
         sys.exit(1)
-
-
-RELOAD_SECONDS = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
 
 
 @click.command()
@@ -143,7 +151,7 @@ def reload(config_file: Path | None, database: str | None, as_json: bool, yes: b
 def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[str, Any]:
     if _of_fleet(config_file, database):
         raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
-    return ask_at(_socket(config_file, database), "POST", "/reload", {"retire": yes}, seconds=RELOAD_SECONDS)
+    return ask_at(_socket(config_file, database), "POST", "/reload", {"retire": yes}, seconds=LIMITS.reload_seconds)
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:

@@ -18,16 +18,32 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crawld.cli.remote import CONFIG, DATABASE, READ_SECONDS, look
+from crawld.cli.remote import CONFIG, DATABASE, look
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.cli.tables import console, figure, fitted, name, number, shorten, word
 from crawld.model.troubles import troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_rate, many, parse_duration
 
+
+@dataclass(frozen=True)
+class TopLimits:
+    """Numbers that bound and tune this module."""
+
+    narrow: int = 110
+    """Columns below which tables stand one below the other."""
+    bar: int = 20
+    max_changes: int = 15
+    reported_seconds: float = 10.0
+    """Workers of a fleet count for themselves and report now and then: what is shown is over at least so long."""
+    sample_seconds: float = 1.0
+    """Between the two looks that one frame is made of."""
+
+
+LIMITS = TopLimits()
+
+
 # One frame of `crawld top`: what the daemon does, drawn for any width from 60 columns on.
 
-NARROW = 110
-"""Columns below which tables stand one below the other."""
-BAR = 20
 STYLES = {"new": "cyan", "changed": "green", "gone": "red", "back": "yellow", "usage": "yellow", "removed": "red"}
 STATES = {
     "not_running": "is not running, or is still starting: `crawld run` starts it, its log says how far it is",
@@ -46,7 +62,7 @@ def frame(document: Facts, width: int) -> RenderableType:
     parts: list[RenderableType] = [*_head(document, status, width), Text("")]
     parts += [*_troubles(status), Text("")]
     slots, changes = _slots(document, width), _changes(document["changes"], width)
-    if width < NARROW:
+    if width < LIMITS.narrow:
         return Group(*parts, slots, Text(""), changes)
     beside = Table.grid(padding=(0, 4, 0, 0))
     beside.add_row(slots, changes)
@@ -75,8 +91,8 @@ def _head(document: Facts, status: Facts, width: int) -> list[Text]:
 
 def bar(share: float) -> Text:
     """A share as a bar."""
-    full = round(BAR * min(max(share, 0.0), 1.0))
-    return Text.assemble(("█" * full, "green"), ("░" * (BAR - full), "dim"))
+    full = round(LIMITS.bar * min(max(share, 0.0), 1.0))
+    return Text.assemble(("█" * full, "green"), ("░" * (LIMITS.bar - full), "dim"))
 
 
 def _troubles(status: Facts) -> list[Text]:
@@ -97,13 +113,13 @@ def _troubles(status: Facts) -> list[Text]:
 def _slots(document: Facts, width: int) -> RenderableType:
     """What slots are spent on, per second since the frame before and in all."""
     columns = [name("spent_on"), number("a_second", 90), word("share", 50), number("since_the_start", 60)]
-    return fitted(document["slots"], columns, min(width, NARROW // 2))
+    return fitted(document["slots"], columns, min(width, LIMITS.narrow // 2))
 
 
 def _changes(changes: Sequence[Facts], width: int) -> RenderableType:
     if not changes:
         return Text("no change since this screen was opened", style="dim")
-    room = (width if width < NARROW else width - NARROW // 2 - 4) - 22
+    room = (width if width < LIMITS.narrow else width - LIMITS.narrow // 2 - 4) - 22
     now = time.time()
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("change", "seen", "page"):
@@ -138,13 +154,6 @@ def spending(before: Facts | None, now: Facts, seconds: float) -> list[dict[str,
     ]
 
 
-MOST_CHANGES = 15
-REPORTED_SECONDS = 10.0
-"""Workers of a fleet count for themselves and report now and then: what is shown is over at least so long."""
-SAMPLE_SECONDS = 1.0
-"""Between the two looks that one frame is made of."""
-
-
 @click.command()
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one frame as JSON and end.")
@@ -160,7 +169,7 @@ def command(once: bool, as_json: bool, every: str, config_file: Path | None, dat
     if once or as_json:
         document = watch.look()
         if document["status"] is not None:
-            time.sleep(SAMPLE_SECONDS)
+            time.sleep(LIMITS.sample_seconds)
             document = watch.look()
         if as_json:
             click.echo(json.dumps(document, indent=2))
@@ -190,11 +199,11 @@ class Watch:
     _before: dict[str, Any] | None = None
     _at: float = 0.0
     _cursor: int | None = None
-    _changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
+    _changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LIMITS.max_changes))
 
     def look(self) -> dict[str, Any]:
         """What the daemon does now, as one document."""
-        answer = look(self.config_file, self.database, "/status", READ_SECONDS)
+        answer = look(self.config_file, self.database, "/status", REMOTE_LIMITS.read_seconds)
         status, now = answer.said, time.monotonic()
         state = answer.state if answer.refusal is None else answer.refusal
         document: dict[str, Any] = {"at": time.time(), "state": state, "pid": answer.pid, "status": status}
@@ -205,13 +214,13 @@ class Watch:
         if before is not None and before["pid"] != status["pid"]:
             before = None  # it was started again
         fleet = "workers" in status
-        if fleet and now - self._at < REPORTED_SECONDS:
+        if fleet and now - self._at < LIMITS.reported_seconds:
             before = None
         seconds = now - self._at if before is not None else float(status["uptime_seconds"])
         requests = status["requests"] - (before["requests"] if before is not None else 0)
         document["slots"] = spending(before, status, seconds)
         document["reached"] = status["request_rate"] if fleet else requests / seconds if seconds > 0 else 0.0
-        if self._before is None or not fleet or now - self._at >= 2 * REPORTED_SECONDS:
+        if self._before is None or not fleet or now - self._at >= 2 * LIMITS.reported_seconds:
             self._before, self._at = status, now
         self._follow()
         return document | {"changes": list(self._changes)}
@@ -219,12 +228,12 @@ class Watch:
     def _follow(self) -> None:
         """Take in the changes since the last look; at the first look the latest ones."""
         if self._cursor is None:
-            begun = look(self.config_file, self.database, "/v1/changes?after=now", READ_SECONDS).said
+            begun = look(self.config_file, self.database, "/v1/changes?after=now", REMOTE_LIMITS.read_seconds).said
             if begun is None:
                 return
-            self._cursor = max(0, int(begun["cursor"]) - MOST_CHANGES)
+            self._cursor = max(0, int(begun["cursor"]) - LIMITS.max_changes)
         path = f"/v1/changes?after={self._cursor}&limit=200"
-        found = look(self.config_file, self.database, path, READ_SECONDS).said
+        found = look(self.config_file, self.database, path, REMOTE_LIMITS.read_seconds).said
         if found is not None:
             self._changes.extendleft(found["changes"])
             self._cursor = int(found["cursor"])

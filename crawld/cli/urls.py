@@ -5,6 +5,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -21,9 +22,18 @@ from crawld.read.url_list import BadLine, UrlList
 from crawld.store.address import parse_address
 from crawld.store.store import SqlStore
 
-AT_ONCE = 1000
-"""URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at once."""
-MOST_CHARACTERS = 500_000
+
+@dataclass(frozen=True)
+class UrlsLimits:
+    """Numbers that bound and tune this module."""
+
+    at_once: int = 1000
+    """URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at
+    once."""
+    max_characters: int = 500_000
+
+
+LIMITS = UrlsLimits()
 
 
 @click.group(name="urls", cls=Commands)
@@ -204,7 +214,7 @@ def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:
     some: list[Wanted] = []
     characters = 0
     for page in wanted:
-        if len(some) >= AT_ONCE or (some and characters + len(page.url) > MOST_CHARACTERS):
+        if len(some) >= LIMITS.at_once or (some and characters + len(page.url) > LIMITS.max_characters):
             yield some
             some, characters = [], 0
         some.append(page)

@@ -29,7 +29,8 @@ from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush
 from typing import Protocol
 
-from crawld.choose.host_gate import ENOUGH, Evidence, HostGate
+from crawld.choose.host_gate import LIMITS as HOST_GATE_LIMITS
+from crawld.choose.host_gate import Evidence, HostGate
 from crawld.choose.pacer import Departures, Share, Slots
 from crawld.choose.scheduler import Scheduler
 from crawld.model.fetched import (
@@ -659,7 +660,7 @@ class Admission:
         pages = self.pages.asked_on_host(request.host)
         if pages and request.purpose is not Purpose.PAGE:
             pages += 1
-        return min(pages or ENOUGH, ENOUGH)
+        return min(pages or HOST_GATE_LIMITS.enough, HOST_GATE_LIMITS.enough)
 
     # -- hosts that are down ----------------------------------------------------------------------------------------
 

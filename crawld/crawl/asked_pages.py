@@ -18,14 +18,24 @@ from itertools import islice
 from crawld.model.crawl import Crawl
 from crawld.model.page import Page
 
-MAX_ASKED = 10_000
-"""Pages that may be waited for at once; more are refused."""
-MAX_HOSTS_PER_SLOT = 100
-"""Hosts that are looked at in one slot."""
-MAX_BIDS_PER_SLOT = 256
-"""Pages whose worth to their readers is looked at in one slot."""
-MAX_ASKED_SECONDS = 3600.0
-"""After which a page whose host could not be asked is no longer waited for."""
+
+@dataclass(frozen=True)
+class AskedPagesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_asked: int = 10_000
+    """Pages that may be waited for at once; more are refused."""
+    max_hosts_per_slot: int = 100
+    """Hosts that are looked at in one slot."""
+    max_bids_per_slot: int = 256
+    """Pages whose worth to their readers is looked at in one slot."""
+    max_asked_seconds: float = 3600.0
+    """After which a page whose host could not be asked is no longer waited for."""
+
+
+LIMITS = AskedPagesLimits()
+
+
 Answer = Crawl | str
 """The crawl that was asked for, or why there is none."""
 
@@ -74,8 +84,8 @@ class AskedPages:
                 self._raise(here, claim)
             return here.answer
         asked = AskedPage(page, now, asyncio.get_running_loop().create_future(), claim)
-        if len(self._asked) >= MAX_ASKED:
-            asked.answer.set_result(f"{MAX_ASKED:,} pages are asked for already: try again later")
+        if len(self._asked) >= LIMITS.max_asked:
+            asked.answer.set_result(f"{LIMITS.max_asked:,} pages are asked for already: try again later")
             return asked.answer
         self._asked[page.id] = asked
         if not under_way:
@@ -118,9 +128,9 @@ class AskedPages:
     def first(self, now: float, claim: ReadClaim) -> Iterator[Page]:
         """The first page of each of some hosts in a line, those that were served longest ago first."""
         line = self._lines[claim]
-        for host in list(islice(line, MAX_HOSTS_PER_SLOT)):
+        for host in list(islice(line, LIMITS.max_hosts_per_slot)):
             asked = next(iter(line[host].values()))
-            if now - asked.at > MAX_ASKED_SECONDS:
+            if now - asked.at > LIMITS.max_asked_seconds:
                 self.refuse(asked.page, "its host could not be asked within an hour")
             else:
                 yield asked.page
@@ -128,7 +138,7 @@ class AskedPages:
     def bids(self) -> list[AskedPage]:
         """Some of the pages that are bid for, of the hosts that were served longest ago."""
         line = self._lines[ReadClaim.BID]
-        return list(islice((asked for pages in line.values() for asked in pages.values()), MAX_BIDS_PER_SLOT))
+        return list(islice((asked for pages in line.values() for asked in pages.values()), LIMITS.max_bids_per_slot))
 
     def begin(self, page: Page) -> None:
         """The page is being crawled now; another host has the next turn."""

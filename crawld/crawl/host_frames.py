@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from crawld.crawl.judge import Judgement
 from crawld.model.crawl import Memory, Verdict
@@ -10,17 +11,25 @@ from crawld.model.fetched import Trouble
 from crawld.model.host import FrameChange
 from crawld.model.page import Page
 from crawld.pages.pages import Pages
-from crawld.read.change.frame import FEWEST_PAGES, MOST_PAGES, HostFrame, newest_that_fit
+from crawld.read.change.frame import LIMITS as FRAME_LIMITS
+from crawld.read.change.frame import HostFrame, newest_that_fit
 from crawld.store.contract import PendingCopy, Store
 
+
+@dataclass(frozen=True)
+class HostFramesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_blocks: int = 400_000
+    """Blocks held of all hosts together, about 50 MB; a host dropped is read again from the store."""
+    blocks_at_once: int = 4_096
+    """Blocks that are taken into a frame in one go: about a millisecond."""
+
+
+LIMITS = HostFramesLimits()
+
+
 log = logging.getLogger("crawld.crawl")
-
-MOST_BLOCKS = 400_000
-"""Blocks held of all hosts together, about 50 MB; a host dropped is read again from the store."""
-
-
-BLOCKS_AT_ONCE = 4_096
-"""Blocks that are taken into a frame in one go: about a millisecond."""
 
 
 class Frames:
@@ -38,7 +47,7 @@ class Frames:
 
     async def read(self, host: str) -> HostFrame | None:
         """The frame, read from the store where it is not at hand; None for a host of few pages."""
-        if self._pages.on_host(host) < FEWEST_PAGES:
+        if self._pages.on_host(host) < FRAME_LIMITS.min_pages:
             return None
         frame = self._frames.get(host)
         if frame is not None:
@@ -53,10 +62,10 @@ class Frames:
     async def _made(self, host: str) -> HostFrame:
         """A frame made from what the store has of the host's pages, a few pages at a time: others want the loop too."""
         frame, waiting = HostFrame(host), 0
-        for page in newest_that_fit(await self._store.recent_pages(host, MOST_PAGES)):
+        for page in newest_that_fit(await self._store.recent_pages(host, FRAME_LIMITS.max_pages)):
             frame.hold(*page)
             waiting += len(page.blocks)
-            if waiting >= BLOCKS_AT_ONCE:
+            if waiting >= LIMITS.blocks_at_once:
                 waiting = 0
                 await asyncio.sleep(0)
         return frame
@@ -96,7 +105,7 @@ class Frames:
         self._weights[host] = frame.weight
 
     def _bound(self) -> None:
-        while self._weight > MOST_BLOCKS and len(self._frames) > 1:
+        while self._weight > LIMITS.max_blocks and len(self._frames) > 1:
             host, _ = self._frames.popitem(last=False)
             self._weight -= self._weights.pop(host)
 

@@ -16,23 +16,34 @@ from crawld.read.change.comparison import (
     share_changed,
 )
 from crawld.read.change.frame import HostFrame
-from crawld.read.change.volatile import DOUBT_REASON, RESTED, awaits_pair, half_proven, times_varied, varied_in_words
+from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
+from crawld.read.change.volatile import RESTED, awaits_pair, half_proven, times_varied, varied_in_words
 from crawld.read.page.digest import Prepared, Reading, read_body, scheme_of
 from crawld.read.page.head import read_head
 from crawld.read.page.rules import DigestRule
+
+
+@dataclass(frozen=True)
+class JudgeLimits:
+    """Numbers that bound and tune this module."""
+
+    max_letters_in_place: int = 2_000
+    """Letters that are taken apart into words on the event loop: each may take two microseconds."""
+    pair_seconds: float = 2.0
+    pair_share: float = 0.05
+    """Two fetches are a pair where they lie this close together, or within this share of the time between visits.
+
+    In a longer time the page may well have changed."""
+
+
+LIMITS = JudgeLimits()
+
 
 GONE_DIGEST = Digest(raw=b"gone")
 SECOND_LOOKS = frozenset({2, 4, 6, 9, 12, 14})
 """After so many differences in one place a page is fetched twice, to learn whether they are noise,"""
 SECOND_LOOK_STREAKS = frozenset({24, 48, 96, 192, 384})
 """and where that did not help, after so many changes in a row."""
-MOST_LETTERS_IN_PLACE = 2_000
-"""Letters that are taken apart into words on the event loop: each may take two microseconds."""
-PAIR_SECONDS = 2.0
-PAIR_SHARE = 0.05
-"""Two fetches are a pair where they lie this close together, or within this share of the time between visits.
-
-In a longer time the page may well have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,7 @@ def is_simple(reading: Reading, memory: Memory | None) -> bool:
         return True
     known = () if memory.places else set(memory.digest.blocks)
     letters = (len(text) for block, text in zip(reading.digest.blocks, reading.texts) if block not in known)
-    return sum(letters) <= MOST_LETTERS_IN_PLACE
+    return sum(letters) <= LIMITS.max_letters_in_place
 
 
 def comparable(memory: Memory, rule: DigestRule) -> bool:
@@ -167,7 +178,7 @@ def wants_second_look(judgement: Judgement) -> bool:
 def is_check(judgement: Judgement) -> bool:
     """Whether a second look is wanted only because it is time to check what was taken for noise."""
     memory = judgement.memory
-    doubts = (place.doubt & DOUBT_REASON for place in memory.places) if memory is not None else ()
+    doubts = (place.doubt & VOLATILE_LIMITS.doubt_reason for place in memory.places) if memory is not None else ()
     return judgement.if_edited is not None and RESTED not in doubts
 
 
@@ -176,7 +187,7 @@ def is_pair(seconds: float, since_last_visit: float, *, crawl_delay: bool = Fals
 
     A host with a Crawl-delay is visited slowly altogether: there only the time between visits tells what is close.
     """
-    return seconds <= max(0.0 if crawl_delay else PAIR_SECONDS, PAIR_SHARE * since_last_visit)
+    return seconds <= max(0.0 if crawl_delay else LIMITS.pair_seconds, LIMITS.pair_share * since_last_visit)
 
 
 def learn_from_pair(judgement: Judgement, first: Reading, second: Reading) -> Judgement:

@@ -11,7 +11,8 @@ from crawld.choose.scheduler import Scheduler
 from crawld.crawl.polls import Polls
 from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import YEAR, Prior
-from crawld.learn.online_learner import RECALLED, OnlineLearner
+from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
+from crawld.learn.online_learner import OnlineLearner
 from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.model.web import Clock
@@ -93,7 +94,9 @@ class Learner:
         trust: dict[tuple[str, str], SignalTrust] = {}  # kept at the end: half of a host may hear less than all of it
         while len(pages := await crawled(last, BATCH)):
             histories = await self._store.histories(pages)
-            update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now, RECALLED)
+            update = await asyncio.to_thread(
+                EstimateUpdate.of, self._online_learner, histories, now, ONLINE_LEARNER_LIMITS.recalled
+            )
             last = int(histories.page_ids[-1])
             trust |= {(one.host, one.source): one for one in update.trust}
             update.apply_clocks_to(self._sink)

@@ -26,11 +26,36 @@ from crawld.pages.pages import Pages
 from crawld.signals.contract import PollResult, SignalSources, Slices, at_once
 from crawld.store.contract import Poll, Store
 
+
+@dataclass(frozen=True)
+class PollsLimits:
+    """Numbers that bound and tune this module."""
+
+    looked_up_at_once: int = 1_000
+    """Pages that are looked up in one turn of the loop."""
+    signals_to_doubt: float = 100.0
+    """Signals after which a host's are believed to be worth what they proved, rather than everything."""
+    forgetting: float = 0.98
+    """What earlier estimates of a host still weigh when new ones come: some fifty rounds are looked at together."""
+    retry_seconds: float = 60.0
+    look_again: float = 1.0
+    """Seconds after which polls of a busy host are offered again at the latest."""
+    taken_at_once: int = 200
+    """Signals, or files, that are recorded in one turn of the loop."""
+    max_heard: int = 100_000
+    """Hosts whose signals' worth is remembered, by source; beyond it the older half is forgotten."""
+    max_errands: int = 200
+    """Keys to check and hubs to ask that wait for a slot; beyond it they fail at once."""
+    max_relisted: int = 10_000
+    """Pages that are gone and wait to be asked because they are listed anew; others wait for their own turn."""
+
+
+LIMITS = PollsLimits()
+
+
 # Discovery: pages that sitemaps and feeds list join, and leave when they are listed no more.
 
 DISCOVERED = "discovered in "
-LOOKED_UP_AT_ONCE = 1_000
-"""Pages that are looked up in one turn of the loop."""
 
 
 class Discoverer:
@@ -50,8 +75,8 @@ class Discoverer:
             return
         file = result.polls[0].file
         wanted: list[Wanted] = []
-        for start in range(0, len(found.listed), LOOKED_UP_AT_ONCE):
-            some = (self._pages.get(page_id) for page_id in found.listed[start : start + LOOKED_UP_AT_ONCE])
+        for start in range(0, len(found.listed), LIMITS.looked_up_at_once):
+            some = (self._pages.get(page_id) for page_id in found.listed[start : start + LIMITS.looked_up_at_once])
             wanted += [Wanted(page.url, page.importance) for page in some if page is not None]
             await asyncio.sleep(0)
         wanted += await self._within_limits(found.urls)
@@ -67,7 +92,7 @@ class Discoverer:
             if site is not None and self._pages.in_site(site) + joined[site] < self._limits[site]:
                 joined[site] += 1
                 wanted.append(Wanted(url))
-            if number % LOOKED_UP_AT_ONCE == 0:
+            if number % LIMITS.looked_up_at_once == 0:
                 await asyncio.sleep(0)
         return wanted
 
@@ -143,21 +168,6 @@ def fresh_seconds(rate: float, seconds: float) -> float:
 
 log = logging.getLogger("crawld.signals")
 
-SIGNALS_TO_DOUBT = 100.0
-"""Signals after which a host's are believed to be worth what they proved, rather than everything."""
-FORGETTING = 0.98
-"""What earlier estimates of a host still weigh when new ones come: some fifty rounds are looked at together."""
-RETRY_SECONDS = 60.0
-LOOK_AGAIN = 1.0
-"""Seconds after which polls of a busy host are offered again at the latest."""
-TAKEN_AT_ONCE = 200
-"""Signals, or files, that are recorded in one turn of the loop."""
-MOST_HEARD = 100_000
-"""Hosts whose signals' worth is remembered, by source; beyond it the older half is forgotten."""
-MAX_ERRANDS = 200
-"""Keys to check and hubs to ask that wait for a slot; beyond it they fail at once."""
-MAX_RELISTED = 10_000
-"""Pages that are gone and wait to be asked because they are listed anew; others wait for their own turn."""
 T = TypeVar("T")
 
 Send = Callable[[Request], Awaitable[Outcome]]
@@ -187,7 +197,7 @@ class Polls:
         """Send a request that follows from a push, within the share of signals; redirects are not followed."""
         waiting = self._errands.get(request) or self._sent.get(request)
         if waiting is None:
-            if len(self._errands) >= MAX_ERRANDS:
+            if len(self._errands) >= LIMITS.max_errands:
                 return FetchFailed(request.url, Trouble.OVER_SHARE, Scope.PAGE, "too many requests of pushes wait")
             waiting = self._errands[request] = asyncio.get_running_loop().create_future()
         return await asyncio.shield(waiting)
@@ -240,9 +250,9 @@ class Polls:
             if isinstance(verdict, NeedsFetch):
                 return request, verdict
             if verdict is NotNow.FAR:
-                self.sources.postpone(request, now + RETRY_SECONDS)
+                self.sources.postpone(request, now + LIMITS.retry_seconds)
             elif verdict is NotNow.HOST:
-                self.sources.postpone(request, min(float(admission.gate.ready_at[host]), now + LOOK_AGAIN))
+                self.sources.postpone(request, min(float(admission.gate.ready_at[host]), now + LIMITS.look_again))
             elif not isinstance(verdict, NotNow):
                 self.sources.begin(request)
                 if isinstance(verdict, Allowed):
@@ -273,7 +283,7 @@ class Polls:
                 return
             reading = await self._read(request, outcome)
         except BaseException:
-            self.sources.release(request, self.clock.now() + RETRY_SECONDS)
+            self.sources.release(request, self.clock.now() + LIMITS.retry_seconds)
             raise
         result = await in_slices(self.sources.finish(request, reading, self.clock.now()))
         expected = await self.take_in_slices(result)
@@ -312,16 +322,16 @@ class Polls:
 
     async def take_in_slices(self, result: PollResult) -> Expectation:
         """Record what was decided of a file, some at a time; returns what its signals are expected to gain."""
-        for start in range(0, len(result.polls), TAKEN_AT_ONCE):
-            self._keep(result.polls[start : start + TAKEN_AT_ONCE])
+        for start in range(0, len(result.polls), LIMITS.taken_at_once):
+            self._keep(result.polls[start : start + LIMITS.taken_at_once])
             await asyncio.sleep(0)
         return await self.take_all(result.signals)
 
     async def take_all(self, signals: Sequence[Signal]) -> Expectation:
         """Take any number of signals, some at a time; what they are expected to gain."""
         expected = Expectation()
-        for start in range(0, len(signals), TAKEN_AT_ONCE):
-            expected += self.take(signals[start : start + TAKEN_AT_ONCE])
+        for start in range(0, len(signals), LIMITS.taken_at_once):
+            expected += self.take(signals[start : start + LIMITS.taken_at_once])
             await asyncio.sleep(0)
         return expected
 
@@ -335,7 +345,7 @@ class Polls:
         self.store.record_signals(kept)
         for signal in kept:
             self.counts[signal.source.value, "stale" if signal.stale else "counted"] += 1
-            if not signal.stale and self.scheduler.gone(signal.page_id) and len(self.relisted) < MAX_RELISTED:
+            if not signal.stale and self.scheduler.gone(signal.page_id) and len(self.relisted) < LIMITS.max_relisted:
                 self.relisted[signal.page_id] = None
         return self.gains.notice([signal for signal in kept if not signal.stale], self.clock.now())
 
@@ -370,13 +380,13 @@ class Polls:
                     sums[1] -= count * math.expm1(-kappa)
         for (host, source), (new, right) in heard.items():
             before = self._heard.get((host, source), (0.0, 0.0))
-            total, proved = FORGETTING * before[0] + new, FORGETTING * before[1] + right
+            total, proved = LIMITS.forgetting * before[0] + new, LIMITS.forgetting * before[1] + right
             self._heard.pop((host, source), None)  # the latest last
             self._heard[host, source] = (total, proved)
-            credit = 1.0 / (1.0 + total / SIGNALS_TO_DOUBT)
+            credit = 1.0 / (1.0 + total / LIMITS.signals_to_doubt)
             self.sources.appraise(host, source, max(proved / total, credit))
-        if len(self._heard) > MOST_HEARD:
-            self._heard = dict(list(self._heard.items())[MOST_HEARD // 2 :])
+        if len(self._heard) > LIMITS.max_heard:
+            self._heard = dict(list(self._heard.items())[LIMITS.max_heard // 2 :])
 
 
 async def in_slices(slices: Slices[T]) -> T:

@@ -8,6 +8,7 @@ who waits now adds 1 − f (docs/method.md, "Reads"). Everyone else reads the co
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from crawld.crawl.asked_pages import ReadClaim
 from crawld.crawl.loop import Crawler
@@ -17,14 +18,22 @@ from crawld.model.page import Page, PageState
 from crawld.pages.demand import DAY
 from crawld.store.control import Freshened
 
-WAIT_SECONDS = 10.0
-"""For which a reader who insists waits unless it says how long."""
-MEMORY_SECONDS = 3600.0
-"""In which a read counts for less and less: how often pages are read differs by the hour."""
-MIN_COPIED = 0.05
-"""The share of reads that crawl values are taken to serve at least."""
-WEIGH_SECONDS = 10.0
-"""For which the importance of all pages together is taken to stay."""
+
+@dataclass(frozen=True)
+class ReadsLimits:
+    """Numbers that bound and tune this module."""
+
+    wait_seconds: float = 10.0
+    """For which a reader who insists waits unless it says how long."""
+    memory_seconds: float = 3600.0
+    """In which a read counts for less and less: how often pages are read differs by the hour."""
+    min_copied: float = 0.05
+    """The share of reads that crawl values are taken to serve at least."""
+    weigh_seconds: float = 10.0
+    """For which the importance of all pages together is taken to stay."""
+
+
+LIMITS = ReadsLimits()
 
 
 class ReadRate:
@@ -36,9 +45,9 @@ class ReadRate:
     def count(self, now: float) -> None:
         """One more read."""
         gone = max(now - self._at, 0.0)
-        kept = math.exp(-gone / MEMORY_SECONDS)
+        kept = math.exp(-gone / LIMITS.memory_seconds)
         self._at, self._reads, self._fetched = now, self._reads * kept + 1.0, self._fetched * kept
-        self._seconds = self._seconds * kept + MEMORY_SECONDS * (1.0 - kept)
+        self._seconds = self._seconds * kept + LIMITS.memory_seconds * (1.0 - kept)
 
     def fetched(self) -> None:
         """A read was answered by a fetch."""
@@ -52,7 +61,7 @@ class ReadRate:
     @property
     def copied(self) -> float:
         """The share of readers who took the copy as it was."""
-        return max(1.0 - self._fetched / max(self._reads, 1.0), MIN_COPIED)
+        return max(1.0 - self._fetched / max(self._reads, 1.0), LIMITS.min_copied)
 
 
 class Reads:
@@ -89,7 +98,7 @@ class Reads:
                 return Freshened("fresh")
         elif fresh >= min_freshness:
             return Freshened("fresh")
-        seconds = WAIT_SECONDS if wait is None else wait
+        seconds = LIMITS.wait_seconds if wait is None else wait
         claim = ReadClaim.BID if min_freshness is None else ReadClaim.INSIST
         reason = self._refusal(page, claim, seconds, now)
         if reason is None and claim is ReadClaim.BID and not self._worth_it(page, fresh, now):
@@ -116,7 +125,7 @@ class Reads:
 
         Crawl values buy fresh reads for those who take the copy as it is: others are fetched for, and do not count.
         """
-        if abs(now - self._weighed_at) > WEIGH_SECONDS:
+        if abs(now - self._weighed_at) > LIMITS.weigh_seconds:
             self._weight, self._weighed_at = self._crawler.scheduler.total_weight(), now
         scale = DAY if self._by_requests else self._weight / self._rate.per_second
         return scale / self._rate.copied

@@ -17,18 +17,28 @@ from crawld.model.units import format_duration, format_rate
 from crawld.model.why import Why, most_decisive_first
 from crawld.pages.pages import Pages
 
-SPAN_SECONDS, SPANS = 10.0, 12
-LOOK_SECONDS = 1.0
-MANY_HOSTS = 1000
-SETTLING_SECONDS = 20.0
-"""After a start or a change of rate, in which slots that are skipped do not show a machine that is too busy."""
-PAGES_ASKED = 20
-"""Pages whose reason is looked for: the most frequent one speaks for all."""
-STALL_SECONDS = 300.0
-"""Seconds without a used slot after which the daemon is stuck: longer than any request or wait of ours may take."""
-STALL_LOOKS = 20
-"""Looks within that time that must each have found a page to ask: one might be by chance."""
-STALL_LOOK_SECONDS = 5.0
+
+@dataclass(frozen=True)
+class SlotLogLimits:
+    """Numbers that bound and tune this module."""
+
+    span_seconds: float = 10.0
+    spans: int = 12
+    look_seconds: float = 1.0
+    many_hosts: int = 1000
+    settling_seconds: float = 20.0
+    """After a start or a change of rate, in which slots that are skipped do not show a machine that is too busy."""
+    pages_asked: int = 20
+    """Pages whose reason is looked for: the most frequent one speaks for all."""
+    stall_seconds: float = 300.0
+    """Seconds without a used slot after which the daemon is stuck: longer than any request or wait of ours may take."""
+    stall_looks: int = 20
+    """Looks within that time that must each have found a page to ask: one might be by chance."""
+    stall_look_seconds: float = 5.0
+
+
+LIMITS = SlotLogLimits()
+
 
 log = logging.getLogger("crawld.crawl")
 
@@ -48,9 +58,9 @@ class SlotLog:
 
     def __init__(self, look: Callable[[float], Why]) -> None:
         self._look = look
-        self._spans: deque[_Span] = deque(maxlen=SPANS)
+        self._spans: deque[_Span] = deque(maxlen=LIMITS.spans)
         self._why = Why.NOT_WORTH_IT
-        self._looked_at = -LOOK_SECONDS
+        self._looked_at = -LIMITS.look_seconds
         self._skipped = 0
         self._began: float | None = None
 
@@ -65,14 +75,14 @@ class SlotLog:
         span.slots += slots
         if self._began is None:
             self._began = monotonic
-        if monotonic - self._began >= SETTLING_SECONDS:
+        if monotonic - self._began >= LIMITS.settling_seconds:
             span.skipped += skipped - self._skipped
         self._skipped = skipped
 
     def idle(self, monotonic: float, now: float, why: Why | None = None) -> Why:
         """Note that the slot of this moment was idle, with its reason where that is known; the reason it counts as."""
         if why is None:
-            if monotonic - self._looked_at >= LOOK_SECONDS:
+            if monotonic - self._looked_at >= LIMITS.look_seconds:
                 self._why, self._looked_at = self._look(now), monotonic
             why = self._why
         self._span(monotonic).idle[why] += 1
@@ -80,7 +90,7 @@ class SlotLog:
 
     def report(self, monotonic: float) -> dict[str, object]:
         """The slots of the last minutes as JSON: how many came, were idle and why, and were skipped."""
-        spans = [span for span in self._spans if span.begin > monotonic - SPAN_SECONDS * (SPANS + 1)]
+        spans = [span for span in self._spans if span.begin > monotonic - LIMITS.span_seconds * (LIMITS.spans + 1)]
         idle: Counter[Why] = Counter()
         for span in spans:
             idle.update(span.idle)
@@ -94,7 +104,7 @@ class SlotLog:
         }
 
     def _span(self, monotonic: float) -> _Span:
-        if not self._spans or monotonic >= self._spans[-1].begin + SPAN_SECONDS:
+        if not self._spans or monotonic >= self._spans[-1].begin + LIMITS.span_seconds:
             self._spans.append(_Span(monotonic))
         return self._spans[-1]
 
@@ -106,7 +116,7 @@ class StallWatch:
         self._page_to_ask = page_to_ask
         self._since: float | None = None  # the first of the looks in a row that found a page
         self._looks = 0
-        self._looked_at = -STALL_LOOK_SECONDS
+        self._looked_at = -LIMITS.stall_look_seconds
         self.stuck = False
 
     def used(self, monotonic: float) -> None:
@@ -117,7 +127,7 @@ class StallWatch:
 
     def idle(self, monotonic: float, now: float, in_flight: int) -> None:
         """A slot was idle."""
-        if monotonic - self._looked_at < STALL_LOOK_SECONDS:
+        if monotonic - self._looked_at < LIMITS.stall_look_seconds:
             return
         self._looked_at = monotonic
         page = self._page_to_ask(now)
@@ -127,7 +137,7 @@ class StallWatch:
         self._looks += 1
         self._since = monotonic if self._since is None else self._since
         seconds = monotonic - self._since
-        if not self.stuck and seconds >= STALL_SECONDS and self._looks >= STALL_LOOKS:
+        if not self.stuck and seconds >= LIMITS.stall_seconds and self._looks >= LIMITS.stall_looks:
             self.stuck = True
             log.error(
                 "no slot is used although pages are due and their hosts may be asked; the watchdog is no longer fed",
@@ -141,7 +151,7 @@ class StallWatch:
 def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -> Why:
     """The reason of most pages that could have had the slot."""
     found: Counter[Why] = Counter()
-    for page_id in scheduler.some_waiting(now, PAGES_ASKED):
+    for page_id in scheduler.some_waiting(now, LIMITS.pages_asked):
         page = pages.get(page_id)
         if page is not None:
             why = [reason.why for reason in most_decisive_first(reasons.of(page, now))]
@@ -155,7 +165,7 @@ def why_idle(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -
 
 def page_to_ask(reasons: Reasons, scheduler: Scheduler, pages: Pages, now: float) -> Page | None:
     """A page that nothing keeps from being crawled now, of some that are looked at."""
-    for page_id in scheduler.some_waiting(now, PAGES_ASKED):
+    for page_id in scheduler.some_waiting(now, LIMITS.pages_asked):
         page = pages.get(page_id)
         if page is not None and not reasons.of(page, now) and scheduler.value_of(page_id, now) > 0:
             return page
@@ -170,7 +180,7 @@ def bottleneck(scheduler: Scheduler, gate: HostGate, pages: Pages, bandwidth: fl
 
 def _by_delays(gate: HostGate, names: Sequence[str], bandwidth: float) -> str | None:
     longest = float(gate.delay[: gate.size].max(initial=0.0))
-    if len(names) > MANY_HOSTS and len(names) >= 2 * longest * bandwidth:
+    if len(names) > LIMITS.many_hosts and len(names) >= 2 * longest * bandwidth:
         return None  # enough hosts, even if half of them were blocked: no need to look at each
     hosts = [gate.host(name) for name in names]
     free = [host for host in hosts if not gate.export(host).blocked]

@@ -33,7 +33,8 @@ from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, 
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
-from crawld.model.usage import IN_HEAD, IN_HEADERS, MAX_STATEMENTS, usage_of
+from crawld.model.usage import IN_HEAD, IN_HEADERS, usage_of
+from crawld.model.usage import LIMITS as USAGE_LIMITS
 from crawld.pages.page_set import PageSet
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
@@ -46,15 +47,25 @@ from crawld.read.page.rules import DigestRule
 from crawld.read.usage import said_in_head, said_in_headers
 from crawld.store.contract import Record
 
+
+@dataclass(frozen=True)
+class VisitLimits:
+    """Numbers that bound and tune this module."""
+
+    hashed_in_place: int = 1_000_000
+    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
+    distrust_304: float = 30 * 86400.0
+    fault_wait: float = 60.0
+    """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all
+    others."""
+
+
+LIMITS = VisitLimits()
+
+
 log = logging.getLogger("crawld.crawl")
 NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
 """Verdicts of crawls that are logged at info."""
-
-HASHED_IN_PLACE = 1_000_000
-"""Bytes up to which a body is hashed on the event loop: a millisecond or two."""
-DISTRUST_304 = 30 * 86400.0
-FAULT_WAIT = 60.0
-"""Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ class PageCrawls:
             if not sending:
                 self._admission.abandon(Sent(host))
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
-            wait = self._clock.now() + FAULT_WAIT if fault else -math.inf
+            wait = self._clock.now() + LIMITS.fault_wait if fault else -math.inf
             self._scheduler.release(page.id, wait)
             self._give_back(page, wait, 1)
             self._asked.crawled(page.id, "the request was given up")
@@ -237,7 +248,7 @@ class PageCrawls:
         A PDF that takes too long is compared by its bytes.
         """
         body, known = outcome.body, memory.digest if memory is not None else None
-        if len(body) <= HASHED_IN_PLACE and (same := read_again(body, rule, known)) is not None:
+        if len(body) <= LIMITS.hashed_in_place and (same := read_again(body, rule, known)) is not None:
             return same
         if is_cheap(body):
             reading = read(outcome, memory, rule, at)
@@ -302,7 +313,7 @@ class PageCrawls:
         conditional = Request(url, name, etag=tag, last_modified=date, use=Use.CHECK, bare=chain.bare)
         answer = await self._sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
-            self._store.record_host(self._admission.distrust_304(name, self._clock.now() + DISTRUST_304))
+            self._store.record_host(self._admission.distrust_304(name, self._clock.now() + LIMITS.distrust_304))
             log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
     def _settle(self, page: Page, own: int, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
@@ -375,7 +386,7 @@ class PageCrawls:
         if outcome.status == 304 and not in_headers:
             in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
         in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
-        said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
+        said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
         return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
 
     def _give_back(self, page: Page, wait: float, requests: int) -> None:

@@ -18,6 +18,45 @@ from crawld.fetch.faults import FAULTS
 from crawld.model.errors import ParseError
 from crawld.model.web import Workers
 
+
+@dataclass(frozen=True)
+class BodyLimits:
+    """Numbers that bound and tune this module."""
+
+    max_layers: int = 2
+    """A body may be packed that many times over, as behind a proxy that packs what the server has packed already."""
+    max_members: int = 1_000
+    """A body may be that many compressed streams in a row; honest ones are one or a few."""
+    step_in: int = 16_384
+    step_out: int = 65_536
+    """Bytes that one step takes and, more or less, gives: a fraction of a millisecond, however well a body is
+    packed."""
+    zstd_window_log: int = 23  # 8 MB, the most that RFC 9659 lets a server ask of a client
+    small_body: int = 65_536
+    """Bytes that every body may have without asking for room: most pages, as they are packed, have less."""
+    max_bytes: int = 32_000_000
+    """Bytes of all bodies being received beyond that: three of the longest at once, or hundreds of ordinary ones."""
+    max_of_one_host: int = max_bytes // 2
+    """Bytes of the bodies of one host, unless it is a single body."""
+    grace_seconds: float = 5.0
+    """Seconds a large body may take, however slowly it arrives, while others wait for room."""
+    slowest: int = 50_000
+    """Bytes a second at which a large body must arrive after that while others wait for room."""
+    unpacked_in_place: int = 1_000_000
+    """A body that has no more bytes, packed and unpacked, is unpacked on the event loop in steps: some milliseconds."""
+    step_seconds: float = 0.002
+    """After so long the loop serves others before unpacking goes on."""
+    probed: int = 65_536
+    """Of a packed body that is too long, this much is unpacked to tell whether it is one at all."""
+    drained: int = 65_536
+    """Of an answer that brings no page, at most this much is read: it tells who refused and frees the connection."""
+    drain_seconds: float = 2.0
+    """And no longer than this."""
+
+
+LIMITS = BodyLimits()
+
+
 # Compressed bodies unpacked in small steps, never beyond a limit, and known to be whole at the end.
 
 if sys.version_info >= (3, 14):
@@ -25,13 +64,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-MOST_LAYERS = 2
-"""A body may be packed that many times over, as behind a proxy that packs what the server has packed already."""
-MOST_MEMBERS = 1_000
-"""A body may be that many compressed streams in a row; honest ones are one or a few."""
-STEP_IN, STEP_OUT = 16_384, 65_536
-"""Bytes that one step takes and, more or less, gives: a fraction of a millisecond, however well a body is packed."""
-_ZSTD_WINDOW_LOG = 23  # 8 MB, the most that RFC 9659 lets a server ask of a client
 _KNOWN = {"gzip", "deflate", "br", "zstd"}
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 
@@ -51,7 +83,7 @@ def layers(content_encoding: str | None) -> list[str]:
     """
     names = [name.strip().lower().removeprefix("x-") for name in (content_encoding or "").split(",")]
     known = [name for name in names if name in _KNOWN]
-    if len(known) > MOST_LAYERS:
+    if len(known) > LIMITS.max_layers:
         raise ParseError(f"body packed {len(known)} times over")
     return known
 
@@ -78,8 +110,8 @@ def unpacking(packed: bytes, content_encoding: str, limit: int) -> Iterator[byte
 
 
 def _slices(data: bytes) -> Iterator[bytes]:
-    for at in range(0, len(data), STEP_IN):
-        yield data[at : at + STEP_IN]
+    for at in range(0, len(data), LIMITS.step_in):
+        yield data[at : at + LIMITS.step_in]
 
 
 def _within(stream: Iterator[bytes], limit: int) -> Iterator[bytes]:
@@ -105,8 +137,8 @@ def _members(stream: Iterator[bytes], name: str) -> Iterator[bytes]:
                     yield from _padding(stream)
                     return
                 members += 1
-                if members > MOST_MEMBERS:
-                    raise ParseError(f"more than {MOST_MEMBERS:,} {name} streams in one body")
+                if members > LIMITS.max_members:
+                    raise ParseError(f"more than {LIMITS.max_members:,} {name} streams in one body")
                 decoder = _decoder(name, data)
             try:
                 yield from _decoded(decoder, data)
@@ -120,10 +152,10 @@ def _members(stream: Iterator[bytes], name: str) -> Iterator[bytes]:
 def _decoded(decoder: Any, data: bytes) -> Iterator[bytes]:
     """What some bytes of one stream unpack to."""
     while True:
-        step = decoder.decompress(data, max_length=STEP_OUT)
+        step = decoder.decompress(data, max_length=LIMITS.step_out)
         yield step
         data = getattr(decoder, "unconsumed_tail", b"")  # zlib gives back what did not fit, zstd keeps it
-        if decoder.eof or (not data and len(step) < STEP_OUT):
+        if decoder.eof or (not data and len(step) < LIMITS.step_out):
             return
 
 
@@ -140,7 +172,7 @@ def _padding(stream: Iterator[bytes]) -> Iterator[bytes]:
 
 def _decoder(name: str, data: bytes) -> Any:
     if name == "zstd":
-        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
+        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: LIMITS.zstd_window_log})
     if name == "gzip":
         return zlib.decompressobj(wbits=31)
     # "deflate" means zlib, but some servers always sent the bare stream; zlib's first byte tells.
@@ -157,7 +189,7 @@ def _brotli(stream: Iterator[bytes]) -> Iterator[bytes]:
         try:
             step = b""
             while data or step or not decoder.can_accept_more_data():
-                step = decoder.process(data, output_buffer_limit=STEP_OUT)
+                step = decoder.process(data, output_buffer_limit=LIMITS.step_out)
                 data = b""
                 yield step
                 if decoder.is_finished():
@@ -170,17 +202,6 @@ def _brotli(stream: Iterator[bytes]) -> Iterator[bytes]:
 
 
 # Memory for the bodies being received: small ones always fit, large ones wait until others are done.
-
-SMALL_BODY = 65_536
-"""Bytes that every body may have without asking for room: most pages, as they are packed, have less."""
-MOST_BYTES = 32_000_000
-"""Bytes of all bodies being received beyond that: three of the longest at once, or hundreds of ordinary ones."""
-MOST_OF_ONE_HOST = MOST_BYTES // 2
-"""Bytes of the bodies of one host, unless it is a single body."""
-GRACE_SECONDS = 5.0
-"""Seconds a large body may take, however slowly it arrives, while others wait for room."""
-SLOWEST = 50_000
-"""Bytes a second at which a large body must arrive after that while others wait for room."""
 
 
 @dataclass(slots=True, eq=False)
@@ -205,8 +226,8 @@ class BodyMemory:
     """Who holds how much, and who waits for more."""
 
     deadlines: Deadlines
-    most: int = MOST_BYTES
-    most_of_one_host: int = MOST_OF_ONE_HOST
+    most: int = LIMITS.max_bytes
+    most_of_one_host: int = LIMITS.max_of_one_host
     held: int = 0
     _shares: dict[BodyRoom, None] = field(default_factory=dict)  # by age
     _hosts: Counter[str] = field(default_factory=Counter)
@@ -219,7 +240,7 @@ class BodyMemory:
 
     async def grow(self, share: BodyRoom, size: int) -> None:
         """Wait until the body may have so many bytes; room is given in steps that double."""
-        if size <= max(SMALL_BODY, share.held):
+        if size <= max(LIMITS.small_body, share.held):
             return
         more = max(size, 2 * share.held) - share.held
         self._shares.setdefault(share)
@@ -230,7 +251,7 @@ class BodyMemory:
         wanted = _Wanted(share, size - share.held, loop.create_future())
         self._queue.append(wanted)
         if self._timer is None:
-            self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)
+            self._timer = loop.call_later(LIMITS.grace_seconds / 5, self._look)
         try:
             await wanted.granted
         finally:
@@ -286,24 +307,12 @@ class BodyMemory:
         slow = [
             (share.held / (now - share.began), number, share)
             for number, share in enumerate(self._shares)
-            if share not in waiting and now - share.began > GRACE_SECONDS
+            if share not in waiting and now - share.began > LIMITS.grace_seconds
         ]
-        rate, _, slowest = min(slow, default=(SLOWEST, 0, None))
-        if slowest is not None and rate < SLOWEST:
+        rate, _, slowest = min(slow, default=(LIMITS.slowest, 0, None))
+        if slowest is not None and rate < LIMITS.slowest:
             self.deadlines.expire(slowest.deadline)
-        self._timer = loop.call_later(GRACE_SECONDS / 5, self._look)
-
-
-UNPACKED_IN_PLACE = 1_000_000
-"""A body that has no more bytes, packed and unpacked, is unpacked on the event loop in steps: some milliseconds."""
-STEP_SECONDS = 0.002
-"""After so long the loop serves others before unpacking goes on."""
-PROBED = 65_536
-"""Of a packed body that is too long, this much is unpacked to tell whether it is one at all."""
-DRAINED = 65_536
-"""Of an answer that brings no page, at most this much is read: it tells who refused and frees the connection."""
-DRAIN_SECONDS = 2.0
-"""And no longer than this."""
+        self._timer = loop.call_later(LIMITS.grace_seconds / 5, self._look)
 
 
 class BodyReader:
@@ -328,7 +337,7 @@ class BodyReader:
             return received[: limit + 1], wire
         if wire > limit:
             with suppress(BrokenOffError):
-                unpack_body(received[:PROBED], encoding, PROBED)
+                unpack_body(received[: LIMITS.probed], encoding, LIMITS.probed)
             return None, wire
         return await self._unpack(received, encoding, limit, share), wire
 
@@ -344,14 +353,14 @@ class BodyReader:
 
     async def _unpack(self, packed: bytes, encoding: str, limit: int, share: BodyRoom) -> bytes:
         """Unpack a body step by step, and hand it to the workers where it grows long."""
-        if len(packed) > UNPACKED_IN_PLACE and self._workers is not None:
+        if len(packed) > LIMITS.unpacked_in_place and self._workers is not None:
             return await self._unpack_in_worker(self._workers, packed, encoding, limit, share)
         steps = unpacking(packed, encoding, limit)
         body = bytearray()
         if _unpack_some(steps, body):
             return bytes(body)
         async with self._loop_turn:
-            while len(body) <= UNPACKED_IN_PLACE or self._workers is None:
+            while len(body) <= LIMITS.unpacked_in_place or self._workers is None:
                 await asyncio.sleep(0)
                 if _unpack_some(steps, body):
                     return bytes(body)
@@ -370,7 +379,7 @@ def _unpack_some(steps: Iterator[bytes], body: bytearray) -> bool:
     began = thread_time()
     for step in steps:
         body += step
-        if thread_time() - began > STEP_SECONDS:
+        if thread_time() - began > LIMITS.step_seconds:
             return False
     return True
 
@@ -382,15 +391,15 @@ async def drain(response: Exchanged) -> bytes:
     """
     received = bytearray()
     try:
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with asyncio.timeout(LIMITS.drain_seconds):
             while chunk := await response.content.readany():
                 received += chunk
-                if len(received) > DRAINED:
+                if len(received) > LIMITS.drained:
                     response.close()
                     break
     except FAULTS:
         response.close()  # the status has been told; the body was not wanted
-    return bytes(received[:DRAINED])
+    return bytes(received[: LIMITS.drained])
 
 
 def unpack_start(packed: bytes, encoding: str) -> bytes:
@@ -399,6 +408,6 @@ def unpack_start(packed: bytes, encoding: str) -> bytes:
     with suppress(ParseError):
         if not layers(encoding):
             return packed
-        for step in unpacking(packed, encoding, DRAINED):
+        for step in unpacking(packed, encoding, LIMITS.drained):
             body += step
-    return bytes(body[:DRAINED])
+    return bytes(body[: LIMITS.drained])

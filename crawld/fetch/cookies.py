@@ -13,13 +13,22 @@ from urllib.parse import urlsplit
 
 from crawld.read.headers import http_date
 
-MOST_COOKIES = 50
-LONGEST_COOKIE = 4_096  # name and value
-LONGEST_HEADER = 16_384
-MOST_LINES = 100
-"""Set-Cookie lines read of one answer."""
-MOST_ATTRIBUTES = 20
-"""Attributes read of one Set-Cookie line; there are seven."""
+
+@dataclass(frozen=True)
+class CookiesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_cookies: int = 50
+    max_cookie: int = 4_096  # name and value
+    max_header: int = 16_384
+    max_lines: int = 100
+    """Set-Cookie lines read of one answer."""
+    max_attributes: int = 20
+    """Attributes read of one Set-Cookie line; there are seven."""
+
+
+LIMITS = CookiesLimits()
+
 
 _UNSENDABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _NAME = re.compile(r"[^\s;,=\"]+")
@@ -51,14 +60,14 @@ class ChainCookies:
     def take(self, url: str, lines: Iterable[str], now: float) -> None:
         """Take over the Set-Cookie lines of an answer from `url`; what is malformed or foreign is ignored."""
         scheme, host, path = _parts(url)
-        for line in islice(lines, MOST_LINES):
+        for line in islice(lines, LIMITS.max_lines):
             read = _read(line, scheme, host, path, now)
             if read is None:
                 continue
             cookie, expired = read
             key = (cookie.domain, cookie.path, cookie.name)
             self._cookies.pop(key, None)
-            if not expired and len(self._cookies) < MOST_COOKIES:
+            if not expired and len(self._cookies) < LIMITS.max_cookies:
                 self._cookies[key] = cookie
 
     def header(self, url: str) -> str:
@@ -69,7 +78,7 @@ class ChainCookies:
         header = ""
         for cookie in matching:
             pair = f"{cookie.name}={cookie.value}"
-            if len(header) + len(pair) + 2 > LONGEST_HEADER:
+            if len(header) + len(pair) + 2 > LIMITS.max_header:
                 break
             header = f"{header}; {pair}" if header else pair
         return header
@@ -77,9 +86,9 @@ class ChainCookies:
 
 def _read(line: str, scheme: str, host: str, path: str, now: float) -> tuple[_Cookie, bool] | None:
     """The cookie a Set-Cookie line sets, and whether it is to be deleted."""
-    pair, *attributes = line[: 2 * LONGEST_COOKIE].split(";", MOST_ATTRIBUTES)
+    pair, *attributes = line[: 2 * LIMITS.max_cookie].split(";", LIMITS.max_attributes)
     name, equals, value = (part.strip() for part in pair.partition("="))
-    if not equals or not _NAME.fullmatch(name) or _UNSENDABLE.search(pair) or len(pair) > LONGEST_COOKIE:
+    if not equals or not _NAME.fullmatch(name) or _UNSENDABLE.search(pair) or len(pair) > LIMITS.max_cookie:
         return None
     given = {key.strip().lower(): text.strip() for key, _, text in (part.partition("=") for part in attributes)}
     domain = given.get("domain", "").lower().removeprefix(".")

@@ -20,7 +20,8 @@ from aiohttp.http_writer import _serialize_headers
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.connection import LIMITS as CONNECTION_LIMITS
+from crawld.fetch.connection import BoundedConnector
 from crawld.model.url import normalise
 
 ORIGINS = 4096
@@ -31,7 +32,7 @@ READING: dict[str, Any] = {
     "max_line_size": 32_768,
     "max_field_size": 32_768,
     "max_headers": 256,
-    "read_bufsize": RECEIVED_AT_ONCE,
+    "read_bufsize": CONNECTION_LIMITS.received_at_once,
 }
 """How the client's parser reads answers."""
 ACCEPT_ENCODING = {hdrs.ACCEPT_ENCODING: ClientRequest.DEFAULT_HEADERS[hdrs.ACCEPT_ENCODING]}

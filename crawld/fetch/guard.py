@@ -9,6 +9,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,22 +18,33 @@ from aiohttp.resolver import AsyncResolver, DefaultResolver
 
 from crawld.model.errors import InputError
 
-# Names to addresses: within a deadline, few addresses each, and never in a thread that others need.
 
-LOOKUP_SECONDS = 10.0
-"""A lookup is given up after this, although whoever wanted it may be gone already: as long as connecting may take."""
-MOST_ADDRESSES = 8
-"""Addresses of a name that are tried, of both families: honest names have fewer, a hostile one could have thousands."""
-CACHED_NAMES = 4_096
-"""Names whose addresses are remembered, at most; the one not used longest is forgotten first."""
-LOOKUP_THREADS = 16
-"""Threads for lookups where the asynchronous resolver is not installed; they do nothing else."""
+@dataclass(frozen=True)
+class GuardLimits:
+    """Numbers that bound and tune this module."""
+
+    lookup_seconds: float = 10.0
+    """A lookup is given up after this, although whoever wanted it may be gone already: as long as connecting may
+    take."""
+    max_addresses: int = 8
+    """Addresses of a name that are tried, of both families: honest names have fewer, a hostile one could have
+    thousands."""
+    cached_names: int = 4_096
+    """Names whose addresses are remembered, at most; the one not used longest is forgotten first."""
+    lookup_threads: int = 16
+    """Threads for lookups where the asynchronous resolver is not installed; they do nothing else."""
+
+
+LIMITS = GuardLimits()
+
+
+# Names to addresses: within a deadline, few addresses each, and never in a thread that others need.
 
 
 class BoundedResolver(AbstractResolver):
     """Another resolver within bounds: the asynchronous one where it is installed, else one with its own threads."""
 
-    def __init__(self, inner: AbstractResolver | None = None, seconds: float = LOOKUP_SECONDS) -> None:
+    def __init__(self, inner: AbstractResolver | None = None, seconds: float = LIMITS.lookup_seconds) -> None:
         self._owned = inner is None
         self._inner = inner or (DefaultResolver() if DefaultResolver is AsyncResolver else ThreadResolver())
         self._seconds = seconds
@@ -58,7 +70,7 @@ class ThreadResolver(AbstractResolver):
     """Lookups by the operating system, in threads of their own."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
+        self._threads = ThreadPoolExecutor(LIMITS.lookup_threads, thread_name_prefix="lookup")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -85,8 +97,8 @@ def _look_up(host: str, port: int, family: int) -> list[tuple[int, tuple[object,
 def few(found: list[ResolveResult]) -> list[ResolveResult]:
     """The first addresses in the order they came; where one family would take all places, the other gets half."""
     six = sum(":" in one["host"] for one in found)
-    half = MOST_ADDRESSES // 2
-    places = {True: max(half, MOST_ADDRESSES - (len(found) - six)), False: max(half, MOST_ADDRESSES - six)}
+    half = LIMITS.max_addresses // 2
+    places = {True: max(half, LIMITS.max_addresses - (len(found) - six)), False: max(half, LIMITS.max_addresses - six)}
     kept = []
     for one in found:
         family = ":" in one["host"]

@@ -14,12 +14,13 @@ from aiohttp.abc import AbstractResolver
 from crawld import __version__
 from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain, unpack_start
 from crawld.fetch.connection import BoundedConnector, LoopShare
-from crawld.fetch.cookies import MOST_LINES
+from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
 from crawld.fetch.exchange import Exchange, Exchanged, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
-from crawld.fetch.guard import CACHED_NAMES, AddressGuard, BoundedResolver, Network
+from crawld.fetch.guard import LIMITS as GUARD_LIMITS
+from crawld.fetch.guard import AddressGuard, BoundedResolver, Network
 from crawld.fetch.signing import Signer
 from crawld.model.errors import InputError, ParseError, TooCostlyError
 from crawld.model.fetched import (
@@ -36,7 +37,7 @@ from crawld.model.fetched import (
 from crawld.model.url import LONGEST_URL, origin_of, resolve
 from crawld.model.web import Clock, Workers
 from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
-from crawld.read.robots import LONGEST_ROBOTS
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from crawld.read.walls import turned_away
 
 # Who we say we are: one set of headers on every request, with a way to reach the operator.
@@ -212,7 +213,7 @@ class HttpFetcher:
                 self.may_send,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
-                dns_cache_max_size=CACHED_NAMES,
+                dns_cache_max_size=GUARD_LIMITS.cached_names,
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
             )
@@ -257,7 +258,7 @@ class HttpFetcher:
             detail = f"type {printable(kind)} is not kept"
             return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)
         cut = request.purpose is Purpose.ROBOTS  # of a long robots.txt the beginning counts; everything else is refused
-        limit = request.max_bytes or (LONGEST_ROBOTS if cut else self._max_bytes)
+        limit = request.max_bytes or (ROBOTS_LIMITS.max_robots if cut else self._max_bytes)
         body, wire = None, 0
         if (response.content_length or 0) <= limit or cut:
             share = self._room.begin(request.host, whole)
@@ -284,7 +285,7 @@ class HttpFetcher:
         except InputError as error:
             detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
-        cookies = tuple(response.headers.getall("Set-Cookie", ())[:MOST_LINES])
+        cookies = tuple(response.headers.getall("Set-Cookie", ())[: COOKIES_LIMITS.max_lines])
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
     def _fetched(

@@ -22,15 +22,25 @@ from crawld.model.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+
+@dataclass(frozen=True)
+class SigningLimits:
+    """Numbers that bound and tune this module."""
+
+    nonce_bytes: int = 32
+    directory_seconds: int = 300
+    """For which the signature of a served directory is valid."""
+    skew: int = 5
+    """Seconds by which a signature is dated back: clocks differ."""
+
+
+LIMITS = SigningLimits()
+
+
 DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 DIRECTORY_TYPE = "application/http-message-signatures-directory+json"
 REQUEST_TAG, DIRECTORY_TAG = "web-bot-auth", "http-message-signatures-directory"
 LABEL = "sig1"
-NONCE_BYTES = 32
-DIRECTORY_SECONDS = 300
-"""For which the signature of a served directory is valid."""
-SKEW = 5
-"""Seconds by which a signature is dated back: clocks differ."""
 
 
 def _b64(raw: bytes) -> str:
@@ -198,19 +208,19 @@ class Signer:
         valid = [key for key in self._keys if key.valid(now)]
         inputs, signatures = [], []
         for number, key in enumerate(valid):
-            parameters = self._parameters('("@authority";req)', key, now, DIRECTORY_SECONDS, DIRECTORY_TAG)
+            parameters = self._parameters('("@authority";req)', key, now, LIMITS.directory_seconds, DIRECTORY_TAG)
             base = f'"@authority";req: {authority.lower()}\n"@signature-params": {parameters}'
             inputs.append(f"binding{number}={parameters}")
             signatures.append(f"binding{number}=:{self._sign(key, base)}:")
-        headers = {"Content-Type": DIRECTORY_TYPE, "Cache-Control": f"max-age={DIRECTORY_SECONDS}"}
+        headers = {"Content-Type": DIRECTORY_TYPE, "Cache-Control": f"max-age={LIMITS.directory_seconds}"}
         if valid:
             headers |= {"Signature-Input": ", ".join(inputs), "Signature": ", ".join(signatures)}
         return directory(self._keys, now), headers
 
     def _parameters(self, components: str, key: SigningKey, now: float, seconds: int, tag: str) -> str:
-        created = int(now) - SKEW
-        nonce = base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
-        times = f"created={created};expires={created + SKEW + seconds}"
+        created = int(now) - LIMITS.skew
+        nonce = base64.b64encode(secrets.token_bytes(LIMITS.nonce_bytes)).decode()
+        times = f"created={created};expires={created + LIMITS.skew + seconds}"
         return f'{components};{times};keyid="{self._loaded[key][0]}";alg="ed25519";nonce="{nonce}";tag="{tag}"'
 
     def _sign(self, key: SigningKey, base: str) -> str:

@@ -40,6 +40,22 @@ from crawld.show.api.access import make_token
 from crawld.show.api.app import ControlServer
 from crawld.store.control import Control, FreshReads, ListNews, Reload
 
+
+@dataclass(frozen=True)
+class FleetAssemblyLimits:
+    """Numbers that bound and tune this module."""
+
+    commit_seconds: float = 1.0
+    """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
+    learn_seconds: float = 3.0
+    """Between two batches of the learner, which reads histories from the server of all workers."""
+    settings_seconds: float = 1.0
+    """Between two looks whether other settings are in force."""
+
+
+LIMITS = FleetAssemblyLimits()
+
+
 # One truth of settings in a fleet: what workers share is the database's, what is a machine's own is its file's.
 
 log = logging.getLogger("crawld.fleet")
@@ -142,12 +158,6 @@ class FleetControl:
             await asyncio.shield(self.store.close())
 
 
-COMMIT_SECONDS = 1.0
-"""Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
-LEARN_SECONDS = 3.0
-"""Between two batches of the learner, which reads histories from the server of all workers."""
-SETTINGS_SECONDS = 1.0
-"""Between two looks whether other settings are in force."""
 PHASES = (0.05, 0.55)
 """Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
 
@@ -159,7 +169,7 @@ class FleetAssembly(Assembly):
     store: SqlShardStore
     store_type = SqlShardStore
     list_type = FleetList
-    commit_seconds = COMMIT_SECONDS
+    commit_seconds = LIMITS.commit_seconds
     holds_all = False
 
     def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:
@@ -169,7 +179,7 @@ class FleetAssembly(Assembly):
             raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
-        super().__init__(settings, tempo=tempo or Tempo(learn=LEARN_SECONDS))
+        super().__init__(settings, tempo=tempo or Tempo(learn=LIMITS.learn_seconds))
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)
         self.learner = ShardLearner(self.store, self._make_learner)
@@ -303,7 +313,7 @@ class FleetAssembly(Assembly):
         """Take over the fleet's settings whenever another revision is in force."""
         try:
             while True:
-                await asyncio.sleep(SETTINGS_SECONDS)
+                await asyncio.sleep(LIMITS.settings_seconds)
                 beat = self.worker.beat
                 if beat is not None and beat.revision != self._revision and self.steering.on_reload is not None:
                     await self.steering.on_reload(False)

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from crawld.choose.chooser import LEVELS_PER_OCTAVE, Bid
+from crawld.choose.chooser import LIMITS as CHOOSER_LIMITS
+from crawld.choose.chooser import Bid
 
 FLOOR = 0.01
 """What a worker gets of an equal share, whatever it bids: nobody's polls wait for ever."""
@@ -60,7 +61,7 @@ def _valued(bids: Mapping[str, Bid], requests: float) -> tuple[float, dict[str, 
     above = {worker: _count(bid, high) for worker, bid in bids.items()}
     between = {worker: _count(bid, low) - above[worker] for worker, bid in bids.items()}
     part = (requests - sum(above.values())) / sum(between.values())
-    level = 2.0 ** ((high - part) / LEVELS_PER_OCTAVE)
+    level = 2.0 ** ((high - part) / CHOOSER_LIMITS.levels_per_octave)
     return level, {worker: above[worker] + part * between[worker] for worker in bids}
 
 

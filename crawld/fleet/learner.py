@@ -14,11 +14,23 @@ from crawld.fleet.contracts import Ledger, ShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.store.contract import Ints
 
-# What hosts in general are like, learnt by all workers together: each tells the others what its own hosts say.
 
-EXCHANGE_SECONDS = 10.0
-WAIT_SECONDS = 1.0
-"""Until it is looked again whether there is a learner yet, and a worker."""
+@dataclass(frozen=True)
+class LearnerLimits:
+    """Numbers that bound and tune this module."""
+
+    exchange_seconds: float = 10.0
+    wait_seconds: float = 1.0
+    """Until it is looked again whether there is a learner yet, and a worker."""
+    recalled_at_once: int = 4
+    """Shards whose histories are recalled before pages with new crawls have their turn."""
+    retry_seconds: float = 5.0
+
+
+LIMITS = LearnerLimits()
+
+
+# What hosts in general are like, learnt by all workers together: each tells the others what its own hosts say.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,7 @@ class SharedPriors:
         """Exchange until cancelled; while the database is out of reach what was heard last goes on to count."""
         while True:
             done = await self.exchange()
-            await asyncio.sleep(EXCHANGE_SECONDS if done else WAIT_SECONDS)
+            await asyncio.sleep(LIMITS.exchange_seconds if done else LIMITS.wait_seconds)
 
     async def exchange(self) -> bool:
         """Tell ours and hear the others'; False where that could not be done now."""
@@ -50,10 +62,6 @@ class SharedPriors:
 
 
 log = logging.getLogger("crawld.fleet")
-
-RECALLED_AT_ONCE = 4
-"""Shards whose histories are recalled before pages with new crawls have their turn."""
-RETRY_SECONDS = 5.0
 
 
 class ShardLearner:
@@ -89,10 +97,10 @@ class ShardLearner:
                 raise
             except StoreError as error:
                 log.warning("the learner waits for the database", extra={"reason": str(error)})
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(LIMITS.retry_seconds)
 
     async def _learn(self, learner: Learner) -> None:
-        if some := list(islice(self._waiting, RECALLED_AT_ONCE)):
+        if some := list(islice(self._waiting, LIMITS.recalled_at_once)):
             await learner.recall(partial(self._crawled_in, some))
             for shard in some:
                 self._waiting.pop(shard, None)

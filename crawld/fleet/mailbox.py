@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crawld.crawl.asked_pages import ReadClaim
@@ -21,12 +22,24 @@ from crawld.signals.contract import Hubs
 from crawld.signals.files import File, restored
 from crawld.signals.websub import acceptance, confirmation, feed_of, is_token
 
+
+@dataclass(frozen=True)
+class MailboxLimits:
+    """Numbers that bound and tune this module."""
+
+    at_once: int = 500
+    """Signals in one message."""
+    retry_seconds: float = 1.0
+    pages_at_once: int = 2_000
+
+
+LIMITS = MailboxLimits()
+
+
 # What reaches a worker and concerns pages or feeds that others hold: it is left for whoever does.
 
 log = logging.getLogger("crawld.fleet")
 
-AT_ONCE = 500
-"""Signals in one message."""
 LATER = (503, "try again later")
 """What a hub is answered while the database is out of reach."""
 
@@ -45,9 +58,9 @@ class Outbox:
             if shard not in self._shard_set.loaded:
                 by_shard[shard].append((url, source.value, self._clock.now(), claimed_at))
         mail = [
-            Mail(shard, SIGNALS, {"signals": signals[start : start + AT_ONCE]})
+            Mail(shard, SIGNALS, {"signals": signals[start : start + LIMITS.at_once]})
             for shard, signals in by_shard.items()
-            for start in range(0, len(signals), AT_ONCE)
+            for start in range(0, len(signals), LIMITS.at_once)
         ]
         try:
             await self._ledger.send(mail)
@@ -94,10 +107,6 @@ class Outbox:
         await self._ledger.send([Mail(self._shard_set.shard(file.host), WEBSUB, body)])
 
 
-RETRY_SECONDS = 1.0
-PAGES_AT_ONCE = 2_000
-
-
 class Mailbox:
     """Does what messages ask for; those to a shard that is still to be loaded wait for it."""
 
@@ -136,13 +145,13 @@ class Mailbox:
             except StoreError as error:
                 log.warning("mail waits for the database", extra={"reason": str(error)})
                 self._waiting += ready
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(LIMITS.retry_seconds)
 
     async def _deal(self, mail: Sequence[Mail]) -> None:
         """Do what messages to loaded shards ask for; doing it twice does no harm."""
         pages = list(dict.fromkeys(page for one in mail if one.kind == PAGES for page in one.body["ids"]))
-        for start in range(0, len(pages), PAGES_AT_ONCE):
-            await self._page_set.renew(pages[start : start + PAGES_AT_ONCE], self._clock.now())
+        for start in range(0, len(pages), LIMITS.pages_at_once):
+            await self._page_set.renew(pages[start : start + LIMITS.pages_at_once], self._clock.now())
         for one in mail:
             if one.kind == HOST:
                 self._shard_set.steer_host(**one.body)

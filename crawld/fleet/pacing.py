@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from crawld.choose.pacer import TOLERANCE, Slot
+from crawld.choose.pacer import LIMITS as PACER_LIMITS
+from crawld.choose.pacer import Slot
 from crawld.fleet.auction import aim
 from crawld.model.clock import SystemClock, boot, wall
 from crawld.model.errors import ClockError, UnsentError
@@ -16,8 +17,24 @@ from crawld.model.shards import Grant
 from crawld.model.units import format_duration
 from crawld.model.web import Clock
 
-DRIFT = 1e-3
-"""Seconds that two clocks may drift apart in a second: either may be slewed by half of it."""
+
+@dataclass(frozen=True)
+class PacingLimits:
+    """Numbers that bound and tune this module."""
+
+    drift: float = 1e-3
+    """Seconds that two clocks may drift apart in a second: either may be slewed by half of it."""
+    max_ahead: float = 10.0
+    """Seconds that a machine's clock may differ from the database's when its worker joins."""
+    margin: float = 0.5
+    """Seconds before the end of its lease at which a worker stops: what is on its way to the wire must be out by
+    then."""
+    rounding: float = 1e-9  # of a slot: one that is due must not be missed by the last digit of its time
+    max_wait: float = 5.0
+    """Seconds that a request waits at the door for a grant; after that its page is picked anew when there is one."""
+
+
+LIMITS = PacingLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +51,12 @@ class DatabaseTime:
     def least(self, boot: float) -> float:
         """The database's time is at least this."""
         passed = boot - self.answered
-        return self.now + passed - DRIFT * abs(passed)
+        return self.now + passed - LIMITS.drift * abs(passed)
 
     def most(self, boot: float) -> float:
         """The database's time is at most this."""
         passed = boot - self.asked
-        return self.now + passed + DRIFT * abs(passed)
+        return self.now + passed + LIMITS.drift * abs(passed)
 
     def surely_at(self, time: float) -> float:
         """When, since boot, the database's time has reached `time` for sure: where `least` does."""
@@ -52,11 +69,7 @@ class DatabaseTime:
 
 def _without_drift(passed: float) -> float:
     """The seconds after which time that drifts behind has passed so far; before it, ahead."""
-    return passed / (1.0 - DRIFT) if passed > 0 else passed / (1.0 + DRIFT)
-
-
-MAX_AHEAD = 10.0
-"""Seconds that a machine's clock may differ from the database's when its worker joins."""
+    return passed / (1.0 - LIMITS.drift) if passed > 0 else passed / (1.0 + LIMITS.drift)
 
 
 class DatabaseClock(SystemClock):
@@ -88,10 +101,10 @@ class DatabaseClock(SystemClock):
 
     def check(self) -> None:
         """ClockError where this machine's clock is too wrong for a worker."""
-        if abs(ahead := self.ahead()) > MAX_AHEAD:
+        if abs(ahead := self.ahead()) > LIMITS.max_ahead:
             raise ClockError(
                 f"the clock of this machine is {format_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} "
-                f"the database's: a worker joins within {MAX_AHEAD:g} s; set the clock (timedatectl, chrony)"
+                f"the database's: a worker joins within {LIMITS.max_ahead:g} s; set the clock (timedatectl, chrony)"
             )
 
     def _database(self) -> float:
@@ -99,9 +112,6 @@ class DatabaseClock(SystemClock):
 
 
 # How fast a worker may send, from the grants that it knows and the database's time as far as it is known.
-
-MARGIN = 0.5
-"""Seconds before the end of its lease at which a worker stops: what is on its way to the wire must be out by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +163,7 @@ def schedule(time: DatabaseTime, grants: Sequence[Grant]) -> RateSchedule:
 
 def lease_end(time: DatabaseTime, expires: float) -> float:
     """The time since boot at which a worker must have stopped: while nobody else can take its lease to be over."""
-    return time.possibly_at(expires) - MARGIN
+    return time.possibly_at(expires) - LIMITS.margin
 
 
 def _least(grants: Sequence[Grant], edges: Sequence[float], low: float, high: float) -> float:
@@ -168,8 +178,7 @@ def _granted(grants: Sequence[Grant], at: float) -> float:
 
 # Slots by grants: the grid of `crawld.choose.pacer` where the rate changes with every round.
 
-STRETCH = 1.0 + TOLERANCE
-ROUNDING = 1e-9  # of a slot: one that is due must not be missed by the last digit of its time
+STRETCH = 1.0 + PACER_LIMITS.tolerance
 
 
 class GrantPacer:
@@ -217,7 +226,7 @@ class GrantPacer:
     def take(self, now: float) -> Slot | None:
         """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
         self._advance(now)
-        if self._credit < 1.0 - ROUNDING or self.rate <= 0:
+        if self._credit < 1.0 - LIMITS.rounding or self.rate <= 0:
             return None
         if self._aimed is None:
             self._aimed = aim(now, self.spacing, self.openings())
@@ -237,16 +246,13 @@ class GrantPacer:
             return
         self._credit += self._schedule.requests(self._at, now) / STRETCH
         self._at = now
-        most = 1.0 + self._schedule.requests(now - TOLERANCE, now) / STRETCH
+        most = 1.0 + self._schedule.requests(now - PACER_LIMITS.tolerance, now) / STRETCH
         if self._credit > most:
             self._lost += self._credit - most
             self._credit = most
 
 
 # The last two looks at a request of a fleet: at the door, where it waits for its place, and on the wire.
-
-LONGEST_WAIT = 5.0
-"""Seconds that a request waits at the door for a grant; after that its page is picked anew when there is one."""
 
 
 class GrantDoor:
@@ -273,7 +279,7 @@ class GrantDoor:
 
     async def leave(self) -> float:
         """Wait until the request may leave, first come first served; UnsentError where no grant comes in time."""
-        until = self._clock.monotonic() + LONGEST_WAIT
+        until = self._clock.monotonic() + LIMITS.max_wait
         async with self._turn:
             while (now := self._clock.monotonic()) < until:
                 if now < self._deadline and self._pacer.take(now) is not None:

@@ -22,17 +22,29 @@ from crawld.cli.remote import CONFIG
 from crawld.main.settings import load
 from crawld.model.errors import CrawldError
 
+
+@dataclass(frozen=True)
+class RayLimits:
+    """Numbers that bound and tune this module."""
+
+    pr_set_pdeathsig: int = 1  # as in linux/prctl.h
+    last_lines: int = 5
+    rest_seconds: float = 2.0
+    """Between two starts of a worker: one that cannot run is not started in a busy loop."""
+    stop_seconds: float = 30.0
+    """For requests under way, the last records, and giving the shards back."""
+    unusable: int = 2
+    """The exit status of a worker that cannot start until a person has mended its settings."""
+    answer_seconds: float = 0.5
+    knock_seconds: float = 5.0
+
+
+LIMITS = RayLimits()
+
+
 # One worker of a fleet on a node of a Ray cluster: an actor whose child process is `crawld fleet run`.
 
 LIBC = ctypes.CDLL(None)
-PR_SET_PDEATHSIG = 1  # as in linux/prctl.h
-LAST_LINES = 5
-REST_SECONDS = 2.0
-"""Between two starts of a worker: one that cannot run is not started in a busy loop."""
-STOP_SECONDS = 30.0
-"""For requests under way, the last records, and giving the shards back."""
-UNUSABLE = 2
-"""The exit status of a worker that cannot start until a person has mended its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,7 @@ class ActorStanding:
 
 def _end_with_parent() -> None:
     """Ask the kernel to end this process, cleanly, when the thread that started it dies; between fork and exec."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    LIBC.prctl(LIMITS.pr_set_pdeathsig, signal.SIGTERM)
 
 
 class WorkerActor:
@@ -83,25 +95,25 @@ class WorkerActor:
         if process is not None and process.poll() is None:
             process.terminate()
             try:
-                process.wait(STOP_SECONDS)
+                process.wait(LIMITS.stop_seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
 
     def _keep(self) -> None:
         while not self._stopping.is_set():
             self._ended = self._run()
-            if self._ended.status == UNUSABLE:
+            if self._ended.status == LIMITS.unusable:
                 return
-            self._stopping.wait(REST_SECONDS)
+            self._stopping.wait(LIMITS.rest_seconds)
 
     def _run(self) -> Ended:
         """Run `crawld fleet run` until it ends; its log goes to our own, which Ray keeps in a file."""
         self._starts += 1
         if self._config is not None and not Path(self._config).is_file():
-            return Ended(UNUSABLE, (f"{self._config}: there is no such file on the node {os.uname().nodename}",))
+            return Ended(LIMITS.unusable, (f"{self._config}: there is no such file on the node {os.uname().nodename}",))
         given = () if self._config is None else ("--config", self._config)
         words = [sys.executable, "-m", "crawld", "fleet", "run", "--name", self._name, *given]
-        lines: deque[str] = deque(maxlen=LAST_LINES)
+        lines: deque[str] = deque(maxlen=LIMITS.last_lines)
         with subprocess.Popen(  # noqa: S603 - our own program
             words, env=os.environ | self._environment, stderr=subprocess.PIPE, text=True, errors="replace",
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - it makes one system call
@@ -126,8 +138,6 @@ or start the workers without it: `crawld fleet run` on each machine."""
 NO_CLUSTER = """no Ray cluster answers at {address}: {reason}
 Start one with `ray start --head` on one machine and `ray start --address HOST:6379` on the others, and name it with
 --address HOST:6379."""
-ANSWER_SECONDS = 0.5
-KNOCK_SECONDS = 5.0
 
 
 def import_ray() -> Any:
@@ -194,14 +204,16 @@ class RayCluster:
 
         `stopping` waits at most so many seconds and says whether to stop.
         """
-        while not stopping(ANSWER_SECONDS):
+        while not stopping(LIMITS.answer_seconds):
             for worker in self._workers:
                 self._look_at(worker)
 
     def stop(self) -> None:
         """End every worker cleanly: what is under way is finished, shards are given back."""
         ending = [worker.actor.stop.remote() for worker in self._workers]
-        _, late = self._ray.wait(ending, num_returns=len(ending), timeout=STOP_SECONDS + 5.0) if ending else ([], [])
+        _, late = (
+            self._ray.wait(ending, num_returns=len(ending), timeout=LIMITS.stop_seconds + 5.0) if ending else ([], [])
+        )
         for worker, end in zip(self._workers, ending, strict=True):
             if end in late:
                 log.warning("a worker did not end in time; its lease ends by itself", extra={"worker": worker.name})
@@ -212,13 +224,13 @@ class RayCluster:
     def _look_at(self, worker: _Placed) -> None:
         """Log a worker that was started again; CrawldError where it cannot start."""
         try:
-            found: ActorStanding = self._ray.get(worker.actor.standing.remote(), timeout=ANSWER_SECONDS)
+            found: ActorStanding = self._ray.get(worker.actor.standing.remote(), timeout=LIMITS.answer_seconds)
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
             return  # it is being placed, or placed anew
         before, worker.told = worker.told, found
         if found.ended is None or found == before:
             return
-        if found.ended.status == UNUSABLE and found.process is None:
+        if found.ended.status == LIMITS.unusable and found.process is None:
             raise CrawldError(f"worker {worker.name} cannot start: " + "\n".join(found.ended.lines))
         if before is None or found.starts != before.starts:
             reason = f"status {found.ended.status}: {found.ended.lines[-1] if found.ended.lines else ''}"
@@ -232,7 +244,7 @@ def _knock(address: str) -> None:
     """OSError where nobody listens at HOST:PORT: Ray itself would go on trying for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
-        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=LIMITS.knock_seconds).close()
 
 
 PASSED_ON = ("CRAWLD_DATABASE", "CRAWLD_URLS", "CRAWLD_BANDWIDTH")

@@ -24,13 +24,23 @@ from crawld.model.clock import SystemClock
 from crawld.model.errors import ConfigError
 from crawld.model.shards import MOST_SHARDS
 from crawld.model.units import format_rate, many, spell_duration
-from crawld.pages.list_file import ALWAYS_REMOVED, TAKEN_OVER, list_body, list_mark, no_usable_line
+from crawld.pages.list_file import LIMITS as LIST_FILE_LIMITS
+from crawld.pages.list_file import TAKEN_OVER, list_body, list_mark, no_usable_line
 from crawld.read.url_list import UrlList, read_url_list
 
-# `crawld fleet init`: make an empty PostgreSQL database a fleet's, with a single daemon's pages where there is one.
 
-SHARDS = 256
-TELL_SECONDS = 1.0
+@dataclass(frozen=True)
+class SetupCommandsLimits:
+    """Numbers that bound and tune this module."""
+
+    shards: int = 256
+    tell_seconds: float = 1.0
+
+
+LIMITS = SetupCommandsLimits()
+
+
+# `crawld fleet init`: make an empty PostgreSQL database a fleet's, with a single daemon's pages where there is one.
 
 
 class Told:
@@ -49,7 +59,7 @@ class Told:
     def __call__(self, table: str, done: int, of: int) -> None:
         """So many rows of a table are copied."""
         now = self._clock.monotonic()
-        if now - self._last >= TELL_SECONDS:
+        if now - self._last >= LIMITS.tell_seconds:
             self._last = now
             click.echo(f"{table}: {done:,} of {of:,}", err=True)
 
@@ -71,7 +81,7 @@ class Told:
 )
 @click.option(
     "--shards",
-    default=SHARDS,
+    default=LIMITS.shards,
     show_default=True,
     type=click.IntRange(1, MOST_SHARDS),
     help="Parts that hosts are spread over; cannot be changed later.",
@@ -274,7 +284,7 @@ async def _take_list(
     share = 1.0 if asking.yes else settings.max_removed
 
     def may_retire(retired: int, of: int) -> bool:
-        if retired <= max(ALWAYS_REMOVED, share * of):
+        if retired <= max(LIST_FILE_LIMITS.always_removed, share * of):
             return True
         return asking.agrees(f"The list no longer names {retired} of {many(of, 'page')}. Let them go?")
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
@@ -30,9 +31,24 @@ from crawld.store.contract import ActionLog, Adoption
 from crawld.store.control import Freshened, Refreshed, Reload, Steered
 from crawld.store.views import ReadModel
 
-# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
 
-LOOK_SECONDS = 0.5
+@dataclass(frozen=True)
+class FleetSteeringLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.5
+    read_seconds: float = 10.0
+    """For which a reader who insists on a fresh copy waits unless it says how long."""
+    kept_seconds: float = 60.0
+    """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
+    max_pages: int = 100_000
+    """About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
+
+
+LIMITS = FleetSteeringLimits()
+
+
+# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
 
 
 class ChangeWatch:
@@ -50,16 +66,10 @@ class ChangeWatch:
                 if last != seen:
                     self._tell()
                 seen = last
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
 
 
-READ_SECONDS = 10.0
-"""For which a reader who insists on a fresh copy waits unless it says how long."""
 """Between two looks whether a page that was asked for has been crawled."""
-KEPT_SECONDS = 60.0
-"""For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
-MOST_PAGES = 100_000
-"""About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
 
 
 class FleetSteering:
@@ -96,9 +106,9 @@ class FleetSteering:
         spent = merged_status(view, None, self._terms.intervals)["requests_by_purpose"]
         async with self._one_at_a_time:
             monotonic, now = self._clock.monotonic(), self._clock.now()
-            if self._read is None or monotonic - self._read[0] > KEPT_SECONDS:
+            if self._read is None or monotonic - self._read[0] > LIMITS.kept_seconds:
                 self._read = None  # before the next is read: both at once would take twice the memory
-                found = await self._store.stored_part(MOST_PAGES, now)
+                found = await self._store.stored_part(LIMITS.max_pages, now)
                 pages = await asyncio.to_thread(
                     StoredScheduler, self._terms, found.pages, found.hosts, found.age_curves
                 )
@@ -160,7 +170,7 @@ class FleetSteering:
         await self._store.tell([Mail(shard, REFRESH, {"ids": some}) for shard, some in by_shard.items()])
         until, done = self._clock.monotonic() + wait, dict[int, float | None]()
         while ids and self._clock.monotonic() < until and len(done) < len(ids):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
             attempts = await self._store.attempts(ids)
             done = {page_id: at for page_id, at in attempts.items() if at is not None and at >= now}
         return [_refreshed(url, known.get(identity(url)), done) for url in urls]
@@ -283,7 +293,7 @@ class FleetReads:
             return await self.freshen(view.alias_of, min_freshness, wait)
         if min_freshness is None or (view.page.freshness is not None and view.page.freshness >= min_freshness):
             return Freshened("fresh")
-        seconds = READ_SECONDS if wait is None else wait
+        seconds = LIMITS.read_seconds if wait is None else wait
         if seconds <= 0:
             return Freshened("stale", "the reader does not wait")
         if await self._asked([view.page.id], seconds):
@@ -302,7 +312,7 @@ class FleetReads:
             by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
         await self._store.tell([Mail(shard, REFRESH, {"ids": some, "read": True}) for shard, some in by_shard.items()])
         while self._clock.monotonic() < until:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
             attempts = await self._store.attempts(ids)
             if all(at is not None and at >= now for at in attempts.values()):
                 return True

@@ -7,14 +7,23 @@ from typing import Any, Literal
 from crawld.model.troubles import TroubleReport
 from crawld.model.units import format_age, format_duration, many
 
-LAG_SECONDS = 5.0
-"""Records that wait longer than this to be committed are told of."""
-ROUND_LATE_SECONDS = 10.0
-"""Without a round for so long nobody has a grant."""
-CLOCK_SECONDS = 1.0
-"""A machine's clock that differs more than this from the database's is told of."""
-LOST_SECONDS = 600.0
-"""For which a worker that was lost and has not come back is told of."""
+
+@dataclass(frozen=True)
+class ViewLimits:
+    """Numbers that bound and tune this module."""
+
+    lag_seconds: float = 5.0
+    """Records that wait longer than this to be committed are told of."""
+    round_late_seconds: float = 10.0
+    """Without a round for so long nobody has a grant."""
+    clock_seconds: float = 1.0
+    """A machine's clock that differs more than this from the database's is told of."""
+    lost_seconds: float = 600.0
+    """For which a worker that was lost and has not come back is told of."""
+
+
+LIMITS = ViewLimits()
+
 
 WorkerState = Literal["live", "draining", "drained", "lost", "left"]
 
@@ -106,7 +115,7 @@ def _of_all(view: FleetView) -> Iterator[TroubleReport]:
             else "are held by no worker, and their pages are"
         )
         yield TroubleReport("free_shards", f"{view.free} of {many(view.shards, 'shard')} {held} not crawled")
-    if view.round_at is None or view.now - view.round_at > ROUND_LATE_SECONDS:
+    if view.round_at is None or view.now - view.round_at > LIMITS.round_late_seconds:
         since = "yet" if view.round_at is None else f"since {format_age(view.round_at, view.now)}"
         yield TroubleReport("no_round", f"no round was cleared {since}: nobody has a grant, and nothing is sent")
 
@@ -114,10 +123,14 @@ def _of_all(view: FleetView) -> Iterator[TroubleReport]:
 def _of_workers(view: FleetView) -> Iterator[TroubleReport]:
     latest = view.latest
     for worker in view.workers:
-        if worker.state == "lost" and worker.id == latest[worker.name] and view.now - worker.seen_at < LOST_SECONDS:
+        if (
+            worker.state == "lost"
+            and worker.id == latest[worker.name]
+            and view.now - worker.seen_at < LIMITS.lost_seconds
+        ):
             seen = format_age(worker.seen_at, view.now)
             yield TroubleReport("worker_lost", f"worker {worker.name} is lost: its last beat was {seen}")
-        if worker.live and worker.lag > LAG_SECONDS:
+        if worker.live and worker.lag > LIMITS.lag_seconds:
             lag = format_duration(worker.lag)
             yield TroubleReport(
                 "lag", f"worker {worker.name} has waited for {lag} to write to the database: it is too slow"
@@ -125,7 +138,7 @@ def _of_workers(view: FleetView) -> Iterator[TroubleReport]:
         if worker.live and 0 < worker.revision < view.revision:
             said = f"worker {worker.name} goes by revision {worker.revision} of the settings, and {view.revision}"
             yield TroubleReport("settings", f"{said} is in force: restart it")
-        if worker.live and abs(worker.clock_ahead) > CLOCK_SECONDS:
+        if worker.live and abs(worker.clock_ahead) > LIMITS.clock_seconds:
             far = f"{format_duration(abs(worker.clock_ahead))} {'ahead of' if worker.clock_ahead > 0 else 'behind'}"
             said = f"the clock of worker {worker.name}'s machine is {far} the database's: set it (timedatectl, chrony)"
             yield TroubleReport("clock", f"{said}; records go by the database's")

@@ -19,8 +19,28 @@ from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor,
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.model.errors import ClockError, StoreError
-from crawld.model.shards import BEAT_SECONDS
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.units import format_rate
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """Numbers that bound and tune this module."""
+
+    retry_seconds: float = 0.25
+    """Between two tries while the database is out of reach: it must not wait for us when it is back."""
+    reclaim_seconds: float = 1.0
+    """For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
+    give_seconds: float = 3.0
+    """For which what is under way of a shard may finish before the shard is given back."""
+    loaded_at_once: int = 8
+    """Shards that are read at once: few, so that the first pages are crawled while the others are read."""
+    tell_seconds: float = 300.0
+    """Between two log lines about the rate that is granted, while there is one."""
+
+
+LIMITS = WorkerLimits()
+
 
 # How many shards a worker should hold, and what follows from that.
 
@@ -57,17 +77,6 @@ class Grid:
 
 
 log = logging.getLogger("crawld.fleet")
-
-RETRY_SECONDS = 0.25
-"""Between two tries while the database is out of reach: it must not wait for us when it is back."""
-RECLAIM_SECONDS = 1.0
-"""For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
-GIVE_SECONDS = 3.0
-"""For which what is under way of a shard may finish before the shard is given back."""
-LOADED_AT_ONCE = 8
-"""Shards that are read at once: few, so that the first pages are crawled while the others are read."""
-TELL_SECONDS = 300.0
-"""Between two log lines about the rate that is granted, while there is one."""
 
 
 @dataclass(slots=True)
@@ -192,7 +201,7 @@ class Worker:
                 self._lose_lease()
             except StoreError as error:
                 self._miss(error)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(LIMITS.retry_seconds)
             else:
                 await self.clock.sleep_until(self._next_beat(self.clock.monotonic()))
 
@@ -202,9 +211,9 @@ class Worker:
         A bid is there before its round is cleared, and the grant is known before its round begins.
         """
         if self.reporter.time is None:
-            return now + BEAT_SECONDS
+            return now + SHARDS_LIMITS.beat_seconds
         time = self.reporter.time.least(now)
-        return now + Grid(self.phase, BEAT_SECONDS).after(time) - time
+        return now + Grid(self.phase, SHARDS_LIMITS.beat_seconds).after(time) - time
 
     async def _beat_once(self) -> None:
         if self.id is None:
@@ -246,7 +255,7 @@ class Worker:
     def _tell_grant(self, rate: float) -> None:
         """Log when grants begin and end, and now and then in between."""
         now = self.clock.monotonic()
-        if rate > 0 and (self._granted == 0 or now > self._told_at + TELL_SECONDS):
+        if rate > 0 and (self._granted == 0 or now > self._told_at + LIMITS.tell_seconds):
             if self._granted == 0:
                 self.crawler.status.last_slot_at = now  # none could come before
             self._granted, self._told_at = rate, now
@@ -305,13 +314,13 @@ class Worker:
     async def _reclaim(self, worker: str, former: dict[int, int]) -> dict[int, int]:
         """Those of the former shards that are ours as they were."""
         kept: dict[int, int] = {}
-        until = self.clock.monotonic() + RECLAIM_SECONDS
+        until = self.clock.monotonic() + LIMITS.reclaim_seconds
         while left := {shard: epoch for shard, epoch in former.items() if shard not in kept}:
             for lease in await self.ledger.claim(worker, len(left), left):
                 kept[lease.shard] = lease.epoch
             if self.clock.monotonic() > until or former.items() <= kept.items():
                 break
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(LIMITS.retry_seconds)
         return {shard: epoch for shard, epoch in kept.items() if former.get(shard) == epoch}
 
     # -- shards -----------------------------------------------------------------------------------------------------
@@ -354,7 +363,7 @@ class Worker:
     async def _give(self, worker: str, shards: Sequence[int], *, draining: bool) -> None:
         """Give shards back once what is under way has finished and everything is committed."""
         await self._stop_loading()
-        await self.shard_set.unload(shards, GIVE_SECONDS)
+        await self.shard_set.unload(shards, LIMITS.give_seconds)
         await self.store.flush()
         if worker != self.id:
             return
@@ -382,7 +391,7 @@ class Worker:
             self._loading = asyncio.create_task(self._load(), name="loading shards")
 
     async def _load(self) -> None:
-        while left := sorted(self.held.keys() - self.shard_set.present.keys())[:LOADED_AT_ONCE]:
+        while left := sorted(self.held.keys() - self.shard_set.present.keys())[: LIMITS.loaded_at_once]:
             try:
                 pages = await self.shard_set.load({shard: self.held[shard] for shard in left})
             except StoreError as error:

@@ -28,6 +28,26 @@ from crawld.store.contract import (
     Waiting,
 )
 
+
+@dataclass(frozen=True)
+class DispatcherLimits:
+    """Numbers that bound and tune this module."""
+
+    read_at_once: int = 500
+    """Changes that are read and queued in one transaction."""
+    gather_seconds: float = 0.1
+    """Between two transactions of the queue: so seldom that the crawls' own commits do not notice them."""
+    look_seconds: float = 15.0
+    """Between two looks for what has waited too long, where no change comes."""
+    last_seconds: float = 3.0
+    """For taking what was delivered out of the store at the end."""
+    store_pause: float = 5.0
+    """Seconds until the queue is tried again where the store refused it."""
+
+
+LIMITS = DispatcherLimits()
+
+
 # A hook, and what it is at work with: its queue and its figures.
 
 
@@ -110,17 +130,6 @@ class HookLine:
 T = TypeVar("T")
 log = logging.getLogger("crawld.hooks")
 
-READ_AT_ONCE = 500
-"""Changes that are read and queued in one transaction."""
-GATHER_SECONDS = 0.1
-"""Between two transactions of the queue: so seldom that the crawls' own commits do not notice them."""
-LOOK_SECONDS = 15.0
-"""Between two looks for what has waited too long, where no change comes."""
-LAST_SECONDS = 3.0
-"""For taking what was delivered out of the store at the end."""
-STORE_PAUSE = 5.0
-"""Seconds until the queue is tried again where the store refused it."""
-
 
 class Dispatcher:
     """Runs beside the crawler and shares nothing with it but the store."""
@@ -201,7 +210,7 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             try:
-                async with asyncio.timeout(LAST_SECONDS):
+                async with asyncio.timeout(LIMITS.last_seconds):
                     if not self._cut_off:
                         await self._settle_delivered()
             except TimeoutError:
@@ -216,16 +225,16 @@ class Dispatcher:
         while True:
             committed = self._store.committed()
             while await self._take_some():  # noqa: ASYNC110 - there is nothing to wait for but time
-                await asyncio.sleep(GATHER_SECONDS)
+                await asyncio.sleep(LIMITS.gather_seconds)
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(LIMITS.look_seconds):
                     await committed.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(LIMITS.gather_seconds)
 
     async def _take_some(self) -> bool:
         """Queue some changes; whether there may be more."""
         after = min(line.figures.cursor for line in self.lines.values())
-        news = await self._persistently(lambda: self._store.news(after, READ_AT_ONCE))
+        news = await self._persistently(lambda: self._store.news(after, LIMITS.read_at_once))
         async with self._writing:
             now = self._clock.now()
             intakes = {name: line.take_in(news, now) for name, line in self.lines.items()}
@@ -240,7 +249,7 @@ class Dispatcher:
             for one in intake.kept:
                 self.lines[name].queue.add(Waiting(one.change, one.page_id, now))
             self.lines[name].wake.set()
-        return len(news.changes) == READ_AT_ONCE
+        return len(news.changes) == LIMITS.read_at_once
 
     # -- changes go -------------------------------------------------------------------------------------------------
 
@@ -284,7 +293,7 @@ class Dispatcher:
         """Take what was delivered out of the store; only then may the next change of its page be sent."""
         while True:
             await self._to_settle.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(LIMITS.gather_seconds)
             self._to_settle.clear()
             await self._settle_delivered()
 
@@ -315,7 +324,7 @@ class Dispatcher:
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            await asyncio.wait([writing], timeout=LAST_SECONDS)
+            await asyncio.wait([writing], timeout=LIMITS.last_seconds)
             if not writing.done():
                 writing.cancel()
                 self._cut_off = True
@@ -331,4 +340,4 @@ class Dispatcher:
                 raise
             except StoreError as error:
                 log.warning("the queue of the hooks cannot be used, trying again: %s", error)
-                await asyncio.sleep(STORE_PAUSE)
+                await asyncio.sleep(LIMITS.store_pause)

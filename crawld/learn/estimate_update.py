@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learn.online_learner import FORETOLD, OnlineLearner, Shift, Update
+from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
+from crawld.learn.online_learner import OnlineLearner, Shift, Update
 from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.signal import SignalTrust
 
@@ -47,7 +48,11 @@ class EstimateUpdate:
 
     @classmethod
     def of(
-        cls, learner: OnlineLearner, histories: Histories, now: float, most_foretold: int = FORETOLD
+        cls,
+        learner: OnlineLearner,
+        histories: Histories,
+        now: float,
+        most_foretold: int = ONLINE_LEARNER_LIMITS.foretold,
     ) -> "EstimateUpdate":
         """Let the learner take in the histories."""
         update = learner.teach(histories, now, most_foretold)

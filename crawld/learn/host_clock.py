@@ -9,7 +9,8 @@ believed of it (docs/method.md, Estimation).
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.model.estimate import STEPS, AgeCurve
+from crawld.model.estimate import LIMITS as ESTIMATE_LIMITS
+from crawld.model.estimate import AgeCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,8 +72,8 @@ class HostClocks:
         `weight` is how far each clock is believed.
         """
         step = self._width[self._row[hosts]]
-        back = step[:, None] * np.arange(STEPS, -1.0, -1.0)
-        each = np.repeat(hosts, STEPS + 1)
+        back = step[:, None] * np.arange(ESTIMATE_LIMITS.steps, -1.0, -1.0)
+        each = np.repeat(hosts, ESTIMATE_LIMITS.steps + 1)
         begun = self.reading(each, (now - back).ravel()).reshape(back.shape)
         extra = weight[:, None] * (begun[:, -1:] - begun - back)
         first = now - back[:, 0]

@@ -16,12 +16,24 @@ from crawld.model.row_index import grown
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.model.units import many
 
+
+@dataclass(frozen=True)
+class OnlineLearnerLimits:
+    """Numbers that bound and tune this module."""
+
+    foretold: int = (
+        2  # of a page's intervals are predicted at first sight of many: enough for what comes in as it is crawled
+    )
+    recalled: int = 50  # and after a restart, when hosts are to be known again
+
+
+LIMITS = OnlineLearnerLimits()
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FORETOLD = 2  # of a page's intervals are predicted at first sight of many: enough for what comes in as it is crawled
-RECALLED = 50  # and after a restart, when hosts are to be known again
 BULK = SOURCES.index(Source.SITEMAP_BULK)
 OWN_SHARES = (0.0, 0.1, 0.3, 1.0)  # powers of the likelihood of its own history that a page may be judged by
 
@@ -105,7 +117,7 @@ class OnlineLearner:
         self._last = np.full(0, -np.inf)  # by row of the deaf: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by row: when the frontier takes that copy to be from
 
-    def teach(self, histories: Histories, now: float, most_foretold: int = FORETOLD) -> Update:
+    def teach(self, histories: Histories, now: float, most_foretold: int = LIMITS.foretold) -> Update:
         """Beliefs about the pages from their histories; of their new intervals the latest are predicted."""
         ids, number = histories.page_ids, self.numbers(histories.hosts)
         page = np.repeat(np.arange(len(number)), np.diff(histories.offsets))

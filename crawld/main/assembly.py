@@ -71,15 +71,26 @@ from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore
 
+
+@dataclass(frozen=True)
+class MainAssemblyLimits:
+    """Numbers that bound and tune this module."""
+
+    commit_seconds: float = 0.1
+    """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
+    alone_share: float = 0.5
+    """The share of first visits where no list is given and the settings name no share: no listed page waits for
+    them."""
+
+
+LIMITS = MainAssemblyLimits()
+
+
 log = logging.getLogger("crawld")
 
 for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
     codecs.lookup(_codec)  # imported at first use otherwise, which fails when files have run out
 
-COMMIT_SECONDS = 0.1
-"""Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
-ALONE_SHARE = 0.5
-"""The share of first visits where no list is given and the settings name no share: no listed page waits for them."""
 READERS = (
     "crawld.fetch.body",
     "crawld.read.page.blocks",
@@ -111,7 +122,7 @@ class Assembly:
 
     store_type: type[SqlStore] = SqlStore
     list_type: type[ListFile] = ListFile
-    commit_seconds = COMMIT_SECONDS
+    commit_seconds = LIMITS.commit_seconds
     holds_all = True
     """Whether every page there is is held in memory."""
 
@@ -247,7 +258,7 @@ class Assembly:
                 identity(site.site),
                 site.limit,
                 site.depth,
-                max(site.share, ALONE_SHARE) if alone and "share" not in site.model_fields_set else site.share,
+                max(site.share, LIMITS.alone_share) if alone and "share" not in site.model_fields_set else site.share,
             )
             for site in self.settings.discover
             if site.links

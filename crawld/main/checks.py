@@ -23,7 +23,8 @@ from crawld.fetch.webhook import Webhook
 from crawld.hooks.dispatcher import Hook
 from crawld.hooks.queue import HookPace
 from crawld.hooks.transports import Command, Notification, check_address
-from crawld.main.settings import SHORTEST_SECRET, Credential, Settings
+from crawld.main.settings import LIMITS as SETTINGS_LIMITS
+from crawld.main.settings import Credential, Settings
 from crawld.main.settings import HookSection as HookSettings
 from crawld.model.errors import ConfigError, CrawldError, InputError
 from crawld.model.logs import configure
@@ -183,7 +184,7 @@ def _secret(given: HookSettings) -> bytes:
         secret = place.read_bytes().strip()
     except OSError as error:
         raise InputError(f"secret_file {place}: cannot be read: {error.strerror}") from None
-    if len(secret) < SHORTEST_SECRET:
+    if len(secret) < SETTINGS_LIMITS.min_secret:
         raise InputError(f"secret_file {place}: its secret is too short: `openssl rand -hex 32` makes one")
     return secret
 

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -22,8 +23,31 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from crawld.model.access import access_refused
 from crawld.model.errors import ConfigError, InputError
 from crawld.model.mistakes import NO_SUCH, Mistake, mistakes
-from crawld.model.units import MAX_RATE, MAX_SECONDS, many, parse_duration, parse_rate, spell_duration
+from crawld.model.units import LIMITS as UNITS_LIMITS
+from crawld.model.units import many, parse_duration, parse_rate, spell_duration
 from crawld.model.url import normalise, origin_of, without_password
+
+
+@dataclass(frozen=True)
+class SettingsLimits:
+    """Numbers that bound and tune this module."""
+
+    min_megabytes: int = 32
+    max_megabytes: int = 65_536
+    max_count: int = 10**12
+    """Of rows and bytes that are kept: more than any disk of today holds."""
+    min_secret: int = 16
+    max_waiting: int = 100_000
+    max_socket: int = 100
+    max_per_host: int = 1_000
+    max_body: int = 2**30
+    max_deadline: float = 3_600.0
+    max_days: float = 36_500.0
+    """Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
+
+
+LIMITS = SettingsLimits()
+
 
 # A settings file as YAML: words that look like text are text, and a name stands once in a section.
 
@@ -86,9 +110,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 # The kinds of values that settings have: each is checked, and a wrong one is answered with what to write.
 
-LEAST_MEGABYTES, MOST_MEGABYTES = 32, 65_536
-MAX_COUNT = 10**12
-"""Of rows and bytes that are kept: more than any disk of today holds."""
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -113,8 +134,8 @@ def _read(parse: Any, value: object, wanted: str) -> object:
 
 def megabytes(value: int) -> int:
     """A number of megabytes within the bounds."""
-    if not LEAST_MEGABYTES <= value <= MOST_MEGABYTES:
-        raise ValueError(f"write a whole number from {LEAST_MEGABYTES} to {MOST_MEGABYTES}")
+    if not LIMITS.min_megabytes <= value <= LIMITS.max_megabytes:
+        raise ValueError(f"write a whole number from {LIMITS.min_megabytes} to {LIMITS.max_megabytes}")
     return value
 
 
@@ -205,13 +226,13 @@ def listen_address(value: Any) -> Any:
     return value
 
 
-Rate = Annotated[float, BeforeValidator(_rate), Field(le=MAX_RATE)]
-Duration = Annotated[float, BeforeValidator(read_duration), Field(le=MAX_SECONDS)]
+Rate = Annotated[float, BeforeValidator(_rate), Field(le=UNITS_LIMITS.max_rate)]
+Duration = Annotated[float, BeforeValidator(read_duration), Field(le=UNITS_LIMITS.max_seconds)]
 Share = Annotated[float, BeforeValidator(_share), Field(le=1)]
 Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
-Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Count = Annotated[int, Field(ge=1, le=LIMITS.max_count)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
@@ -229,8 +250,6 @@ Texts = BeforeValidator(_one_or_many)
 Kind = Literal["webhook", "command", "notify"]
 Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
 KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
-SHORTEST_SECRET = 16
-MOST_WAITING = 100_000
 RATES = {"webhook": 10.0, "command": 2.0, "notify": 1 / 60}
 SECONDS = {"webhook": 10.0, "command": 60.0, "notify": 60.0}
 AT_ONCE = {"webhook": 4, "command": 2, "notify": 1}
@@ -273,7 +292,7 @@ class HookSection(BaseModel):
     rate: Rate | None = None
     timeout: Duration | None = None
     concurrency: Annotated[int, Field(ge=1, le=16)] | None = None
-    queue: Annotated[Count, Field(le=MOST_WAITING)] = 10_000
+    queue: Annotated[Count, Field(le=LIMITS.max_waiting)] = 10_000
     keep: Duration = 7 * 86400.0
 
     @property
@@ -322,10 +341,10 @@ class HookSection(BaseModel):
             raise ValueError(f"{self.name}: secret, secret_file and allow_private belong to a webhook")
         if given == ["webhook"] and (self.secret is None) == (self.secret_file is None):
             raise ValueError(
-                f"{self.name}: give a secret of at least {SHORTEST_SECRET} characters, or a secret_file that holds it: "
+                f"{self.name}: give a secret of at least {LIMITS.min_secret} characters, or a secret_file with it: "
                 "`openssl rand -hex 32` makes one"
             )
-        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
+        if self.secret is not None and len(self.secret) < LIMITS.min_secret:
             raise ValueError(f"{self.name}: the secret is too short: `openssl rand -hex 32` makes one")
         if self.sendings_per_second <= 0 or self.seconds <= 0:
             raise ValueError(f"{self.name}: rate and timeout must be above 0; remove the hook to turn it off")
@@ -520,9 +539,6 @@ POLICIES = (
     "proportional", "on-demand",
 )  # fmt: skip
 
-LONGEST_SOCKET = 100
-MAX_PER_HOST, MAX_BODY, MAX_DEADLINE, MAX_DAYS = 1_000, 2**30, 3_600.0, 36_500.0
-"""Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 STANDARD_INPUT = "-"
 
 
@@ -537,7 +553,7 @@ class Politeness(_Section):
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
-    per_host: Annotated[Count, Field(le=MAX_PER_HOST)] = 1
+    per_host: Annotated[Count, Field(le=LIMITS.max_per_host)] = 1
 
 
 class Fetching(_Section):
@@ -546,15 +562,15 @@ class Fetching(_Section):
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
     timeout: Duration = 60.0
-    max_bytes: Annotated[Count, Field(le=MAX_BODY)] = 10_000_000
+    max_bytes: Annotated[Count, Field(le=LIMITS.max_body)] = 10_000_000
     unconditional_share: Share = 0.02
 
 
 class ReadingAnswers(_Section):
     """What reading one answer may cost, in a process of its own."""
 
-    deadline: Annotated[Duration, Field(gt=0, le=MAX_DEADLINE)] = 5.0
-    memory_mb: Annotated[int, Field(le=MOST_MEGABYTES), AfterValidator(megabytes)] = 128
+    deadline: Annotated[Duration, Field(gt=0, le=LIMITS.max_deadline)] = 5.0
+    memory_mb: Annotated[int, Field(le=LIMITS.max_megabytes), AfterValidator(megabytes)] = 128
 
 
 class SignalsSection(_Section):
@@ -590,7 +606,7 @@ class DigestSection(_Section):
 class RetentionSection(_Section):
     """How much history is kept."""
 
-    days: Annotated[float, Field(gt=0, le=MAX_DAYS)] = 400
+    days: Annotated[float, Field(gt=0, le=LIMITS.max_days)] = 400
     crawls_per_page: Count = 300
     crawls: Count = 20_000_000
     signals: Count = 5_000_000
@@ -702,7 +718,7 @@ class Settings(_Section):
         if self.database.startswith("sqlite:///"):
             path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
             place = str(path)
-            if len(place.encode()) <= LONGEST_SOCKET:
+            if len(place.encode()) <= LIMITS.max_socket:
                 return path
         else:
             place = without_password(self.database)

@@ -21,9 +21,26 @@ from crawld.pages.page_set import PageSet
 from crawld.store.contract import FreshnessPoint, Store
 from crawld.store.control import Reload
 
-# What systemd is told: ready, reloading, stopping, a status line, and that we are alive.
 
-LONGEST_LINE = 400
+@dataclass(frozen=True)
+class SupervisorLimits:
+    """Numbers that bound and tune this module."""
+
+    max_line: int = 400
+    drain_seconds: float = 3.0
+    tick_seconds: float = 60.0
+    prune_seconds: float = 300.0
+    prune_pause: float = 1.0
+    max_troubles_told: int = 3
+    """Kinds of trouble that a summary names, the most frequent first."""
+    forget_seconds: float = 600.0
+    """Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
+
+
+LIMITS = SupervisorLimits()
+
+
+# What systemd is told: ready, reloading, stopping, a status line, and that we are alive.
 
 
 class Notifier:
@@ -56,19 +73,11 @@ class Notifier:
 def one_line(text: str) -> str:
     """A text of several lines as `systemctl status` can show it."""
     line = "; ".join(part.strip() for part in text.splitlines() if part.strip()).replace(":; ", ": ")
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+    return line if len(line) <= LIMITS.max_line else f"{line[: LIMITS.max_line - 1]}…"
 
 
 log = logging.getLogger("crawld")
 
-DRAIN_SECONDS = 3.0
-TICK_SECONDS = 60.0
-PRUNE_SECONDS = 300.0
-PRUNE_PAUSE = 1.0
-MAX_TROUBLES_TOLD = 3
-"""Kinds of trouble that a summary names, the most frequent first."""
-FORGET_SECONDS = 600.0
-"""Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
 
 Service = Callable[[], Awaitable[None]]
 
@@ -93,7 +102,7 @@ class Daemon:
     """Waits until it is known where the dashboard and API answer; None where they do not."""
     read_again: Callable[[bool], Awaitable[Reload]] | None = None
     """Reads settings and URL list again and takes them over, or says why not; True: also if many pages go."""
-    tick_seconds: float = TICK_SECONDS
+    tick_seconds: float = LIMITS.tick_seconds
     notifier: Notifier = field(default_factory=Notifier)
     catch_signals: bool = True
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -164,7 +173,7 @@ class Daemon:
         looking.cancel()
         log.info("stopping")
         self.crawler.stop()
-        given_up = await self.crawler.drain(DRAIN_SECONDS)
+        given_up = await self.crawler.drain(LIMITS.drain_seconds)
         await self._end()
         failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for task in (stopping, *tasks):
@@ -242,7 +251,7 @@ class Daemon:
         verdicts, troubles = status.verdicts - self._told[0], status.troubles - self._told[1]
         requests = status.requests - self._told[2]
         self._told = (status.verdicts.copy(), status.troubles.copy(), status.requests)
-        named = ", ".join(f"{count} {trouble}" for trouble, count in troubles.most_common(MAX_TROUBLES_TOLD))
+        named = ", ".join(f"{count} {trouble}" for trouble, count in troubles.most_common(LIMITS.max_troubles_told))
         told: dict[str, object] = {"requests": requests, "crawls": verdicts.total()}
         told |= {verdict.value: verdicts[verdict.value] for verdict in Verdict}
         told |= {"troubles": named or None, "freshness": None if fresh is None else round(fresh, 3)}
@@ -252,14 +261,14 @@ class Daemon:
     async def _prune(self) -> None:
         """Delete a little of what retention no longer keeps, now and then more often while there is much."""
         while True:
-            await asyncio.sleep(PRUNE_SECONDS)
+            await asyncio.sleep(LIMITS.prune_seconds)
             while await self.store.prune() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
-                await asyncio.sleep(PRUNE_PAUSE)
+                await asyncio.sleep(LIMITS.prune_pause)
 
     async def _forget(self) -> None:
         """Forget hosts that turned up once: redirects and sitemaps may lead to any number of them."""
         while True:
-            await asyncio.sleep(FORGET_SECONDS)
+            await asyncio.sleep(LIMITS.forget_seconds)
             await self.crawler.admission.forget_idle_hosts()
 
     async def _feed_watchdog(self) -> None:

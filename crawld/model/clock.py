@@ -4,15 +4,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClockLimits:
+    """Numbers that bound and tune this module."""
+
+    slew: float = 0.1
+    """How much faster or slower than true our time runs until it has met a wall clock that was set."""
+    worth_a_warning: float = 3600.0
+    """Seconds between our time and the wall clock from which on the operator is told."""
+    met: float = 1.0
+    """Seconds within which they are the same again."""
+
+
+LIMITS = ClockLimits()
+
 
 log = logging.getLogger("crawld")
-
-SLEW = 0.1
-"""How much faster or slower than true our time runs until it has met a wall clock that was set."""
-WORTH_A_WARNING = 3600.0
-"""Seconds between our time and the wall clock from which on the operator is told."""
-MET = 1.0
-"""Seconds within which they are the same again."""
 
 
 def boot() -> float:
@@ -43,9 +53,9 @@ class SystemClock:
         at = self._monotonic()
         passed, self._at = at - self._at, at
         behind = self._wall() - (self._shown + passed)
-        most = SLEW * passed
+        most = LIMITS.slew * passed
         self._shown += passed + (behind if -most <= behind <= most else most if behind > 0 else -most)
-        if (abs(behind) > (MET if self._warned else WORTH_A_WARNING)) is not self._warned:
+        if (abs(behind) > (LIMITS.met if self._warned else LIMITS.worth_a_warning)) is not self._warned:
             self._warn(behind)
         return self._shown
 

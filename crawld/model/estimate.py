@@ -11,6 +11,20 @@ from numpy.typing import NDArray
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_duration, format_number, unit_of
 
+
+@dataclass(frozen=True)
+class EstimateLimits:
+    """Numbers that bound and tune this module."""
+
+    steps: int = 64
+    width: int = 14  # characters of each number of a packed curve
+    max_units: int = 10_000
+    tiniest: float = 1e-300
+
+
+LIMITS = EstimateLimits()
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -73,9 +87,6 @@ class Estimate:
 
 # An age curve: how much older the copies of a host's pages are than plain time says, by the host's clock.
 
-STEPS = 64
-WIDTH = 14  # characters of each number of a packed curve
-
 
 @dataclass(frozen=True, slots=True)
 class AgeCurve:
@@ -93,20 +104,18 @@ class AgeCurve:
     @classmethod
     def of(cls, first: float, step: float, extra: Sequence[float]) -> Self:
         """A curve of these numbers, rounded to seven digits."""
-        return cls(first, step, "".join([f"{seconds:{WIDTH}.6e}" for seconds in extra]))
+        return cls(first, step, "".join([f"{seconds:{LIMITS.width}.6e}" for seconds in extra]))
 
     @property
     def extra(self) -> tuple[float, ...]:
         """The numbers."""
-        return tuple(float(self.packed[at : at + WIDTH]) for at in range(0, len(self.packed), WIDTH))
+        return tuple(float(self.packed[at : at + LIMITS.width]) for at in range(0, len(self.packed), LIMITS.width))
 
 
 # How often a page changes, as a person reads it: an interval and how sure we are, in one unit.
 
 LIKELY = (0.1, 0.9)
 """Between these quantiles of the posterior lies what is called likely."""
-MOST_UNITS = 10_000
-TINIEST = 1e-300
 
 
 def format_rate_of_change(page: Mapping[str, Any], *, brief: bool = False) -> str:
@@ -128,8 +137,8 @@ def format_rate_of_change(page: Mapping[str, Any], *, brief: bool = False) -> st
     announced = max(mean - shape / rate, 0.0)
     rates = (announced + gamma_quantile(shape, share) / rate for share in reversed(LIKELY))
     unit, length = unit_of(1 / mean)
-    low, high = (1 / max(found, TINIEST) / length for found in rates)
-    if high > MOST_UNITS:
+    low, high = (1 / max(found, LIMITS.tiniest) / length for found in rates)
+    if high > LIMITS.max_units:
         return f"{text}, likely {_two_digits(low)} {unit} or longer"
     return f"{text}, likely {_two_digits(low)}-{_two_digits(high)} {unit}"
 

@@ -9,10 +9,20 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-MAX_BOUND = 1e12
-"""A larger bound is there for the machine's sake and is not told."""
-CLOSE_ENOUGH = 0.6
-"""Likeness of two names, from 0 to 1, from which on one may be meant by the other."""
+
+@dataclass(frozen=True)
+class MistakesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_bound: float = 1e12
+    """A larger bound is there for the machine's sake and is not told."""
+    close_enough: float = 0.6
+    """Likeness of two names, from 0 to 1, from which on one may be meant by the other."""
+
+
+LIMITS = MistakesLimits()
+
+
 NO_SUCH = "extra_forbidden"
 _WHOLE = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _NUMBER = frozenset({"float_type", "float_parsing", "finite_number"})
@@ -121,7 +131,7 @@ def close_to(name: str, known: Sequence[str]) -> list[str]:
     """Those of the known names that a misspelt one may mean, the closest first; a path is known by its last part."""
     by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
     written = name.strip().lower().replace("-", "_")
-    return [by_end[end] for end in get_close_matches(written, by_end, n=2, cutoff=CLOSE_ENOUGH)[:1]]
+    return [by_end[end] for end in get_close_matches(written, by_end, n=2, cutoff=LIMITS.close_enough)[:1]]
 
 
 def _paths(model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -162,7 +172,7 @@ def _number(kind: str, facts: Mapping[str, Any], field: FieldInfo | None) -> str
     """A number within the bounds that its field has."""
     bounds = {} if field is None else _bounds([*field.metadata, *get_args(field.annotation)])
     bounds |= {name: facts[name] for name in ("ge", "gt", "le", "lt") if name in facts}
-    bounds = {name: value for name, value in bounds.items() if math.fabs(value) < MAX_BOUND}
+    bounds = {name: value for name, value in bounds.items() if math.fabs(value) < LIMITS.max_bound}
     whole = kind in _WHOLE or (field is not None and not _has(field.annotation, float))
     what = "a whole number" if whole else "a number"
     low, above, high, below = (bounds.get(name) for name in ("ge", "gt", "le", "lt"))

@@ -3,15 +3,26 @@
 from dataclasses import dataclass
 from hashlib import blake2b
 
-ID_BITS = 40
-"""Ids of pages and hosts begin with the shard: id = shard << ID_BITS | number. On one machine all are in shard 0."""
-MOST_SHARDS = 1 << (53 - ID_BITS)
+
+@dataclass(frozen=True)
+class ShardsLimits:
+    """Numbers that bound and tune this module."""
+
+    id_bits: int = 40
+    """Ids of pages and hosts begin with the shard: id = shard << ID_BITS | number. On one machine all are in shard
+    0."""
+    lease_seconds: float = 5.0
+    """A worker that has not renewed its lease for so long is none any more."""
+    beat_seconds: float = 1.0
+    round_seconds: float = 2.0
+    """Requests are shared out for so long. Rounds are numbered from the epoch on, by the database's clock."""
+
+
+LIMITS = ShardsLimits()
+
+
+MOST_SHARDS = 1 << (53 - LIMITS.id_bits)
 """Ids stay exact for readers of JSON that take every number for a float; it is enough for hundreds of workers."""
-LEASE_SECONDS = 5.0
-"""A worker that has not renewed its lease for so long is none any more."""
-BEAT_SECONDS = 1.0
-ROUND_SECONDS = 2.0
-"""Requests are shared out for so long. Rounds are numbered from the epoch on, by the database's clock."""
 LIST_DUTY = "list"
 """The duty of the one worker that reads the URL list."""
 HISTORY_DUTY = "history"
@@ -33,12 +44,12 @@ def shard_of_host(host: str, shards: int) -> int:
 
 def shard_of_id(number: int) -> int:
     """The shard of a page or host by its id."""
-    return number >> ID_BITS
+    return number >> LIMITS.id_bits
 
 
 def first_id(shard: int) -> int:
     """The least id of a shard; those of the shard are at least this and less than the next shard's."""
-    return shard << ID_BITS
+    return shard << LIMITS.id_bits
 
 
 @dataclass(frozen=True, slots=True)

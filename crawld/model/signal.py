@@ -8,16 +8,23 @@ from typing import Any
 from crawld.model.fetched import Purpose, Request
 from crawld.model.url import host_of
 
+
+@dataclass(frozen=True)
+class SignalLimits:
+    """Numbers that bound and tune this module."""
+
+    alone_share: float = 0.01
+    """A signal that came with this share of the listed pages at most came alone."""
+    few_share: float = 0.05
+    """And with at most this share, with a few; more is one event of the whole site: a build, a new template."""
+    few_pages: int = 3
+    """So many pages are a few on the smallest site."""
+
+
+LIMITS = SignalLimits()
+
+
 # With how many others a signal came: alone, with a few, or with a large part of its site.
-
-ALONE_SHARE = 0.01
-"""A signal that came with this share of the listed pages at most came alone."""
-
-FEW_SHARE = 0.05
-"""And with at most this share, with a few; more is one event of the whole site: a build, a new template."""
-
-FEW_PAGES = 3
-"""So many pages are a few on the smallest site."""
 
 
 class Crowd(StrEnum):
@@ -34,9 +41,9 @@ CROWDS = tuple(Crowd)
 
 def crowd_of(moved: int, listed: int) -> Crowd:
     """The kind of a signal that came with `moved` pages in all, itself included, out of `listed` ones."""
-    if moved <= max(1.0, ALONE_SHARE * listed):
+    if moved <= max(1.0, LIMITS.alone_share * listed):
         return Crowd.ALONE
-    return Crowd.FEW if moved <= max(FEW_PAGES, FEW_SHARE * listed) else Crowd.BULK
+    return Crowd.FEW if moved <= max(LIMITS.few_pages, LIMITS.few_share * listed) else Crowd.BULK
 
 
 class Source(StrEnum):

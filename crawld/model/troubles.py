@@ -8,17 +8,28 @@ from crawld.model.units import format_duration, format_moment, format_rate
 from crawld.model.units import many as _many
 from crawld.model.why import IDLE, Why
 
+
+@dataclass(frozen=True)
+class TroublesLimits:
+    """Numbers that bound and tune this module."""
+
+    idle_share: float = 0.1
+    skipped_share: float = 0.01
+    """Shares of the slots of the last minutes from which on idle and skipped slots are mentioned."""
+    min_slots: int = 5
+    min_skipped_spans: int = 2
+    """Spans of some seconds that slots must have been skipped in: one pause of the machine is not a busy machine."""
+    long_ago: float = 600.0
+    """Seconds without a crawl that are too many, whatever the rate."""
+    hook_seconds: float = 60.0
+    """For which a hook must have failed: now and then a receiver is restarted."""
+
+
+LIMITS = TroublesLimits()
+
+
 Facts = Mapping[str, Any]
 
-IDLE_SHARE, SKIPPED_SHARE = 0.1, 0.01
-"""Shares of the slots of the last minutes from which on idle and skipped slots are mentioned."""
-FEWEST_SLOTS = 5
-MIN_SKIPPED_SPANS = 2
-"""Spans of some seconds that slots must have been skipped in: one pause of the machine is not a busy machine."""
-LONG_AGO = 600.0
-"""Seconds without a crawl that are too many, whatever the rate."""
-HOOK_SECONDS = 60.0
-"""For which a hook must have failed: now and then a receiver is restarted."""
 SEVERE = frozenset(
     {"not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"}
 )
@@ -114,7 +125,10 @@ def _last_crawl(overall: Facts, now: float) -> str:
 
 
 def _long_ago(overall: Facts, daemon: Facts, now: float) -> bool:
-    at, patience = overall["last_crawl_at"], max(LONG_AGO, 20 / daemon["bandwidth"], 2 * daemon["min_interval_seconds"])
+    at, patience = (
+        overall["last_crawl_at"],
+        max(LIMITS.long_ago, 20 / daemon["bandwidth"], 2 * daemon["min_interval_seconds"]),
+    )
     return bool(daemon["uptime_seconds"] > patience and (at is None or now - at > patience))
 
 
@@ -174,20 +188,22 @@ def _pages(overall: Facts, now: float) -> Iterator[TroubleReport]:
 
 def _slots(overall: Facts) -> Iterator[TroubleReport]:
     daemon = overall["daemon"]
-    if daemon is None or daemon["slots"]["slots"] < FEWEST_SLOTS:
+    if daemon is None or daemon["slots"]["slots"] < LIMITS.min_slots:
         return
     slots = daemon["slots"]
-    if slots["idle"] >= IDLE_SHARE * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
+    if slots["idle"] >= LIMITS.idle_share * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
         yield TroubleReport("idle_slots", idle(daemon))
-    lasting = slots.get("skipped_spans", MIN_SKIPPED_SPANS) >= MIN_SKIPPED_SPANS  # an earlier release does not say
-    if slots["skipped"] > SKIPPED_SHARE * slots["slots"] and lasting:
+    lasting = (
+        slots.get("skipped_spans", LIMITS.min_skipped_spans) >= LIMITS.min_skipped_spans
+    )  # an earlier release does not say
+    if slots["skipped"] > LIMITS.skipped_share * slots["slots"] and lasting:
         text = f"{_many(slots['skipped'], 'slot')} skipped in the last {format_duration(slots['seconds'])}"
         yield TroubleReport("skipped_slots", f"{text}: the machine is too busy for {format_rate(daemon['bandwidth'])}")
 
 
 def _hooks(overall: Facts, now: float) -> Iterator[TroubleReport]:
     for hook in (overall["daemon"] or {}).get("hooks", ()):
-        if hook["trouble"] is not None and now - hook["trouble_since"] > HOOK_SECONDS:
+        if hook["trouble"] is not None and now - hook["trouble_since"] > LIMITS.hook_seconds:
             waiting = f"{_many(hook['waiting'], 'change waits', 'changes wait')}, `crawld hooks` shows them"
             since = format_moment(hook["trouble_since"], now)
             yield TroubleReport(

@@ -6,6 +6,7 @@ Spelling proves nothing: that two URLs differ as those of one page often do only
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from crawld.choose.scheduler import Scheduler
@@ -13,10 +14,20 @@ from crawld.model.page import Page
 from crawld.model.url import host_of, identity
 from crawld.pages.pages import Pages
 
-PROOFS = 2
-"""Visits in a row that must show the same before an address is taken for another one of a page."""
-MAX_CLAIMS = 50_000
-"""Pages whose claims are remembered; of the one longest unseen the proof begins anew."""
+
+@dataclass(frozen=True)
+class AliasesLimits:
+    """Numbers that bound and tune this module."""
+
+    proofs: int = 2
+    """Visits in a row that must show the same before an address is taken for another one of a page."""
+    max_claims: int = 50_000
+    """Pages whose claims are remembered; of the one longest unseen the proof begins anew."""
+
+
+LIMITS = AliasesLimits()
+
+
 TRACKING = frozenset(
     {
         "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "gad_campaignid", "srsltid", "fbclid", "msclkid",
@@ -116,7 +127,7 @@ class Aliases:
         rivals = (self._pages.get(one) for one in alike if one != page.id)
         best = min((page, *(one for one in rivals if one is not None)), key=_rank) if alike != {page.id} else page
         if best is page:
-            if len(self._unrivalled) >= MAX_CLAIMS:
+            if len(self._unrivalled) >= LIMITS.max_claims:
                 self._unrivalled.clear()
             self._unrivalled.add(page.id)
             return None
@@ -147,14 +158,14 @@ class Aliases:
         if known != target:
             known, proved, looks = target, 0, 0
         self._remember(page_id, (target, proved, looks + 1))
-        return proved > 0 or looks & (looks - 1) == 0 or looks < PROOFS
+        return proved > 0 or looks & (looks - 1) == 0 or looks < LIMITS.proofs
 
     def proved(self, page_id: int, target: str) -> bool:
         """A visit showed that a page is another address of the target; whether that is enough."""
         known, proved, looks = self._claims.get(page_id, (target, 0, 0))
         proved = proved + 1 if known == target else 1
         self._remember(page_id, (target, proved, looks))
-        return proved >= PROOFS
+        return proved >= LIMITS.proofs
 
     def disproved(self, page_id: int) -> None:
         """A visit showed that a page is not what it claims, or that it claims nothing."""
@@ -165,7 +176,7 @@ class Aliases:
     def _remember(self, page_id: int, claim: tuple[str, int, int]) -> None:
         self._claims[page_id] = claim
         self._claims.move_to_end(page_id)
-        if len(self._claims) > MAX_CLAIMS:
+        if len(self._claims) > LIMITS.max_claims:
             self._claims.popitem(last=False)
 
 

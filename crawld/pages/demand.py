@@ -23,13 +23,23 @@ from crawld.pages.pages import Pages
 from crawld.store.contract import Floats, Ints, Store, StoredDemand
 from crawld.store.control import Copies, Copy, Gone
 
+
+@dataclass(frozen=True)
+class DemandLimits:
+    """Numbers that bound and tune this module."""
+
+    at_once: int = 2_000  # pages between two chances for a slot to be served
+    prior_days: float = 1.0  # days of requests that the list's weight is worth
+    half_life_days: float = 7.0  # after which a request, and the day it came in, count half
+    moved: float = 0.1  # how far, relatively, importance has to move before pages are weighed anew
+
+
+LIMITS = DemandLimits()
+
+
 Bools = NDArray[np.bool_]
 
-AT_ONCE = 2_000  # pages between two chances for a slot to be served
 DAY = 86400.0
-PRIOR_DAYS = 1.0  # days of requests that the list's weight is worth
-HALF_LIFE_DAYS = 7.0  # after which a request, and the day it came in, count half
-MOVED = 0.1  # how far, relatively, importance has to move before pages are weighed anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +52,27 @@ class RequestEvidence:
 
 def fade(evidence: RequestEvidence, seconds: Floats) -> RequestEvidence:
     """The same evidence so much older, unwatched meanwhile."""
-    left = np.exp2(-seconds / DAY / HALF_LIFE_DAYS)
+    left = np.exp2(-seconds / DAY / LIMITS.half_life_days)
     return RequestEvidence(evidence.requests * left, evidence.days * left)
 
 
 def watch(evidence: RequestEvidence, seconds: Floats, requests: Floats) -> RequestEvidence:
     """The evidence after further seconds in which so many requests came; the days themselves fade as they pass."""
     old = fade(evidence, seconds)
-    spread = HALF_LIFE_DAYS / np.log(2)
+    spread = LIMITS.half_life_days / np.log(2)
     return RequestEvidence(old.requests + requests, old.days - spread * np.expm1(-seconds / DAY / spread))
 
 
 def posterior_mean(weight: Floats, evidence: RequestEvidence) -> Floats:
     """Requests a day to be expected of each page; its list's weight before anything was seen."""
-    return np.asarray((weight * PRIOR_DAYS + evidence.requests) / (PRIOR_DAYS + evidence.days), dtype=np.float64)
+    return np.asarray(
+        (weight * LIMITS.prior_days + evidence.requests) / (LIMITS.prior_days + evidence.days), dtype=np.float64
+    )
 
 
 def moved(old: Floats, new: Floats) -> Bools:
     """Where importance has moved far enough to weigh the page anew."""
-    return np.asarray(np.abs(new - old) > MOVED * old, dtype=np.bool_)
+    return np.asarray(np.abs(new - old) > LIMITS.moved * old, dtype=np.bool_)
 
 
 class Demand:
@@ -111,8 +123,8 @@ class Demand:
     async def _follow(self, page_ids: Sequence[int]) -> None:
         counts, self._counts = self._counts, Counter()
         try:
-            for start in range(0, len(page_ids), AT_ONCE):
-                ids = [page_id for page_id in page_ids[start : start + AT_ONCE] if page_id in self._scheduler]
+            for start in range(0, len(page_ids), LIMITS.at_once):
+                ids = [page_id for page_id in page_ids[start : start + LIMITS.at_once] if page_id in self._scheduler]
                 some = [page for page_id in ids if (page := self._pages.get(page_id)) is not None]
                 if some:
                     news = self._weigh(some, counts, self._clock.now())

@@ -7,6 +7,7 @@ one ended. Copies from before it was switched on are read first, page by page.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from crawld.model.crawl import BlockEdit
@@ -21,13 +22,24 @@ from crawld.store.contract import DocumentStore, PendingCopy
 from crawld.store.control import Copy
 from crawld.store.views import ChangeEvents, VersionBody
 
+
+@dataclass(frozen=True)
+class PagesDocumentsLimits:
+    """Numbers that bound and tune this module."""
+
+    patience: float = 30.0
+    """Seconds after which documents are looked after although no change was committed: pages leave, too."""
+    gather_seconds: float = 0.2
+    """Between a commit and the look at it: many changes are then read in one step."""
+    batch_bytes: int = 131_072
+    batch_copies: int = 16
+    """Bytes and copies that a worker reads at once: more would take it longer than a moment."""
+
+
+LIMITS = PagesDocumentsLimits()
+
+
 log = logging.getLogger(__name__)
-PATIENCE = 30.0
-"""Seconds after which documents are looked after although no change was committed: pages leave, too."""
-GATHER_SECONDS = 0.2
-"""Between a commit and the look at it: many changes are then read in one step."""
-BATCH_BYTES, BATCH_COPIES = 131_072, 16
-"""Bytes and copies that a worker reads at once: more would take it longer than a moment."""
 Given = tuple[str, bytes, str | None, str]
 """A copy to read: its host, its bytes, their type and its address."""
 
@@ -48,7 +60,7 @@ def _batches(
         batch: list[Given] = []
         size = 0
         for rule, copy in alike:
-            if batch and (size + len(copy[1]) > BATCH_BYTES or len(batch) >= BATCH_COPIES):
+            if batch and (size + len(copy[1]) > LIMITS.batch_bytes or len(batch) >= LIMITS.batch_copies):
                 yield rule, batch
                 batch, size = [], 0
             batch.append(copy)
@@ -98,11 +110,11 @@ class DocumentKeeper:
             while await self._store.tidy_documents(search=self._search):
                 pass
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(LIMITS.patience):
                     await committed.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(LIMITS.gather_seconds)
 
     async def _read_all(self) -> None:
         """Read the latest copy of every page that has one."""

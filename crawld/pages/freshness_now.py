@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +11,20 @@ from crawld.choose.scheduler import Scheduler
 from crawld.model.web import Clock
 from crawld.store.contract import Floats, Ints
 
-AT_ONCE = 20_000
-"""Pages that are looked at on the event loop: some 5 ms."""
-RENEW_SECONDS = 10.0
-"""Between two looks at more pages than that, by another thread."""
+
+@dataclass(frozen=True)
+class FreshnessNowLimits:
+    """Numbers that bound and tune this module."""
+
+    at_once: int = 20_000
+    """Pages that are looked at on the event loop: some 5 ms."""
+    renew_seconds: float = 10.0
+    """Between two looks at more pages than that, by another thread."""
+    kept_seconds: float = 10.0
+    """For which the freshness of all pages serves lists: that of a million takes 100 ms, and hardly moves meanwhile."""
+
+
+LIMITS = FreshnessNowLimits()
 
 
 class FreshnessNow:
@@ -25,26 +36,23 @@ class FreshnessNow:
 
     def predicted(self) -> float | None:
         """The mean over all pages, weighted by importance; None without pages that weigh anything or before a look."""
-        if len(self._scheduler) <= AT_ONCE:
+        if len(self._scheduler) <= LIMITS.at_once:
             return self._scheduler.predicted_freshness(self._clock.now())
         return self._latest
 
     async def renew(self) -> None:
         """Look at all pages, beside the loop where they are many."""
-        if len(self._scheduler) > AT_ONCE:
+        if len(self._scheduler) > LIMITS.at_once:
             self._latest = await asyncio.to_thread(self._scheduler.predicted_freshness, self._clock.now())
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
             await self.renew()
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(LIMITS.renew_seconds)
 
 
 # What the daemon holds of its pages in memory, for whoever lists them: read in other threads than the loop's.
-
-KEPT_SECONDS = 10.0
-"""For which the freshness of all pages serves lists: that of a million takes 100 ms, and hardly moves meanwhile."""
 
 
 class LivePageView:
@@ -66,7 +74,7 @@ class LivePageView:
     def freshness(self, at: float) -> tuple[Ints, Floats]:
         """The ids of all pages with their freshness, as of that time or a few seconds from it."""
         made, ids, fresh = self._kept
-        if abs(at - made) > KEPT_SECONDS:
+        if abs(at - made) > LIMITS.kept_seconds:
             ids, fresh, _ = self._scheduler.freshness_of_all(at)
             self._kept = at, ids, fresh
         return ids, fresh

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crawld import __version__
@@ -24,14 +24,24 @@ from crawld.read.url_list import UrlList, read_changed_lines, read_url_list
 from crawld.store.contract import Adoption, Store
 from crawld.store.control import ListNews
 
+
+@dataclass(frozen=True)
+class ListFileLimits:
+    """Numbers that bound and tune this module."""
+
+    max_first_wait: float = 10.0  # seconds for which the first slot waits for the list
+    progress_seconds: float = 10.0
+    always_removed: int = 10
+    """Pages that a list may take off whatever share of all they are: who keeps a few knows them all."""
+
+
+LIMITS = ListFileLimits()
+
+
 log = logging.getLogger("crawld")
 
 STANDARD_INPUT = "-"
 TAKEN_OVER = "list taken over"  # the setting that holds the mark of the list, and how many lines were good and bad
-LONGEST_FIRST_WAIT = 10.0  # seconds for which the first slot waits for the list
-PROGRESS_SECONDS = 10.0
-ALWAYS_REMOVED = 10
-"""Pages that a list may take off whatever share of all they are: who keeps a few knows them all."""
 
 
 def read_list(source: str) -> UrlList:
@@ -115,7 +125,7 @@ class ListFile:
         status: Counters,
         *,
         retire: bool = False,
-        first_wait: float = LONGEST_FIRST_WAIT,
+        first_wait: float = LIMITS.max_first_wait,
     ) -> None:
         """`source` gives the list and the share of its pages that may go at once; `retire` is for the first list."""
         self._source, self._reading, self._status = source, reading, status
@@ -221,12 +231,12 @@ class ListFile:
 
         def progress(lines: int) -> None:
             nonlocal told
-            if (now := self._clock.monotonic()) - told >= PROGRESS_SECONDS:
+            if (now := self._clock.monotonic()) - told >= LIMITS.progress_seconds:
                 told = now
                 log.info("loading the URL list", extra={"list": source, "lines": lines, "of": len(listed.wanted)})
 
         def may_retire(retired: int, of: int) -> bool:
-            return retired <= max(ALWAYS_REMOVED, share * of)
+            return retired <= max(LIMITS.always_removed, share * of)
 
         now = self._clock.now()
         return await self._page_set.adopt(

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,10 +16,29 @@ from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.model.host import HostState
 from crawld.model.page import FROM_MOVE, MAX_IMPORTANCE, Page, PageState, Wanted
-from crawld.model.units import MAX_SECONDS, format_duration
+from crawld.model.units import LIMITS as UNITS_LIMITS
+from crawld.model.units import format_duration
 from crawld.pages.aliases import Aliases, Index
 from crawld.pages.pages import Pages
 from crawld.store.contract import Adoption, Floats, Ints, MayRetire, Store, StoredPages, always
+
+
+@dataclass(frozen=True)
+class PageSetLimits:
+    """Numbers that bound and tune this module."""
+
+    indexed_at_once: int = 1000
+    index_pause: float = 0.01
+    many_lines: int = 10_000
+    taken_at_once: int = 1_000
+    """Pages that are taken in or forgotten in one turn of the loop: some 10 ms."""
+    young_objects: int = 10_000
+    """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy
+    daemon."""
+
+
+LIMITS = PageSetLimits()
+
 
 # Memory that a start needed for a moment, given back to the system.
 
@@ -35,14 +54,6 @@ def give_back() -> None:
 
 
 log = logging.getLogger("crawld")
-
-INDEXED_AT_ONCE = 1000
-INDEX_PAUSE = 0.01
-MANY_LINES = 10_000
-TAKEN_AT_ONCE = 1_000
-"""Pages that are taken in or forgotten in one turn of the loop: some 10 ms."""
-YOUNG_OBJECTS = 10_000
-"""New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy daemon."""
 
 
 class PageSet:
@@ -92,7 +103,7 @@ class PageSet:
         Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
         age of their copies is unknown.
         """
-        gc.set_threshold(YOUNG_OBJECTS)
+        gc.set_threshold(LIMITS.young_objects)
         count = await self._restore(now)
         gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
         for _ in self._scheduler.look_over(now):
@@ -112,7 +123,7 @@ class PageSet:
                 count += len(stored.ids)
         for at, state in enumerate(await self._store.hosts()):  # after those of pages: of others the gate keeps a few
             self._gate.restore(_usable(state))
-            if at % TAKEN_AT_ONCE == 0:
+            if at % LIMITS.taken_at_once == 0:
                 await asyncio.sleep(0)
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
@@ -130,8 +141,8 @@ class PageSet:
             )
             stored.importance[bad] = 1.0
         hosts = {name: self._gate.host_of_pages(name) for name in set(stored.hosts)}
-        for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
-            some = slice(start, start + TAKEN_AT_ONCE)
+        for start in range(0, len(stored.ids), LIMITS.taken_at_once):
+            some = slice(start, start + LIMITS.taken_at_once)
             weights = stored.importance[some].tolist()
             columns = zip(stored.ids[some].tolist(), stored.urls[some], stored.hosts[some], weights, strict=True)
             pages = [Page(*fields) for fields in columns]
@@ -182,8 +193,8 @@ class PageSet:
 
         Whether a page is wanted is asked at the very moment at which it would be taken in.
         """
-        for start in range(0, len(stored.ids), TAKEN_AT_ONCE):
-            some = stored.part(slice(start, start + TAKEN_AT_ONCE))
+        for start in range(0, len(stored.ids), LIMITS.taken_at_once):
+            some = stored.part(slice(start, start + LIMITS.taken_at_once))
             new = [page_id not in self._scheduler and wanted(page_id) for page_id in some.ids.tolist()]
             if not all(new):
                 some = some.part(np.array(new))
@@ -202,8 +213,8 @@ class PageSet:
     async def drop_idle(self, page_ids: Sequence[int]) -> list[int]:
         """Forget those of these pages that are not out being crawled, some at a time; the others."""
         left: list[int] = []
-        for start in range(0, len(page_ids), TAKEN_AT_ONCE):
-            some = [page_id for page_id in page_ids[start : start + TAKEN_AT_ONCE] if page_id in self._scheduler]
+        for start in range(0, len(page_ids), LIMITS.taken_at_once):
+            some = [page_id for page_id in page_ids[start : start + LIMITS.taken_at_once] if page_id in self._scheduler]
             held = [page_id for page_id in some if self._scheduler.held(page_id)]
             self._drop(set(some).difference(held), retired=False)
             left += held
@@ -218,11 +229,11 @@ class PageSet:
     async def index(self) -> None:
         """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
         while self._unindexed:
-            some = self._unindexed[-INDEXED_AT_ONCE:]
+            some = self._unindexed[-LIMITS.indexed_at_once :]
             self._index.put([page for page_id in some if (page := self._pages.get(page_id)) is not None])
             self.aliases.more_listed()
-            del self._unindexed[-INDEXED_AT_ONCE:]
-            await asyncio.sleep(INDEX_PAUSE)
+            del self._unindexed[-LIMITS.indexed_at_once :]
+            await asyncio.sleep(LIMITS.index_pause)
         await asyncio.to_thread(give_back)
 
     async def adopt(
@@ -253,7 +264,7 @@ class PageSet:
                 lines += part.lines
                 progress(lines)
         await self.retire_left(now)
-        if lines >= MANY_LINES:
+        if lines >= LIMITS.many_lines:
             gc.freeze()  # or a collection would stop the loop for as long as it takes to look through them all
         return Adoption.of(parts)
 
@@ -343,7 +354,7 @@ def _check_clock(newest: float, now: float) -> None:
 
 def _usable(state: HostState) -> HostState:
     """What is kept of a host, without a delay that nobody can mean."""
-    if state.delay is None or 0 <= state.delay <= MAX_SECONDS:
+    if state.delay is None or 0 <= state.delay <= UNITS_LIMITS.max_seconds:
         return state
     log.warning("the delay kept of a host cannot be used", extra={"host": state.name, "delay": state.delay})
     return replace(state, delay=None)

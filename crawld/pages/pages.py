@@ -4,6 +4,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,21 @@ from crawld.model.fetched import Trouble
 from crawld.model.page import Page, PageState
 from crawld.model.row_index import PageRows
 from crawld.model.url import identity, origin_of
+
+
+@dataclass(frozen=True)
+class PagesPagesLimits:
+    """Numbers that bound and tune this module."""
+
+    first_wait: float = 60.0
+    gone_wait: float = 3600.0
+    """Seconds before a page that is gone, or that is another address of a page, is asked for the first time."""
+    relisted_wait: float = 10.0
+    """Seconds from the time at which a page was first found gone until it may be asked because it is listed anew."""
+
+
+LIMITS = PagesPagesLimits()
+
 
 # Pages in some 75 bytes each: columns by row and one buffer of URLs; a `Page` is made when somebody asks for it.
 
@@ -121,12 +137,7 @@ class PackedPages:
 
 
 DAY = 86400.0
-FIRST_WAIT = 60.0
 LONGEST_WAIT = 7 * DAY
-GONE_WAIT = 3600.0
-"""Seconds before a page that is gone, or that is another address of a page, is asked for the first time."""
-RELISTED_WAIT = 10.0
-"""Seconds from the time at which a page was first found gone until it may be asked because it is listed anew."""
 TURNED_AWAY_WAITS = {
     Trouble.BOT_WALL: (3600.0, 2 * DAY),
     Trouble.PAYMENT_REQUIRED: (DAY, 30 * DAY),
@@ -323,14 +334,14 @@ class Pages:
 
         Each time that it was still gone doubles the wait: a file that lists it again and again gains little by that.
         """
-        return last + RELISTED_WAIT * 2.0 ** min(self._failures.get(page_id, 1) - 1, 30)
+        return last + LIMITS.relisted_wait * 2.0 ** min(self._failures.get(page_id, 1) - 1, 30)
 
     def wait_after(self, page_id: int, state: PageState, at: float) -> float:
         """The time before which a page is not asked again, given its last attempt."""
         count = self._failures.get(page_id, 0)
         if count == 0 or state not in {PageState.FAILING, *SELDOM}:
             return -math.inf
-        first, longest = GONE_WAIT if state in SELDOM else FIRST_WAIT, LONGEST_WAIT
+        first, longest = LIMITS.gone_wait if state in SELDOM else LIMITS.first_wait, LONGEST_WAIT
         if (trouble := self._turned_away.get(page_id)) is not None:
             first, longest = TURNED_AWAY_WAITS[trouble]
         return at + min(first * 2.0 ** min(count - 1, 30), longest)

@@ -7,6 +7,20 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+
+@dataclass(frozen=True)
+class DatesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_date: int = 200
+    max_unusable: int = 10_000
+    """Dates of one file that may turn out to be unusable before the rest is not read at all: trying them takes
+    longest."""
+
+
+LIMITS = DatesLimits()
+
+
 # Time zones by the abbreviations that dates in feeds and headers carry.
 
 EARLIEST, LATEST = timedelta(hours=-12), timedelta(hours=14)
@@ -45,9 +59,6 @@ def named_zone(name: str) -> timezone | None:
 DAY = 86_400.0
 FUTURE_SLACK = DAY  # a date without a zone may be tomorrow's already where it was written
 WEB_BEGAN = datetime(1991, 1, 1, tzinfo=UTC).timestamp()  # no page is older, so no honest claim is
-LONGEST_DATE = 200
-MOST_UNUSABLE = 10_000
-"""Dates of one file that may turn out to be unusable before the rest is not read at all: trying them takes longest."""
 
 
 class Precision(StrEnum):
@@ -140,7 +151,7 @@ def read_date(text: str, now: float) -> Claim:
     A time without a zone is read as UTC, and one in a zone nobody knows as any moment it could be; midnight to the
     second is a date, as generators without a clock write it.
     """
-    raw = " ".join(text[:LONGEST_DATE].split())
+    raw = " ".join(text[: LIMITS.max_date].split())
     if not raw:
         return Claim(raw, reason=Unusable.EMPTY)
     if "{{" in raw or "{%" in raw or "<%" in raw or "${" in raw:
@@ -165,12 +176,12 @@ class DateReader:
 
     def __init__(self, now: float) -> None:
         self._now = now
-        self._unusable_left = MOST_UNUSABLE
+        self._unusable_left = LIMITS.max_unusable
 
     def read(self, text: str) -> Claim:
         """What a lastmod, updated or pubDate claims."""
         if self._unusable_left <= 0:
-            return Claim(" ".join(text[:LONGEST_DATE].split()), reason=Unusable.GARBLED)
+            return Claim(" ".join(text[: LIMITS.max_date].split()), reason=Unusable.GARBLED)
         claim = read_date(text, self._now)
         self._unusable_left -= not claim.usable
         return claim
@@ -284,7 +295,7 @@ def _mail_date(raw: str) -> tuple[float, float] | None:
 
 def parse_mail_date(text: str) -> tuple[datetime, bool] | None:
     """The moment of a date as in a mail or in HTTP, and whether its zone is known: one that is not is read as UTC."""
-    text = _LEAP_SECOND.sub(r"\1:59", text.strip()[:LONGEST_DATE])
+    text = _LEAP_SECOND.sub(r"\1:59", text.strip()[: LIMITS.max_date])
     if not re.search(r"[A-Za-z]{3}", text):
         return None
     name = _ZONE_NAME.search(text)

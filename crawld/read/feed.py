@@ -1,12 +1,13 @@
 """Feeds to entries: RSS, Atom and JSON Feed, with the WebSub hubs they offer."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from crawld.model.errors import InputError
 from crawld.read.dates import SAYS_NOTHING, Claim, DateReader
+from crawld.read.listing import LIMITS as LISTING_LIMITS
 from crawld.read.listing import (
-    MOST_ENTRIES,
     Addresses,
     Entry,
     EntryKind,
@@ -28,15 +29,25 @@ from crawld.read.xml_stream import (
     text_pieces,
 )
 
-MOST_JSON_CHARACTERS = 4_000_000
-"""JSON is read whole: this many of the widest characters are 16 MB."""
-MOST_JSON_VALUES = 600_000
-"""Values of a JSON Feed, a dozen for each of 50,000 items: each takes some hundred bytes at worst."""
+
+@dataclass(frozen=True)
+class FeedLimits:
+    """Numbers that bound and tune this module."""
+
+    max_json_characters: int = 4_000_000
+    """JSON is read whole: this many of the widest characters are 16 MB."""
+    max_json_values: int = 600_000
+    """Values of a JSON Feed, a dozen for each of 50,000 items: each takes some hundred bytes at worst."""
+    max_relation: int = 200
+    max_dates: int = 3
+    """Dates of one item that are tried until one can be used."""
+
+
+LIMITS = FeedLimits()
+
+
 FORM_OF_ROOT = {"rss": FileForm.RSS, "RDF": FileForm.RSS, "feed": FileForm.ATOM}
 
-LONGEST_RELATION = 200
-MOST_DATES = 3
-"""Dates of one item that are tried until one can be used."""
 
 _CHANGED = ("updated", "modified")
 _PUBLISHED = ("pubDate", "published", "issued", "date", "created")
@@ -85,7 +96,7 @@ class _Items:
             if parent is not None and local_name(parent) in {"feed", "channel"}:
                 self._take_link(element)
             return True
-        if len(self.entries) + self.skipped >= MOST_ENTRIES or self.addresses.exhausted:
+        if len(self.entries) + self.skipped >= LISTING_LIMITS.max_entries or self.addresses.exhausted:
             self.full = True
             return False
         entry = self._item(element)
@@ -96,7 +107,7 @@ class _Items:
         return True
 
     def _take_link(self, element: Element) -> None:
-        relations = (element.get("rel") or "")[:LONGEST_RELATION].lower().split()
+        relations = (element.get("rel") or "")[: LIMITS.max_relation].lower().split()
         if not {"hub", "self"}.intersection(relations):
             return
         target = locate_in(element, element.get("href") or "", self.addresses)
@@ -134,7 +145,7 @@ def _latest(given: dict[str, str], dates: DateReader) -> Claim | None:
     """When the item says it changed; when it was published where it does not say."""
     claims: list[Claim] = []
     texts = [given[name] for name in (*_CHANGED, *_PUBLISHED) if name in given]
-    for text in texts[:MOST_DATES]:
+    for text in texts[: LIMITS.max_dates]:
         claim = dates.read(text)
         if claim.usable:
             return claim
@@ -148,19 +159,19 @@ def read_json_feed(body: bytes, url: str, now: float) -> Listing:
     pieces, total = [], 0
     for piece in text_pieces(body):
         total += len(piece)
-        if total > MOST_JSON_CHARACTERS:
-            raise UnreadableError(Unreadable.TOO_LARGE, f"JSON of more than {MOST_JSON_CHARACTERS:,} characters")
+        if total > LIMITS.max_json_characters:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"JSON of more than {LIMITS.max_json_characters:,} characters")
         pieces.append(piece)
     try:
-        document = load_json("".join(pieces).lstrip("\ufeff"), MOST_JSON_VALUES)
+        document = load_json("".join(pieces).lstrip("\ufeff"), LIMITS.max_json_values)
     except InputError as error:
         raise UnreadableError(Unreadable.NOT_JSON_FEED, str(error)) from None
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise UnreadableError(Unreadable.NOT_JSON_FEED, "no list of items")
     addresses, dates = Addresses(url), DateReader(now)
-    entries = [entry for item in items[:MOST_ENTRIES] if (entry := _json_item(item, addresses, dates))]
-    read = min(len(items), MOST_ENTRIES)
+    entries = [entry for item in items[: LISTING_LIMITS.max_entries] if (entry := _json_item(item, addresses, dates))]
+    read = min(len(items), LISTING_LIMITS.max_entries)
     complete = read == len(items) and not addresses.exhausted
     hubs = tuple(_json_hubs(document.get("hubs"), url))
     topic = locate(_text(document, "feed_url"), url)

@@ -2,16 +2,26 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from crawld.read.dates import parse_mail_date
 
-LONGEST_WAIT = 30 * 86400.0
-"""No server makes us wait longer than this; what it asks beyond is cut."""
 
-LONGEST_VALUE = 8_192
-"""Characters kept of a header's value, repeated ones joined; honest servers refuse longer ones themselves."""
-LONGEST_FIELD_NAME = 100
-"""A header with a longer name is left out."""
+@dataclass(frozen=True)
+class HeadersLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wait: float = 30 * 86400.0
+    """No server makes us wait longer than this; what it asks beyond is cut."""
+    max_value: int = 8_192
+    """Characters kept of a header's value, repeated ones joined; honest servers refuse longer ones themselves."""
+    max_field_name: int = 100
+    """A header with a longer name is left out."""
+
+
+LIMITS = HeadersLimits()
+
+
 VALIDATORS = {"etag": 1_024, "last-modified": 128}
 """Characters that a validator may have: it is stored with its page and sent back, so a longer one is left out."""
 
@@ -30,12 +40,12 @@ def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
     values: dict[str, list[str]] = {}
     for name, value in fields:
-        if len(name) <= LONGEST_FIELD_NAME:
+        if len(name) <= LIMITS.max_field_name:
             values.setdefault(name.lower(), []).append(value)
     plain = {}
     for name, given in values.items():
         longest = VALIDATORS.get(name)
-        text = _storable(", ".join(given)[: LONGEST_VALUE if longest is None else longest + 1])
+        text = _storable(", ".join(given)[: LIMITS.max_value if longest is None else longest + 1])
         if longest is None:
             plain[name] = _CONTROL.sub(" ", text)
         elif len(text) <= longest and not _CONTROL.search(text):
@@ -66,9 +76,9 @@ def retry_after(value: str | None, now: float) -> float | None:
         return None
     value = value[:200].strip()
     if _SECONDS.fullmatch(value):
-        return min(float(value), LONGEST_WAIT)
+        return min(float(value), LIMITS.max_wait)
     moment = http_date(value)
-    return None if moment is None else min(max(0.0, moment - now), LONGEST_WAIT)
+    return None if moment is None else min(max(0.0, moment - now), LIMITS.max_wait)
 
 
 def if_none_match(etag: str) -> str:

@@ -11,6 +11,24 @@ from crawld.model.errors import InputError, ParseError
 from crawld.model.url import resolve
 from crawld.read.dates import Claim
 
+
+@dataclass(frozen=True)
+class ListingLimits:
+    """Numbers that bound and tune this module."""
+
+    max_entries: int = 50_000  # of one file, as sitemaps.org sets it
+    max_bytes: int = 50 * 1024 * 1024  # of one file, unpacked
+    max_addresses: int = 300_000
+    """Addresses of one file that are looked at: every entry, and a hundred thousand other languages and faulty ones."""
+    max_address_characters: int = 20_000_000
+    """Characters of the addresses taken from one file: encoded they may be three times as long as they were written."""
+    max_encoded_hosts: int = 1_000
+    """Different hosts of one file whose names must be encoded, which takes long; honest files have one or two."""
+
+
+LIMITS = ListingLimits()
+
+
 # JSON from strangers: parsed only where it cannot take much more memory than its text.
 
 
@@ -27,15 +45,6 @@ def load_json(text: str, most_values: int) -> Any:
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {str(error)[:100]}") from None
 
-
-MOST_ENTRIES = 50_000  # of one file, as sitemaps.org sets it
-MOST_BYTES = 50 * 1024 * 1024  # of one file, unpacked
-MOST_ADDRESSES = 300_000
-"""Addresses of one file that are looked at: every entry, and a hundred thousand other languages and faulty ones."""
-MOST_ADDRESS_CHARACTERS = 20_000_000
-"""Characters of the addresses taken from one file: encoded they may be three times as long as they were written."""
-MOST_ENCODED_HOSTS = 1_000
-"""Different hosts of one file whose names must be encoded, which takes long; honest files have one or two."""
 
 _WITH_HOST = re.compile(r"(?:(https?):)?[/\\]{2}([^/\\?#]*)", re.IGNORECASE)
 _WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -129,8 +138,8 @@ class Addresses:
     def __init__(self, url: str) -> None:
         self.url = url
         self._encoded: dict[str, str | None] = {}  # origins as written -> as they are asked
-        self._left = MOST_ADDRESSES
-        self._characters_left = MOST_ADDRESS_CHARACTERS
+        self._left = LIMITS.max_addresses
+        self._characters_left = LIMITS.max_address_characters
 
     @property
     def exhausted(self) -> bool:
@@ -163,7 +172,7 @@ class Addresses:
 
     def _origin(self, written: str) -> str | None:
         if written not in self._encoded:
-            if len(self._encoded) >= MOST_ENCODED_HOSTS:
+            if len(self._encoded) >= LIMITS.max_encoded_hosts:
                 return None
             target = locate(written, "")
             self._encoded[written] = None if target is None else target.removesuffix("/")

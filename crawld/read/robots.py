@@ -22,6 +22,45 @@ from crawld.model.errors import ParseError
 from crawld.model.fetched import RobotsReading
 from crawld.read.listing import locate
 
+
+@dataclass(frozen=True)
+class RobotsLimits:
+    """Numbers that bound and tune this module."""
+
+    format: int = 1
+    """Of packed rules: those of another format are not read, and their robots.txt is asked for again."""
+    max_wildcards: int = 1_000
+    """Patterns with a wildcard inside that are kept; real files have up to some 200. With more, everything is
+    forbidden."""
+    max_wildcard_characters: int = 64 * 1024
+    """Of all these patterns together; real files have up to some 5,000. With more, everything is forbidden."""
+    max_steps: int = 1_500_000
+    """Work of wildcards on one URL, about a nanosecond each at worst. A URL that takes more is forbidden, not
+    guessed."""
+    steps_per_piece: int = 300
+    """What trying a piece of a pattern costs however short it is."""
+    max_path: int = 24_000
+    """Characters of path and query, escaped, that are looked at; three times the longest URL. A longer one is
+    forbidden."""
+    allowed: int = 1  # the number of the verdict where nothing matches
+    max_robots: int = 500 * 1024
+    """What lies beyond this many bytes is not read; the RFC asks for at least that much."""
+    max_line: int = 2083 * 8 - 1
+    """What lies beyond on one line is not read, as in Google's parser."""
+    max_sitemaps: int = 1_000
+    """Different Sitemap lines that are looked at; what else there is of them is passed over. Real files have up to
+    100."""
+    max_sitemap_characters: int = 128 * 1024
+    """Of those lines together: the URL parser can take a thousand times as long for a strange URL as for a plain
+    one."""
+    max_usages: int = 20
+    max_usage_characters: int = 300
+    """Lines of each kind that say what pages may be used for, and characters of each."""
+
+
+LIMITS = RobotsLimits()
+
+
 # The spellings under which a URL and the patterns of a robots.txt are compared: RFC 9309 section 2.2.2.
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/?&=-]*")
@@ -99,12 +138,6 @@ def _escaped(run: re.Match[str]) -> str:
 
 # The rules of one robots.txt group, made ready for quick answers and packed into few bytes.
 
-FORMAT = 1
-"""Of packed rules: those of another format are not read, and their robots.txt is asked for again."""
-MOST_WILDCARDS = 1_000
-"""Patterns with a wildcard inside that are kept; real files have up to some 200. With more, everything is forbidden."""
-MOST_WILDCARD_CHARACTERS = 64 * 1024
-"""Of all these patterns together; real files have up to some 5,000. With more, everything is forbidden."""
 LARGEST_UNPACKED = 1 << 20
 """Bytes that packed rules unpack to, in a millisecond or two; real files need some 200 KB. With more, everything is
 forbidden."""
@@ -112,7 +145,7 @@ forbidden."""
 Key = TypeVar("Key")
 Verdict = tuple[int, bool]  # the weight of a match, and whether it allows: the greatest decides
 HEADER = struct.Struct("<B?IIIII")  # format, forbidden; number and bytes of prefixes and of whole patterns; wildcards
-_EVERYTHING_FORBIDDEN = zlib.compress(HEADER.pack(FORMAT, True, 0, 0, 0, 0, 0))
+_EVERYTHING_FORBIDDEN = zlib.compress(HEADER.pack(LIMITS.format, True, 0, 0, 0, 0, 0))
 _STARS = re.compile(r"\*+")
 Wildcards = dict[tuple[str, bool], Verdict]  # by pattern, and whether it must match to the end
 
@@ -135,7 +168,7 @@ def pack_rules(rules: Iterable[Rule]) -> bytes | None:
     if not (prefixes or whole or wildcards):
         return None
     characters = sum(len(pattern) for pattern, _ in wildcards)
-    if len(wildcards) > MOST_WILDCARDS or characters > MOST_WILDCARD_CHARACTERS:
+    if len(wildcards) > LIMITS.max_wildcards or characters > LIMITS.max_wildcard_characters:
         return _EVERYTHING_FORBIDDEN
     unpacked = _laid_out(prefixes, whole, wildcards)
     return zlib.compress(unpacked) if len(unpacked) <= LARGEST_UNPACKED else _EVERYTHING_FORBIDDEN
@@ -177,7 +210,7 @@ def _laid_out(prefixes: dict[str, Verdict], whole: dict[str, Verdict], wildcards
     tried = "\n".join(lines).encode("ascii")
     tables = [_table(prefixes), _table(whole, nested=False)]
     sizes = [size for count, blob, _ in tables for size in (count, len(blob))]
-    header = HEADER.pack(FORMAT, False, *sizes, len(tried))
+    header = HEADER.pack(LIMITS.format, False, *sizes, len(tried))
     return b"".join([header, *(part for _, blob, numbers in tables for part in (numbers, blob)), tried])
 
 
@@ -221,16 +254,6 @@ def little_endian(table: "array[int]") -> "array[int]":
     return table
 
 
-MOST_STEPS = 1_500_000
-"""Work of wildcards on one URL, about a nanosecond each at worst. A URL that takes more is forbidden, not guessed."""
-STEPS_PER_PIECE = 300
-"""What trying a piece of a pattern costs however short it is."""
-LONGEST_PATH = 24_000
-"""Characters of path and query, escaped, that are looked at; three times the longest URL. A longer one is forbidden."""
-
-ALLOWED = 1  # the number of the verdict where nothing matches
-
-
 class RuleMatcher:
     """The rules of one group, ready to be asked about URLs."""
 
@@ -243,7 +266,7 @@ class RuleMatcher:
             raise ParseError("packed rules without a header")
         version, self.forbidden, *sizes, wildcards = HEADER.unpack_from(unpacked)
         lengths = [12 * sizes[0] + sizes[1], 12 * sizes[2] + sizes[3], wildcards]
-        if version != FORMAT or len(unpacked) != HEADER.size + sum(lengths):
+        if version != LIMITS.format or len(unpacked) != HEADER.size + sum(lengths):
             raise ParseError("packed rules of another format")
         first, second = HEADER.size + lengths[0], HEADER.size + lengths[0] + lengths[1]
         self._prefixes = _Patterns(unpacked[HEADER.size : first], sizes[0])
@@ -262,7 +285,7 @@ class RuleMatcher:
         if self.forbidden:
             return False
         forms = [form.encode("ascii") for form in forms_of(path)]
-        if len(forms[0]) > LONGEST_PATH:
+        if len(forms[0]) > LIMITS.max_path:
             return False
         best, meter = 0, Meter()
         for form in forms:
@@ -272,7 +295,7 @@ class RuleMatcher:
 
     def weigh(self, path: bytes, meter: "Meter") -> int:
         """The greatest verdict of all rules that match one spelling of a path, as a number."""
-        best = max(ALLOWED, self._whole.exact(path), self._prefixes.beginning(path))
+        best = max(LIMITS.allowed, self._whole.exact(path), self._prefixes.beginning(path))
         for wildcard in self._wildcards:  # the greatest first
             if wildcard.verdict <= best or meter.over:
                 break
@@ -332,7 +355,7 @@ class Meter:
     @property
     def over(self) -> bool:
         """Whether there was too much of it."""
-        return self.steps > MOST_STEPS
+        return self.steps > LIMITS.max_steps
 
     def charge(self, piece: bytes) -> None:
         """Count the search for a piece: each place where its last character fits may be compared in full."""
@@ -340,7 +363,7 @@ class Meter:
         fits = self._counts.get(last)
         if fits is None:
             fits = self._counts[last] = self._path.count(last)
-        self.steps += STEPS_PER_PIECE + len(self._path) + fits * len(piece)
+        self.steps += LIMITS.steps_per_piece + len(self._path) + fits * len(piece)
 
 
 class _Wildcard:
@@ -356,7 +379,7 @@ class _Wildcard:
         self._middle = tuple(middle)
 
     def matches(self, path: bytes, meter: Meter) -> bool:
-        meter.steps += STEPS_PER_PIECE
+        meter.steps += LIMITS.steps_per_piece
         if not path.startswith(self._first):
             return False
         at = len(self._first)
@@ -403,16 +426,6 @@ def _column(raw: bytes) -> "array[int]":
 
 # robots.txt to the rules for one crawler: RFC 9309, with the leniencies of Google's parser.
 
-LONGEST_ROBOTS = 500 * 1024
-"""What lies beyond this many bytes is not read; the RFC asks for at least that much."""
-LONGEST_LINE = 2083 * 8 - 1
-"""What lies beyond on one line is not read, as in Google's parser."""
-MOST_SITEMAPS = 1_000
-"""Different Sitemap lines that are looked at; what else there is of them is passed over. Real files have up to 100."""
-MOST_SITEMAP_CHARACTERS = 128 * 1024
-"""Of those lines together: the URL parser can take a thousand times as long for a strange URL as for a plain one."""
-MAX_USAGES, MAX_USAGE_CHARACTERS = 20, 300
-"""Lines of each kind that say what pages may be used for, and characters of each."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the mark of UTF-16
@@ -452,8 +465,8 @@ class _Groups:
     def use(self, kind: str, value: str) -> None:
         said = self.usage.setdefault(kind, [])
         path, _, words = value.partition(" ") if value.startswith(("/", "*")) else ("", "", value)
-        if len(said) < MAX_USAGES and words.strip():
-            said.append((path[:MAX_USAGE_CHARACTERS], words.strip()[:MAX_USAGE_CHARACTERS]))
+        if len(said) < LIMITS.max_usages and words.strip():
+            said.append((path[: LIMITS.max_usage_characters], words.strip()[: LIMITS.max_usage_characters]))
 
     def name(self) -> None:
         self.named = self.current = True
@@ -470,8 +483,8 @@ def read_robots(body: bytes, robots_url: str, token: str) -> RobotsReading:
 
 def robots_text(body: bytes) -> str:
     """The text of a robots.txt, cut to whole lines within its limit; octets that are no text stay lone surrogates."""
-    cut = len(body) >= LONGEST_ROBOTS
-    body = body[:LONGEST_ROBOTS]
+    cut = len(body) >= LIMITS.max_robots
+    body = body[: LIMITS.max_robots]
     encoding = next((name for mark, name in _MARKS if body.startswith(mark)), None)
     if encoding is not None:
         text = body.decode(encoding, "replace")
@@ -515,8 +528,8 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
                 if groups.current or not grouped:
                     groups.use(key, value)
         elif key == "license" and not _NOT_TEXT.search(value):
-            license_url = license_url or locate(value[:MAX_USAGE_CHARACTERS], robots_url)
-        elif key == "sitemap" and len(sitemaps) < MOST_SITEMAPS:
+            license_url = license_url or locate(value[: LIMITS.max_usage_characters], robots_url)
+        elif key == "sitemap" and len(sitemaps) < LIMITS.max_sitemaps:
             sitemaps[value] = None
     chosen = ours if ours.named else everyones
     said = chosen.usage | ({} if license_url is None else {"license": license_url})
@@ -527,7 +540,7 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """The lines that say something to us: what kind of line it is, and its value."""
     for found in _LINE.finditer(text):
-        line = found[0][:LONGEST_LINE].partition("#")[0].strip(_BLANKS)
+        line = found[0][: LIMITS.max_line].partition("#")[0].strip(_BLANKS)
         key, colon, value = line.partition(":")
         if not colon:  # some forget it
             words = line.split(maxsplit=2)
@@ -550,7 +563,7 @@ def _located(lines: Iterable[str], robots_url: str) -> tuple[str, ...]:
     characters = 0
     for line in lines:
         characters += len(line)
-        if characters > MOST_SITEMAP_CHARACTERS:
+        if characters > LIMITS.max_sitemap_characters:
             break
         if not _NOT_TEXT.search(line) and (found := locate(line, robots_url)):
             located[found] = None

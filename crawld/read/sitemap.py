@@ -1,17 +1,11 @@
 """Sitemaps to entries, streamed: urlset, index, plain text, and feeds used as sitemaps."""
 
+from dataclasses import dataclass
+
 from crawld.read.dates import SAYS_NOTHING, Claim, DateReader
 from crawld.read.feed import FORM_OF_ROOT, read_json_feed, read_xml_feed
-from crawld.read.listing import (
-    MOST_ENTRIES,
-    Addresses,
-    Entry,
-    EntryKind,
-    FileForm,
-    Listing,
-    Unreadable,
-    UnreadableError,
-)
+from crawld.read.listing import LIMITS as LISTING_LIMITS
+from crawld.read.listing import Addresses, Entry, EntryKind, FileForm, Listing, Unreadable, UnreadableError
 from crawld.read.xml_stream import (
     Element,
     begins_at,
@@ -24,13 +18,23 @@ from crawld.read.xml_stream import (
     text_pieces,
 )
 
-LONGEST_LINE = 10_000  # of a plain text list: longer than any URL that can be asked
-MOST_LINES = 200_000
-"""Lines of a plain text list that are looked at, blank ones included."""
-MOST_ALTERNATES = 50_000
-"""Addresses in other languages that are taken from one file, each once."""
-MOST_DATES = 5
-"""Dates of one entry that are read until one says something."""
+
+@dataclass(frozen=True)
+class SitemapLimits:
+    """Numbers that bound and tune this module."""
+
+    max_line: int = 10_000  # of a plain text list: longer than any URL that can be asked
+    max_lines: int = 200_000
+    """Lines of a plain text list that are looked at, blank ones included."""
+    max_alternates: int = 50_000
+    """Addresses in other languages that are taken from one file, each once."""
+    max_dates: int = 5
+    """Dates of one entry that are read until one says something."""
+
+
+LIMITS = SitemapLimits()
+
+
 _CHILDREN = ("{*}loc", "{*}lastmod", "{*}link", "{*}news")
 
 
@@ -81,7 +85,7 @@ class _Urls:
         parent = element.getparent()
         if parent is not None and parent.getparent() is not None:  # RSS-like <url> deep inside something else
             return True
-        if len(self.entries) + self.skipped >= MOST_ENTRIES or self.addresses.exhausted:
+        if len(self.entries) + self.skipped >= LISTING_LIMITS.max_entries or self.addresses.exhausted:
             self.full = True
             return False
         if not len(element) and not element.text:  # nothing inside: files made of these cost as little as they can
@@ -92,7 +96,7 @@ class _Urls:
             tag = local_name(child)
             if tag == "loc":
                 loc = loc or text_of(child)
-            elif tag == "lastmod" and dates < MOST_DATES:
+            elif tag == "lastmod" and dates < LIMITS.max_dates:
                 dates += 1
                 lastmod = _telling(lastmod) or self.dates.read(text_of(child))
             elif tag == "link":
@@ -109,11 +113,11 @@ class _Urls:
 
     def _take_alternate(self, link: Element) -> None:
         href = link.get("href") or ""
-        if href in self._seen or len(self._seen) >= 2 * MOST_ALTERNATES:
+        if href in self._seen or len(self._seen) >= 2 * LIMITS.max_alternates:
             return
         self._seen.add(href)
         found = locate_in(link, href, self.addresses)
-        if found and len(self.alternates) < MOST_ALTERNATES:
+        if found and len(self.alternates) < LIMITS.max_alternates:
             self.alternates[found] = None
 
     def _published(self, news: Element) -> Claim | None:
@@ -137,17 +141,21 @@ def _read_text(body: bytes, url: str) -> Listing:
         for line in lines:
             skipped += not _take_line(line, addresses, entries)
         seen += len(lines)
-        if len(rest) > LONGEST_LINE:
-            raise UnreadableError(Unreadable.NO_URLS, f"a line of more than {LONGEST_LINE:,} characters")
-        if len(entries) + skipped > MOST_ENTRIES or seen > MOST_LINES or (skipped > 100 and not entries):
+        if len(rest) > LIMITS.max_line:
+            raise UnreadableError(Unreadable.NO_URLS, f"a line of more than {LIMITS.max_line:,} characters")
+        if (
+            len(entries) + skipped > LISTING_LIMITS.max_entries
+            or seen > LIMITS.max_lines
+            or (skipped > 100 and not entries)
+        ):
             whole = False
             break
     else:
         skipped += not _take_line(rest, addresses, entries)
     if not entries:
         raise UnreadableError(Unreadable.NO_URLS, "neither XML nor a list of URLs")
-    complete = whole and len(entries) + skipped <= MOST_ENTRIES and not addresses.exhausted
-    return Listing(FileForm.TEXT, entries[:MOST_ENTRIES], complete, skipped)
+    complete = whole and len(entries) + skipped <= LISTING_LIMITS.max_entries and not addresses.exhausted
+    return Listing(FileForm.TEXT, entries[: LISTING_LIMITS.max_entries], complete, skipped)
 
 
 def _take_line(line: str, addresses: Addresses, entries: list[Entry]) -> bool:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from crawld.model.usage import MAX_CHARACTERS, SaidIn, Statement
+from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import SaidIn, Statement
 from crawld.read.listing import locate
 from crawld.read.page.head import RSL_TYPE, Head
 from crawld.read.robots import Rule, RuleMatcher, pack_rules
@@ -63,14 +64,14 @@ def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[S
         return ()
     said: list[Statement] = []
     for name, place in (("content-usage", SaidIn.USAGE), ("content-signal", SaidIn.SIGNAL)):
-        if words := headers.get(name, "").strip()[:MAX_CHARACTERS]:
+        if words := headers.get(name, "").strip()[: USAGE_LIMITS.max_characters]:
             said.append((place, words))
     if told := told_in_header(headers.get("x-robots-tag"), agent):
-        said.append((SaidIn.ROBOTS_TAG, ", ".join(sorted(told))[:MAX_CHARACTERS]))
+        said.append((SaidIn.ROBOTS_TAG, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters]))
     for target, parameters in _LINK_LICENSE.findall(headers.get("link", "")):
         words = parameters.lower()
         if "license" in words and RSL_TYPE in words and (found := locate(target, url)) is not None:
-            said.append((SaidIn.LINK, found[:MAX_CHARACTERS]))
+            said.append((SaidIn.LINK, found[: USAGE_LIMITS.max_characters]))
             break
     return tuple(said)
 
@@ -78,8 +79,8 @@ def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[S
 def said_in_head(head: Head, agent: str) -> tuple[Statement, ...]:
     """What the head of a page says of its use."""
     told = told_in_meta(head.robots, agent)
-    said = [(SaidIn.META, ", ".join(sorted(told))[:MAX_CHARACTERS])] if told else []
-    return (*said, (SaidIn.LINK_ELEMENT, head.license[:MAX_CHARACTERS])) if head.license else tuple(said)
+    said = [(SaidIn.META, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters])] if told else []
+    return (*said, (SaidIn.LINK_ELEMENT, head.license[: USAGE_LIMITS.max_characters])) if head.license else tuple(said)
 
 
 class RobotsUsage:

@@ -17,12 +17,22 @@ import re2
 
 from crawld.model.fetched import Trouble
 
-LONGEST_WALL = 120_000
-"""Bytes of a page that may be a wall: challenge pages are some hundred to some ten thousand bytes long."""
-MAX_WALL_TEXT = 900
-"""Letters that a reader of a wall sees at most; short articles have more, the longest challenge pages less."""
-MAX_REFUSAL_TEXT = 600
-"""The same of a refusal that is known by its title and words, and by no markup."""
+
+@dataclass(frozen=True)
+class WallsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wall: int = 120_000
+    """Bytes of a page that may be a wall: challenge pages are some hundred to some ten thousand bytes long."""
+    max_wall_text: int = 900
+    """Letters that a reader of a wall sees at most; short articles have more, the longest challenge pages less."""
+    max_refusal_text: int = 600
+    """The same of a refusal that is known by its title and words, and by no markup."""
+
+
+LIMITS = WallsLimits()
+
+
 LOGIN_WORDS = frozenset(
     {"login", "log-in", "log_in", "logon", "signin", "sign-in", "sign_in", "wp-login.php", "login.php", "login.aspx",
      "login.jsp", "login.html", "login.action", "signin.html"}
@@ -175,16 +185,16 @@ def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
         if headers.get("x-datadome") and headers.get("server", "").lower() == "datadome":
             return "DataDome"
         return _named(_REFUSALS, body)
-    if len(body) > LONGEST_WALL:
+    if len(body) > LIMITS.max_wall:
         return None
     if _SUSPECT.search(body) is None:
         return None
     if _CHALLENGE.search(body) is not None:
         markup = b"\n".join(found[0] for found in _MARKUP.finditer(body)) + _incident(body)
         found = _named(_CHALLENGES, markup)
-        if found is not None and (status >= 500 or len(_visible(body)) <= MAX_WALL_TEXT):
+        if found is not None and (status >= 500 or len(_visible(body)) <= LIMITS.max_wall_text):
             return found
-    if _DENIAL.search(body) is not None and len(_visible(body)) <= MAX_REFUSAL_TEXT:
+    if _DENIAL.search(body) is not None and len(_visible(body)) <= LIMITS.max_refusal_text:
         return _named(_REFUSALS, body)
     return None
 

@@ -4,6 +4,7 @@ import codecs
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
 from html.entities import html5
@@ -14,15 +15,49 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from crawld.read.charset import declared_in_xml
-from crawld.read.listing import MOST_BYTES, Addresses, Unreadable, UnreadableError
+from crawld.read.listing import LIMITS as LISTING_LIMITS
+from crawld.read.listing import Addresses, Unreadable, UnreadableError
+
+
+@dataclass(frozen=True)
+class XmlStreamLimits:
+    """Numbers that bound and tune this module."""
+
+    piece: int = 64 * 1024
+    max_layers: int = 2  # a .gz file that the server compressed once more
+    max_members: int = 1000
+    """Gzip members of one layer; honest files have one, or a few where they were joined."""
+    max_tags: int = 50_000
+    """Tags, attributes, comments and the like within one entry, which are held in memory until it ends. A thousand
+    pictures, as the protocol allows, have ten thousand."""
+    max_characters: int = 4_000_000
+    """Characters within one entry: more than the longest articles that feeds carry whole."""
+    max_tags_of_file: int = 4_000_000
+    """Tags of one file, as 50,000 entries have with dozens of pictures and languages each."""
+    max_tags_mended: int = 2_000_000
+    """Tags of a file that is not well-formed: each is looked at by itself, which takes longer."""
+    max_faults: int = 500_000
+    """Ampersands and characters of one file that are mended, one by one: ten for each entry that a file may have."""
+    max_names: int = 2_000
+    """Different names of elements and attributes in one file; the parser remembers each for good."""
+    typical_name: int = 100  # characters
+    max_taken: int = 250_000
+    """Elements of one file that are looked at: its entries, and the links between them."""
+    deepest: int = 8
+    """Elements around an entry, the root included; entries of all known formats have one or two."""
+    max_doctypes: int = 4
+    """DOCTYPEs in a row that are left out; faulty generators write two."""
+    max_uncut: int = 500_000
+    """Characters without a `>` that are put together before they are mended."""
+    max_base: int = 500  # every relative address is as long, and it is written only once
+
+
+LIMITS = XmlStreamLimits()
+
 
 # Bytes to text in small pieces: gzip at any layer, any encoding of the web, never more than a file may hold.
 
-PIECE = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
-MOST_LAYERS = 2  # a .gz file that the server compressed once more
-MOST_MEMBERS = 1000
-"""Gzip members of one layer; honest files have one, or a few where they were joined."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -47,14 +82,14 @@ def text_pieces(body: bytes) -> Iterator[str]:
 
 
 def _unpacked(body: bytes) -> Iterator[bytes]:
-    pieces: Iterator[bytes] = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
-    for layer in range(MOST_LAYERS + 1):
+    pieces: Iterator[bytes] = (body[start : start + LIMITS.piece] for start in range(0, len(body), LIMITS.piece))
+    for layer in range(LIMITS.max_layers + 1):
         first = next(pieces, b"")
         pieces = _put_back(first, pieces)
         if not first.startswith(GZIP_MAGIC):
             break
-        if layer == MOST_LAYERS:
-            raise UnreadableError(Unreadable.GZIP, f"more than {MOST_LAYERS} layers")
+        if layer == LIMITS.max_layers:
+            raise UnreadableError(Unreadable.GZIP, f"more than {LIMITS.max_layers} layers")
         pieces = _bounded(_inflated(pieces))
     return _bounded(pieces)
 
@@ -68,8 +103,8 @@ def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
     total = 0
     for piece in pieces:
         total += len(piece)
-        if total > MOST_BYTES:
-            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_BYTES // 2**20} MB unpacked")
+        if total > LISTING_LIMITS.max_bytes:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {LISTING_LIMITS.max_bytes // 2**20} MB unpacked")
         yield piece
 
 
@@ -79,7 +114,7 @@ def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
     try:
         for piece in _members(pieces):
             waiting += piece
-            if len(waiting) >= PIECE:
+            if len(waiting) >= LIMITS.piece:
                 yield bytes(waiting)
                 waiting.clear()
     except zlib.error as error:
@@ -97,10 +132,10 @@ def _members(pieces: Iterator[bytes]) -> Iterator[bytes]:
                 if members and not given.startswith(GZIP_MAGIC[:1]):
                     return
                 members += 1
-                if members > MOST_MEMBERS:
-                    raise UnreadableError(Unreadable.GZIP, f"more than {MOST_MEMBERS} members")
+                if members > LIMITS.max_members:
+                    raise UnreadableError(Unreadable.GZIP, f"more than {LIMITS.max_members} members")
                 inflater = zlib.decompressobj(31)
-            yield inflater.decompress(given, PIECE)
+            yield inflater.decompress(given, LIMITS.piece)
             given = inflater.unconsumed_tail
             if inflater.eof:
                 given, inflater = inflater.unused_data, None
@@ -115,30 +150,6 @@ def _encoding(head: bytes) -> str:
     start = max(0, head.find(b"<?xml", 0, 1024))  # some put a warning before it
     return declared_in_xml(head[start : start + 1024]) or "utf-8"
 
-
-MOST_TAGS = 50_000
-"""Tags, attributes, comments and the like within one entry, which are held in memory until it ends. A thousand
-pictures, as the protocol allows, have ten thousand."""
-MOST_CHARACTERS = 4_000_000
-"""Characters within one entry: more than the longest articles that feeds carry whole."""
-MOST_TAGS_OF_FILE = 4_000_000
-"""Tags of one file, as 50,000 entries have with dozens of pictures and languages each."""
-MOST_TAGS_MENDED = 2_000_000
-"""Tags of a file that is not well-formed: each is looked at by itself, which takes longer."""
-MOST_FAULTS = 500_000
-"""Ampersands and characters of one file that are mended, one by one: ten for each entry that a file may have."""
-MOST_NAMES = 2_000
-"""Different names of elements and attributes in one file; the parser remembers each for good."""
-TYPICAL_NAME = 100  # characters
-MOST_TAKEN = 250_000
-"""Elements of one file that are looked at: its entries, and the links between them."""
-DEEPEST = 8
-"""Elements around an entry, the root included; entries of all known formats have one or two."""
-MOST_DOCTYPES = 4
-"""DOCTYPEs in a row that are left out; faulty generators write two."""
-LONGEST_UNCUT = 500_000
-"""Characters without a `>` that are put together before they are mended."""
-LONGEST_BASE = 500  # every relative address is as long, and it is written only once
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _NAME = re.compile(r"<(?:[\w.-]+:)?([\w.-]+)")
@@ -197,10 +208,10 @@ def _base_of(element: Element, url: str) -> str:
 def _joined(url: str, base: str) -> str:
     """`url` as one `xml:base` changes it; one that is no address, or too long, says nothing."""
     try:
-        joined = urljoin(url, base.strip()) if len(base) <= LONGEST_BASE else ""
+        joined = urljoin(url, base.strip()) if len(base) <= LIMITS.max_base else ""
     except ValueError:
         return url
-    return joined if joined.startswith(("http://", "https://")) and len(joined) <= LONGEST_BASE else url
+    return joined if joined.startswith(("http://", "https://")) and len(joined) <= LIMITS.max_base else url
 
 
 class Taker(Protocol):
@@ -239,7 +250,7 @@ def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
         doctypes += 1
         if doctype[1]:
             raise UnreadableError(Unreadable.HTML)
-        if doctypes > MOST_DOCTYPES:
+        if doctypes > LIMITS.max_doctypes:
             raise UnreadableError(Unreadable.DOCTYPE, "and another one")
         end = _doctype_end(head, doctype.end())
         if end is None:
@@ -301,8 +312,8 @@ def read_entries(
 
 def _give(taker: Taker, elements: Iterator[Element]) -> None:
     for taken, element in enumerate(elements):
-        if taken >= MOST_TAKEN:
-            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_TAKEN:,} elements that matter")
+        if taken >= LIMITS.max_taken:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {LIMITS.max_taken:,} elements that matter")
         if not taker.take(element):
             break
 
@@ -329,7 +340,7 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool, eno
         remove_comments=True,
         remove_pis=True,
     )
-    meter = _Meter(MOST_TAGS_MENDED if lenient else MOST_TAGS_OF_FILE)
+    meter = _Meter(LIMITS.max_tags_mended if lenient else LIMITS.max_tags_of_file)
     whole: list[Element] = []  # children of the present entry, where `enough` names one
     for piece in chain(pieces, [_FLUSH] if lenient else []):
         for start in range(0, len(piece), 65_536):
@@ -378,8 +389,10 @@ class _Meter:
     def _learn_names(self, names: set[str]) -> None:
         self._names |= names
         self._name_characters += sum(map(len, names))
-        if len(self._names) > MOST_NAMES or self._name_characters > MOST_NAMES * TYPICAL_NAME:
-            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {MOST_NAMES:,} names of elements and attributes")
+        if len(self._names) > LIMITS.max_names or self._name_characters > LIMITS.max_names * LIMITS.typical_name:
+            raise UnreadableError(
+                Unreadable.TOO_LARGE, f"more than {LIMITS.max_names:,} names of elements and attributes"
+            )
 
     def begin_entry(self) -> None:
         """The present entry ended, and what it held is free again."""
@@ -387,14 +400,14 @@ class _Meter:
 
     def check_entry(self) -> None:
         """UnreadableError where the present entry is too large."""
-        if self._tags > MOST_TAGS or self._characters > MOST_CHARACTERS:
+        if self._tags > LIMITS.max_tags or self._characters > LIMITS.max_characters:
             raise UnreadableError(Unreadable.ENTRY_TOO_LARGE)
 
 
 def _forget(element: Element) -> bool:
     """Drop an element and everything that ended before it; False where it is kept, inside an entry or too deep."""
     around = [element, *element.iterancestors()]
-    if len(around) > DEEPEST + 1 or any(local_name(one) in _ENTRIES for one in around[1:]):
+    if len(around) > LIMITS.deepest + 1 or any(local_name(one) in _ENTRIES for one in around[1:]):
         return False  # a link inside an entry is read with it
     element.clear()
     for one, parent in pairwise(around):
@@ -423,12 +436,12 @@ def _mended(pieces: Iterator[str], entities: frozenset[str]) -> Iterator[str]:
     inside, rest, faults = False, "", 0
     for piece in chain(pieces, [None]):
         text = rest + (piece or "")
-        cut = text.rfind(">") + 1 if piece is not None and len(text) < LONGEST_UNCUT else len(text)
+        cut = text.rfind(">") + 1 if piece is not None and len(text) < LIMITS.max_uncut else len(text)
         text, rest = text[:cut], text[cut:]
         text, dropped = _NOT_CHARACTERS.subn("", text)
         faults += dropped + text.count("&")
-        if faults > MOST_FAULTS:
-            raise UnreadableError(Unreadable.NOT_XML, f"and more than {MOST_FAULTS:,} characters to mend")
+        if faults > LIMITS.max_faults:
+            raise UnreadableError(Unreadable.NOT_XML, f"and more than {LIMITS.max_faults:,} characters to mend")
         mended = []
         for part in _CDATA_MARK.split(text):
             if part == "<![CDATA[":

@@ -17,8 +17,20 @@ from crawld.main.settings import Settings
 from crawld.research.score import WARM_UP, Score, Visits
 from crawld.research.site import LabSite, until
 
-SHORTEST = 5.0
-"""Seconds below which there is nothing to compare."""
+
+@dataclass(frozen=True)
+class ContestLimits:
+    """Numbers that bound and tune this module."""
+
+    shortest: float = 5.0
+    """Seconds below which there is nothing to compare."""
+    poll_share: float = 0.05
+    learn_seconds: float = 0.5
+    tick_seconds: float = 5.0
+    poll_seconds: float = 1.0
+
+
+LIMITS = ContestLimits()
 
 
 class RunningDaemon(Protocol):
@@ -94,7 +106,7 @@ class Contest:
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
         await asyncio.gather(*daemons)
-        if ended - started < SHORTEST:
+        if ended - started < LIMITS.shortest:
             return None
         judged_from = started + WARM_UP * (ended - started)
         scores = {one.name: site.board.score(one.name, judged_from, ended) for one in self._entrants}
@@ -131,9 +143,6 @@ def contest_progress(
 
 # Real daemons for the lab: built from settings that fit a site whose days pass in seconds.
 
-POLL_SHARE = 0.05
-LEARN_SECONDS, TICK_SECONDS, POLL_SECONDS = 0.5, 5.0, 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class LabDaemons:
@@ -161,7 +170,7 @@ class LabDaemons:
         """A daemon that follows the policy; `name` is the product token by which the site knows it."""
         from crawld.main.assembly import Tempo, build
 
-        tempo = Tempo(learn=LEARN_SECONDS, tick=TICK_SECONDS, poll=POLL_SECONDS)
+        tempo = Tempo(learn=LIMITS.learn_seconds, tick=LIMITS.tick_seconds, poll=LIMITS.poll_seconds)
         daemon = build(Settings.model_validate(self._settings(name, policy)), tempo=tempo)
         daemon.catch_signals = False
 
@@ -184,7 +193,7 @@ class LabDaemons:
             "allow_private": ["127.0.0.0/8"],
             "politeness": {"delay": 0, "per_host": 100},
             "min_interval": 0.2,
-            "signals": {"share": POLL_SHARE} if policy.hears else {"sitemaps": "off", "feeds": "off"},
+            "signals": {"share": LIMITS.poll_share} if policy.hears else {"sitemaps": "off", "feeds": "off"},
             "audit": {"share": self.audit_share if policy.hears else 0},
             "read_through": {"share": self.read_share},
             "digest": [{"pattern": "*", "mode": self.mode}],

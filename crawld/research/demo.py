@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 import webbrowser
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,20 @@ from crawld.show.charts import Axis, Chart, ChartPoint, Form, Line, Look, draw
 if TYPE_CHECKING:
     from crawld.research.contest import Finish
     from crawld.research.site import LabSite
+
+
+@dataclass(frozen=True)
+class DemoLimits:
+    """Numbers that bound and tune this module."""
+
+    shortest: int = 5
+    """Seconds below which there is nothing to compare."""
+    audit_share: float = 0.01
+    open_seconds: float = 3600.0
+    """For which the site goes on changing while the demo is looked at in a browser."""
+
+
+LIMITS = DemoLimits()
 
 
 # The demo in a browser: crawld goes on with the site and serves the dashboard until ctrl-C.
@@ -126,16 +140,15 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 CRAWLD, ROUND_ROBIN = "crawld-demo", "roundrobin-demo"
 NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
-SHORTEST = 5
-"""Seconds below which there is nothing to compare."""
-AUDIT_SHARE = 0.01
-OPEN_SECONDS = 3600.0
-"""For which the site goes on changing while the demo is looked at in a browser."""
 
 
 @click.command()
 @click.option(
-    "--seconds", default=60.0, show_default=True, type=click.FloatRange(SHORTEST, 3600), help="How long to watch."
+    "--seconds",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(LIMITS.shortest, 3600),
+    help="How long to watch.",
 )
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
 @click.option("--bandwidth", default="10/s", show_default=True, type=RATE, help="Requests for each crawler.")
@@ -156,9 +169,9 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
         raise InputError("the demo needs a bandwidth above 0")
     folder = directory or Path(tempfile.mkdtemp(prefix="crawld-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    daemons = LabDaemons(folder, bandwidth, AUDIT_SHARE)
+    daemons = LabDaemons(folder, bandwidth, LIMITS.audit_share)
     if not asyncio.run(_run(daemons, seconds, pages, opened=opened, as_json=as_json)):
-        raise InputError(f"stopped too early to compare the two: let the demo run for {SHORTEST} s or more")
+        raise InputError(f"stopped too early to compare the two: let the demo run for {LIMITS.shortest} s or more")
 
 
 async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool, as_json: bool) -> bool:
@@ -167,7 +180,7 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
     from crawld.research.scenario import living_scenario
     from crawld.research.site import LabSite
 
-    async with LabSite(living_scenario(pages, max(seconds, OPEN_SECONDS) if opened else seconds)) as site:
+    async with LabSite(living_scenario(pages, max(seconds, LIMITS.open_seconds) if opened else seconds)) as site:
         daemons.url_list.write_text(site.url_list())
         entrants = [daemons.enter(CRAWLD, choose(DEFAULT)), daemons.enter(ROUND_ROBIN, choose("uniform"))]
         with contest_progress(seconds, NAMES, quiet=as_json) as show:

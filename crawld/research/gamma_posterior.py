@@ -14,13 +14,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from crawld.learn.observations import Observations, Prior
 
+
+@dataclass(frozen=True)
+class GammaPosteriorLimits:
+    """Numbers that bound and tune this module."""
+
+    few_steps: int = 100
+    max_step: float = 2.0  # in ln p: a guard for the first steps, far from the maximum
+    tolerance: float = 1e-9
+    max_exponent: float = 350.0  # e^−x counts for nothing beyond, and e^2x does not overflow
+
+
+LIMITS = GammaPosteriorLimits()
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-FEW_STEPS = 100
-LONGEST_STEP = 2.0  # in ln p: a guard for the first steps, far from the maximum
-TOLERANCE = 1e-9
-LARGEST_EXPONENT = 350.0  # e^−x counts for nothing beyond, and e^2x does not overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +198,10 @@ class _Search:
         count, pages = self.point.shape
         point, curvature = np.empty((count, pages)), np.empty((pages, count, count))
         here = np.arange(pages)
-        for _ in range(FEW_STEPS):
+        for _ in range(LIMITS.few_steps):
             gradient, bend = self._derivatives()
             point[:, here], curvature[here] = self.point, bend
-            going = np.abs(gradient).max(axis=0) > TOLERANCE * (1.0 + np.einsum("pjj->p", bend))
+            going = np.abs(gradient).max(axis=0) > LIMITS.tolerance * (1.0 + np.einsum("pjj->p", bend))
             if not going.any():
                 break
             here = here[going]
@@ -203,7 +212,7 @@ class _Search:
     def _derivatives(self) -> tuple[Floats, Floats]:
         """The gradient in ln p, and the negative Hessian as it is where the gradient is zero."""
         parts = self._spread(self.point) * self.rows
-        growth = np.expm1(np.minimum(parts.sum(axis=0), LARGEST_EXPONENT))
+        growth = np.expm1(np.minimum(parts.sum(axis=0), LIMITS.max_exponent))
         parts /= np.maximum(growth, np.finfo(float).tiny)
         weighted = self.weights * parts
         gradient = self.shapes - self.rates * self.point + self._sum(weighted)
@@ -222,7 +231,7 @@ class _Search:
         bend[:, diagonal, diagonal] += np.maximum(-gradient, 0.0).T
         _stiffen(bend)
         step = gradient / bend[:, 0].T if len(gradient) == 1 else np.linalg.solve(bend, gradient.T[..., None])[..., 0].T
-        self.point = self.point * np.exp(np.clip(step, -LONGEST_STEP, LONGEST_STEP))
+        self.point = self.point * np.exp(np.clip(step, -LIMITS.max_step, LIMITS.max_step))
 
     def _keep(self, pages: NDArray[np.bool_]) -> None:
         if pages.all():

@@ -31,14 +31,28 @@ from crawld.read.listing import EntryKind, UnreadableError
 from crawld.read.page.digest import read_body
 from crawld.read.sitemap import read_sitemap
 
+
+@dataclass(frozen=True)
+class GitLimits:
+    """Numbers that bound and tune this module."""
+
+    max_commits: int = 200_000
+    max_blob: int = 5_000_000
+    """Bytes of a file that are read; of a larger one only its name in git is known."""
+    max_field: int = 65_536
+    """Bytes of a path or a line that git gives."""
+    max_complaint: int = 300
+    max_pages: int = 50_000
+    max_sitemaps: int = 200
+    max_words: int = 20_000
+    """Words of a page that are compared."""
+
+
+LIMITS = GitLimits()
+
+
 # Reads the history of a git repository that may be hostile: by plumbing commands, bounded, never over the network.
 
-MAX_COMMITS = 200_000
-MAX_BLOB = 5_000_000
-"""Bytes of a file that are read; of a larger one only its name in git is known."""
-MAX_FIELD = 65_536
-"""Bytes of a path or a line that git gives."""
-MAX_COMPLAINT = 300
 REGULAR = ("100644", "100755")
 """Modes of files; links and submodules are none."""
 
@@ -91,14 +105,14 @@ class GitRepository:
     def commits(self, since: float | None = None) -> tuple[Commit | None, list[Commit]]:
         """The last commit before `since`, and all from then on, oldest first; time never runs backwards in them."""
         listed = self._running(
-            "rev-list", "--first-parent", "--timestamp", f"--max-count={MAX_COMMITS + 1}", "--end-of-options",
+            "rev-list", "--first-parent", "--timestamp", f"--max-count={LIMITS.max_commits + 1}", "--end-of-options",
             self.branch, "--",
         )  # fmt: skip
         lines = [line.split() for line in _lines(listed)]
         if listed.wait() or not lines:
             raise InputError(f"{self.folder} has no branch {self.branch!r} with a commit")
-        if len(lines) > MAX_COMMITS:
-            raise InputError(f"{self.folder} has more than {MAX_COMMITS} commits: ask for a later --since")
+        if len(lines) > LIMITS.max_commits:
+            raise InputError(f"{self.folder} has more than {LIMITS.max_commits} commits: ask for a later --since")
         commits, latest = [], float("-inf")
         for at, name in reversed(lines):
             latest = max(latest, float(at))
@@ -147,7 +161,7 @@ class GitRepository:
     def read(self, blob: str) -> bytes | None:
         """The content of a file; None where it is too large."""
         kind, _, size = self._asked(self._sizes, blob).partition(" ")
-        if kind != "blob" or int(size) > MAX_BLOB:
+        if kind != "blob" or int(size) > LIMITS.max_blob:
             return None
         length = int(self._asked(self._contents, blob).rsplit(" ", 1)[1])
         stream = _stream(self._contents)
@@ -159,7 +173,7 @@ class GitRepository:
         assert process.stdin is not None, "it is asked through a pipe"  # noqa: S101 - for the type checker
         process.stdin.write(f"{blob}\n".encode())
         process.stdin.flush()
-        answer = _stream(process).readline(MAX_FIELD).decode("utf-8", "replace").strip()
+        answer = _stream(process).readline(LIMITS.max_field).decode("utf-8", "replace").strip()
         if not answer or answer.endswith(" missing"):
             raise InputError(f"{self.folder} lacks the file {blob}: fetch the whole history (git fetch --unshallow)")
         return answer
@@ -180,7 +194,7 @@ class GitRepository:
             self._command(*words), capture_output=True, check=False, env=_environment(), timeout=60
         )
         if done.returncode:
-            raise InputError(done.stderr.decode("utf-8", "replace").strip()[:MAX_COMPLAINT] or "git failed")
+            raise InputError(done.stderr.decode("utf-8", "replace").strip()[: LIMITS.max_complaint] or "git failed")
         return done.stdout.decode("utf-8", "replace").strip()
 
     def _command(self, *words: str) -> list[str]:
@@ -225,18 +239,14 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
 def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """What git wrote, cut at its zero bytes; a field that never ends is an error."""
     rest = b""
-    while piece := _stream(process).read1(MAX_FIELD):  # type: ignore[attr-defined]  # a pipe is buffered
+    while piece := _stream(process).read1(LIMITS.max_field):  # type: ignore[attr-defined]  # a pipe is buffered
         *whole, rest = (rest + piece).split(b"\0")
         for entry in whole:
             yield entry.decode("utf-8", "replace")
-        if len(rest) > MAX_FIELD:
+        if len(rest) > LIMITS.max_field:
             raise InputError("git named a path that never ends")
 
 
-MAX_PAGES = 50_000
-MAX_SITEMAPS = 200
-MAX_WORDS = 20_000
-"""Words of a page that are compared."""
 SUFFIXES = (".html", ".htm")
 CONTENT_TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
 NO_VALUE = -1
@@ -411,7 +421,7 @@ class GitHistory:
         if known is None and (known := self._dead.pop(path, None)) is not None:
             self._by_path[path] = known
             self._pages[known].death = 0.0
-        if known is None and len(self._pages) >= MAX_PAGES:
+        if known is None and len(self._pages) >= LIMITS.max_pages:
             self._left_out += 1
             return
         if known is not None and self._pages[known].blob == blob:
@@ -435,14 +445,14 @@ class GitHistory:
             return blob.encode(), np.empty(0, np.uint64), 0
         kind = CONTENT_TYPES.get(PurePosixPath(path).suffix.lower(), "text/plain")
         reading = read_body(body, kind, at=at)
-        words = " ".join(reading.texts).split(maxsplit=MAX_WORDS)[:MAX_WORDS]
+        words = " ".join(reading.texts).split(maxsplit=LIMITS.max_words)[: LIMITS.max_words]
         hashed = np.sort(np.array([hash(word) & 0xFFFFFFFFFFFFFFFF for word in words], np.uint64))
         text = reading.digest.text
         return (reading.digest.raw if text is None else text), hashed, sum(map(len, reading.texts))
 
     def _read_sitemap(self, at: float, change: FileChange) -> None:
         """Compare a sitemap with its last version: a moved lastmod is a signal of its page."""
-        if change.path not in self._lists and len(self._lists) >= MAX_SITEMAPS:
+        if change.path not in self._lists and len(self._lists) >= LIMITS.max_sitemaps:
             self._unreadable += 1
             return
         body = self._repository.read(change.blob or "")

@@ -13,23 +13,35 @@ from crawld.choose.policies import build
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import Prior, first_guess
-from crawld.learn.online_learner import RECALLED, OnlineLearner
+from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
+from crawld.learn.online_learner import OnlineLearner
 from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.signal import SOURCES, sitemap_source
 from crawld.research.crawler import UNBOUND, Learnt
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 from crawld.store.contract import Floats
 
-# Histories of pages kept in memory, as the store would give them: for learning without a database.
 
-MOST_ROWS = 200
-"""The latest observations of a page that are kept, as many as the store gives."""
+@dataclass(frozen=True)
+class OnlineCrawlerLimits:
+    """Numbers that bound and tune this module."""
+
+    max_rows: int = 200
+    """The latest observations of a page that are kept, as many as the store gives."""
+    batch: int = 500
+    """Pages of one update at most, as in the daemon."""
+
+
+LIMITS = OnlineCrawlerLimits()
+
+
+# Histories of pages kept in memory, as the store would give them: for learning without a database.
 
 
 class MemoryHistories:
     """What crawls found, page by page; pages are numbered from 0 and `hosts` names the host of each."""
 
-    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), most_rows: int = LIMITS.max_rows) -> None:
         pages = len(hosts)
         self._hosts = np.array(hosts, object)
         self._most = most_rows
@@ -111,8 +123,6 @@ class MemoryHistories:
 
 DAY = 86400.0
 """Seconds in a unit of simulated time: the learner knows real clocks, and takes a unit for a day."""
-BATCH = 500
-"""Pages of one update at most, as in the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +247,8 @@ class OnlineCrawler:
     def learn(self, now: float) -> None:
         """One round: updates on pages with new crawls first, then on those whose host's prior moved."""
         for _ in range(self._how.most_updates):
-            dirty = [*islice(self._dirty, BATCH)]
-            waiting = dict.fromkeys([*dirty, *islice(self._again, BATCH - len(dirty))])
+            dirty = [*islice(self._dirty, LIMITS.batch)]
+            waiting = dict.fromkeys([*dirty, *islice(self._again, LIMITS.batch - len(dirty))])
             if not waiting:
                 return
             for page in waiting:
@@ -265,9 +275,9 @@ class OnlineCrawler:
         pages, now = np.arange(len(past.last)), float(past.last.max(initial=0.0))
         known = Arrivals(pages, self._world.host_of, self._world.population.mu, past.last, past.signals)
         self.scheduler.add(known)
-        for start in range(0, len(pages), BATCH):
-            histories = self.histories.of(pages[start : start + BATCH])
-            update = EstimateUpdate.of(self.learner, histories, now, RECALLED)
+        for start in range(0, len(pages), LIMITS.batch):
+            histories = self.histories.of(pages[start : start + LIMITS.batch])
+            update = EstimateUpdate.of(self.learner, histories, now, ONLINE_LEARNER_LIMITS.recalled)
             update.apply_to(self.sink)
             self._again |= dict.fromkeys(update.again.tolist())
         self.learn(now)

@@ -21,8 +21,24 @@ from numpy.typing import NDArray
 from crawld.model.errors import InputError
 from crawld.research.world import Floats, Ints, Population, World
 
+
+@dataclass(frozen=True)
+class RecordedLimits:
+    """Numbers that bound and tune this module."""
+
+    bytes_a_word: float = 6.0
+    tries: int = 30
+    """Windows that are drawn before the nearest to what was wanted is taken."""
+    max_line: int = 1_000_000
+    max_host_share: float = 0.25
+    """Of the pages that are taken, at most this share is one host's."""
+    max_bad_lines: int = 100
+
+
+LIMITS = RecordedLimits()
+
+
 DAY = 86400.0
-BYTES_A_WORD = 6.0
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -68,7 +84,7 @@ def world_of(arrays: dict[str, NDArray[Any]], most_pages: int | None = None, off
     changes = (arrays["change_t"][rows] - first) / DAY
     magnitudes = None
     if "change_words" in arrays:
-        words = np.maximum(arrays["change_bytes"][rows], 1) / BYTES_A_WORD
+        words = np.maximum(arrays["change_bytes"][rows], 1) / LIMITS.bytes_a_word
         magnitudes = np.minimum(arrays["change_words"][rows] / words, 1.0)
     seen, pages, claims, listed = np.empty(0), np.empty(0, np.int64), np.empty(0), None
     if "signal_off" in arrays:
@@ -201,10 +217,6 @@ def measured_rates(world: World) -> World:
     return replace(world, population=replace(world.population, delta=np.diff(world.change_offsets) / lived))
 
 
-TRIES = 30
-"""Windows that are drawn before the nearest to what was wanted is taken."""
-
-
 def draw_window(world: World, pages: int, changes: int, stream: np.random.Generator) -> World:
     """Some pages of a world for some time, drawn at random, in which about so many changes happen, or somewhat more.
 
@@ -214,7 +226,7 @@ def draw_window(world: World, pages: int, changes: int, stream: np.random.Genera
     living = float((world.died - world.born).sum()) / world.horizon
     share = min(1.0, pages / living)
     days = min(world.horizon, 1.15 * changes / (share * max(len(world.changes), 1) / world.horizon))
-    for _ in range(TRIES):
+    for _ in range(LIMITS.tries):
         cut = window(world, stream.uniform(0.0, world.horizon - days), days)
         some = np.sort(stream.permutation(cut.population.pages)[: max(1, round(share * cut.population.pages))])
         cut = of_pages(cut, some)
@@ -234,10 +246,6 @@ HISTORIES, RELIABLE = "urlid_offset_history", "urlid_chrate_compl_obs_hist"
 FILES = (URLS, HOSTS, IMPORTANCE, HISTORIES, RELIABLE)
 DAYS = 98.0
 """14 weeks: how long a page is drawn that has a rate and no history."""
-MAX_LINE = 1_000_000
-MAX_HOST_SHARE = 0.25
-"""Of the pages that are taken, at most this share is one host's."""
-MAX_BAD_LINES = 100
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -269,7 +277,7 @@ class _Sample:
         self._folder, self._seed = folder, seed
         sizes = Counter(columns[2] for columns in _tsv_rows(folder, URLS, 3))
         names = sorted(sizes)
-        room, largest = pages, max(1, int(MAX_HOST_SHARE * pages))
+        room, largest = pages, max(1, int(LIMITS.max_host_share * pages))
         self._taken: dict[str, int] = {}  # by host, how many of its pages
         for index in np.random.default_rng(seed).permutation(len(names)).tolist():
             self._taken[names[index]] = min(sizes[names[index]], largest, room)
@@ -359,7 +367,7 @@ def _tsv_rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
             yield cells
             continue
         bad += 1
-        if bad >= MAX_BAD_LINES and bad > good:
+        if bad >= LIMITS.max_bad_lines and bad > good:
             raise InputError(f"{path} is no such file: line {good + bad} has not {columns} columns")
     if not good:
         raise InputError(f"{path} has no line of {columns} columns")
@@ -368,7 +376,7 @@ def _tsv_rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
 def _lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            while line := file.readline(MAX_LINE):
+            while line := file.readline(LIMITS.max_line):
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error

@@ -27,11 +27,22 @@ from crawld.research.scenario import Scenario, in_seconds
 from crawld.research.score import Visits
 from crawld.research.world import World
 
-# What the simulator makes of a policy in the lab's world: the daemon's own scheduler and learner, without HTTP.
 
-RUNS = 4
-"""Simulated runs, each begun later by a part of a round of all pages: at which moments a page's changes are met by a
-crawler that takes turns is luck, in the lab as well."""
+@dataclass(frozen=True)
+class ReplayedLimits:
+    """Numbers that bound and tune this module."""
+
+    runs: int = 4
+    """Simulated runs, each begun later by a part of a round of all pages: at which moments a page's changes are met
+    by a crawler that takes turns is luck, in the lab as well."""
+    shortest: float = 30.0
+    """Days that a history lasts at least to take part among others."""
+
+
+LIMITS = ReplayedLimits()
+
+
+# What the simulator makes of a policy in the lab's world: the daemon's own scheduler and learner, without HTTP.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +59,9 @@ def simulated_freshness(scenario: Scenario, policy: str, visits: Visits, span: t
     first = visits.times[0]
     rate = len(visits.times) / (span[1] - first) * DAY
     learning, reached = OnlineLearning(signals=bool(visits.polls)), []
-    for number in range(RUNS):
+    for number in range(LIMITS.runs):
         crawler = OnlineCrawler(policy, world, rate, learning, copies=False)
-        begin = first / DAY + number / RUNS * scenario.pages / rate
+        begin = first / DAY + number / LIMITS.runs * scenario.pages / rate
         run = simulate(world, crawler, [Bandwidth(begin, rate)], started_fresh=False)
         reached.append(run.ledger().accuracy(span[0] / DAY, span[1] / DAY))
     return Simulated(float(np.mean(reached)), float(np.std(reached, ddof=1)))
@@ -78,10 +89,6 @@ def as_polled(world: World, visits: Visits) -> World:
     )
 
 
-SHORTEST = 30.0
-"""Days that a history lasts at least to take part among others."""
-
-
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """What one contestant reached: freshness, its lead over round robin, and how late it was."""
@@ -107,10 +114,12 @@ def open_history(path: Path, pages: int, seed: int) -> World:
         files = history_files(path)
         each = max(1, pages // len(files))
         hosts = [
-            one for one in (_sampled(recorded_world(file), each, seed) for file in files) if one.horizon >= SHORTEST
+            one
+            for one in (_sampled(recorded_world(file), each, seed) for file in files)
+            if one.horizon >= LIMITS.shortest
         ]
         if not hosts:
-            raise InputError(f"no history in {path} lasts {SHORTEST:.0f} days")
+            raise InputError(f"no history in {path} lasts {LIMITS.shortest:.0f} days")
         world = together(hosts, min(host.horizon for host in hosts))
     elif path.exists():
         world = _sampled(recorded_world(path), pages, seed)

@@ -13,10 +13,21 @@ from crawld.research.recorded import of_pages, recorded_world, together
 from crawld.research.weblike import Announced, Sitemap, draw_styles, draw_weblike
 from crawld.research.world import Floats, Population, World, draw_world, run_key
 
-INSTANT = 1e-6
-"""Days by which rounding may move the beginning and the end of recorded time."""
-DRAWN_DAYS = 180.0
-"""Days of a weblike world that are drawn to see how often its pages change."""
+
+@dataclass(frozen=True)
+class ScenarioLimits:
+    """Numbers that bound and tune this module."""
+
+    instant: float = 1e-6
+    """Days by which rounding may move the beginning and the end of recorded time."""
+    drawn_days: float = 180.0
+    """Days of a weblike world that are drawn to see how often its pages change."""
+    build_seconds: float = 5.0
+    typical: int = 3
+    """The seed of ten whose lead over round robin is nearest to their mean in the simulator (docs/method.md)."""
+
+
+LIMITS = ScenarioLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +70,9 @@ def weblike_scenario(size: Size, sitemap: Sitemap | None = None) -> Scenario:
     """A world that lives as real sites do; hosts have sitemaps of every kind in turn unless one is given."""
     key = run_key(size.seed, 0)
     styles = draw_styles(size.hosts, size.pages, key, sitemap)
-    drawn = draw_weblike(styles, DRAWN_DAYS, key)
-    unit = len(drawn.changes) / DRAWN_DAYS / size.changes_per_second
-    if size.seconds / unit > DRAWN_DAYS:
+    drawn = draw_weblike(styles, LIMITS.drawn_days, key)
+    unit = len(drawn.changes) / LIMITS.drawn_days / size.changes_per_second
+    if size.seconds / unit > LIMITS.drawn_days:
         drawn = draw_weblike(styles, size.seconds / unit, key)
     names = tuple(f"{style.sitemap.value}-{number}" for number, style in enumerate(styles, 1))
     return Scenario(in_seconds(drawn, unit), names, tuple(style.sitemap is not Sitemap.NONE for style in styles))
@@ -89,7 +100,7 @@ def recorded_scenario(files: Sequence[Path], size: Size) -> Scenario:
 
 def _lasting(world: World) -> World:
     """The world without pages that are born or die in it: a crawler with a fixed list cannot know of them."""
-    kept = np.flatnonzero((world.born <= INSTANT) & (world.died >= world.horizon - INSTANT))
+    kept = np.flatnonzero((world.born <= LIMITS.instant) & (world.died >= world.horizon - LIMITS.instant))
     if not len(kept):
         raise InputError("no page of these histories lived through the time that is replayed")
     return of_pages(replace(world, births=None, deaths=None), kept)
@@ -118,16 +129,11 @@ def _times(column: Floats | None, unit: float) -> Floats | None:
 # The demo's scenario: three hosts; one sitemap is honest, one stamps every page, and one stands still.
 
 HOSTS = ("honest", "stamped", "frozen")
-BUILD_SECONDS = 5.0
 INTERVALS = ((1.5, 5.0), (8.0, 40.0), (150.0, 3000.0))
 """Mean seconds between changes: a third of the pages each is restless, lively, and quiet."""
 
 
-TYPICAL = 3
-"""The seed of ten whose lead over round robin is nearest to their mean in the simulator (docs/method.md)."""
-
-
-def living_scenario(pages: int, seconds: float, seed: int = TYPICAL) -> Scenario:
+def living_scenario(pages: int, seconds: float, seed: int = LIMITS.typical) -> Scenario:
     """So many pages that live for that time and somewhat longer."""
     rng = np.random.default_rng(seed)
     horizon = 2.0 * seconds + 60.0
@@ -162,5 +168,5 @@ def _honest(page: int, changes: np.ndarray) -> Announced:
 
 
 def _stamped(pages: np.ndarray, horizon: float) -> Announced:
-    builds = np.repeat(np.arange(BUILD_SECONDS, horizon, BUILD_SECONDS), len(pages))
+    builds = np.repeat(np.arange(LIMITS.build_seconds, horizon, LIMITS.build_seconds), len(pages))
     return Announced(builds, np.tile(pages, len(builds) // max(len(pages), 1)), builds, np.zeros(len(builds)))

@@ -7,7 +7,7 @@ answer carries ETag and Last-Modified and is a 304 where the crawler holds the c
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from hashlib import blake2b
@@ -24,10 +24,22 @@ from crawld.research.scenario import Scenario
 from crawld.research.score import Scoreboard, Visits
 from crawld.research.world import World
 
+
+@dataclass(frozen=True)
+class ResearchSiteLimits:
+    """Numbers that bound and tune this module."""
+
+    before: float = 30 * 86_400.0
+    """Seconds before the site began that pages claim for their last change, until a signal says otherwise."""
+    news: int = 12
+    """Words of a page that every change replaces."""
+
+
+LIMITS = ResearchSiteLimits()
+
+
 # What a world's sitemaps say at a moment: of each page, the lastmod that the last signal published.
 
-BEFORE = 30 * 86_400.0
-"""Seconds before the site began that pages claim for their last change, until a signal says otherwise."""
 FIRST_DAY = datetime(2100, 1, 1, tzinfo=UTC)
 """Where a sitemap knows days only: the world's first day. Its days pass in seconds, so no real date would do."""
 
@@ -56,7 +68,7 @@ class Lastmods:
         start, end = self._offsets[page], self._offsets[page + 1]
         published = int(np.searchsorted(self._times[start:end], now, side="right"))
         if not published:
-            return self._moment(-BEFORE) if self._listed[page] else None
+            return self._moment(-LIMITS.before) if self._listed[page] else None
         row = start + published - 1
         claim, span = float(self._claims[row]), float(self._spans[row])
         if np.isnan(claim):
@@ -72,8 +84,6 @@ class Lastmods:
 DOMAIN = "localhost"
 XML = '<?xml version="1.0" encoding="UTF-8"?>'
 SITEMAP_SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
-NEWS = 12
-"""Words of a page that every change replaces."""
 WORDS = (
     "amber", "bridge", "copper", "garden", "harbour", "lantern", "meadow", "orchard", "quarry", "river", "silver",
     "tower", "valley", "winter",
@@ -225,7 +235,7 @@ class LabSite:
     def _text(self, page: int, version: int) -> str:
         """A page with some text that stays and some that is this version's own."""
         title = f"Page {page} of {self.scenario.hosts[self._host_of[page]]}"
-        picked = blake2b(f"{page} {version}".encode(), digest_size=NEWS).digest()
+        picked = blake2b(f"{page} {version}".encode(), digest_size=LIMITS.news).digest()
         news = " ".join(WORDS[byte % len(WORDS)] for byte in picked)
         return (
             f"<!doctype html><html><head><title>{title}</title></head><body><h1>{title}</h1>"

@@ -14,16 +14,30 @@ import numpy as np
 
 from crawld.research.world import HOSTS, Floats, Ints, Population, World, page_stream
 
+
+@dataclass(frozen=True)
+class WeblikeLimits:
+    """Numbers that bound and tune this module."""
+
+    poll: float = 1.0 / 24.0
+    """Days between two polls of a sitemap: what moved in between is seen at once."""
+    told: float = 0.95
+    """The share of changes that an honest sitemap tells."""
+    false: float = 0.03
+    """False signals of an honest sitemap, for each true one."""
+    builds: float = 0.7
+    """Builds a day of a site that stamps every page at each."""
+    weekend: float = 0.476
+    """How busy a day of the weekend is beside a working day: then both carry 16 % of a week's changes."""
+    rhythm: float = 0.4
+    """How far the busiest and the quietest hour are from the mean one."""
+
+
+LIMITS = WeblikeLimits()
+
+
 # What the sitemaps of weblike worlds say: honest ones, and the ways in which real ones mislead.
 
-POLL = 1.0 / 24.0
-"""Days between two polls of a sitemap: what moved in between is seen at once."""
-TOLD = 0.95
-"""The share of changes that an honest sitemap tells."""
-FALSE = 0.03
-"""False signals of an honest sitemap, for each true one."""
-BUILDS = 0.7
-"""Builds a day of a site that stamps every page at each."""
 LATE = 7.0
 """Days between two issues of a sitemap that is late."""
 
@@ -88,9 +102,9 @@ def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], 
         stamped = np.concatenate([builds, idle])
         pages = np.tile(np.arange(len(changes)), len(stamped))
         return _claimed(_polled(np.repeat(stamped, len(changes))), pages, np.repeat(stamped, len(changes)), days)
-    told = stream.random(len(at)) < TOLD
+    told = stream.random(len(at)) < LIMITS.told
     at, page = at[told], page[told]
-    false = stream.poisson(FALSE * len(at))
+    false = stream.poisson(LIMITS.false * len(at))
     at = np.concatenate([at, stream.uniform(0.0, days, false)])
     page = np.concatenate([page, stream.integers(0, len(changes), false)])
     if kind is Sitemap.LATE:
@@ -104,11 +118,11 @@ def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], 
 
 
 def _builds(stream: np.random.Generator, days: float) -> Floats:
-    return np.sort(stream.uniform(0.0, days, stream.poisson(BUILDS * days)))
+    return np.sort(stream.uniform(0.0, days, stream.poisson(LIMITS.builds * days)))
 
 
 def _polled(at: Floats) -> Floats:
-    return np.asarray(POLL * np.ceil(at / POLL))
+    return np.asarray(LIMITS.poll * np.ceil(at / LIMITS.poll))
 
 
 def _claimed(seen: Floats, page: Ints, claims: Floats, days: float, span: float = 0.0) -> Announced:
@@ -141,7 +155,7 @@ def tell(world: World, how: Honesty, stream: np.random.Generator) -> World:
     told = stream.random(len(pages)) < how.recall
     seen = (moments + stream.uniform(0.0, how.late, len(moments)))[moment]
     lived = world.died - world.born
-    rate = np.diff(world.change_offsets) / np.maximum(lived, POLL)
+    rate = np.diff(world.change_offsets) / np.maximum(lived, LIMITS.poll)
     nu = how.recall * rate * (1.0 - how.precision) / how.precision
     false = np.repeat(np.arange(world.population.pages), stream.poisson(nu * lived))
     at = stream.uniform(world.born[false], world.died[false])
@@ -187,10 +201,6 @@ def _signalled(world: World, seen: Floats, pages: Ints) -> World:
 
 
 WEEK, HOURS = 7.0, 24
-WEEKEND = 0.476
-"""How busy a day of the weekend is beside a working day: then both carry 16 % of a week's changes."""
-RHYTHM = 0.4
-"""How far the busiest and the quietest hour are from the mean one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +328,9 @@ def _drifted(uniform: Floats, slope: Floats) -> Floats:
 def _by_calendar(even: Floats, days: float) -> Floats:
     """Times that ran evenly, moved so that working days and busy hours have more of them; whole weeks stay in place."""
     hours = np.arange(int(np.ceil(days / WEEK)) * 7 * HOURS)
-    busy = np.where(hours // HOURS % 7 < 5, 1.0, WEEKEND) * (1.0 - RHYTHM * np.cos(2 * np.pi * (hours % HOURS) / HOURS))
+    busy = np.where(hours // HOURS % 7 < 5, 1.0, LIMITS.weekend) * (
+        1.0 - LIMITS.rhythm * np.cos(2 * np.pi * (hours % HOURS) / HOURS)
+    )
     passed = np.concatenate([[0.0], np.cumsum(busy)])
     whole = hours.size / HOURS
     return np.interp(even, passed / passed[-1] * whole, np.arange(hours.size + 1) / HOURS)

@@ -7,7 +7,7 @@ undoes it: so undoing is doing, and is logged like everything else.
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from crawld.model.errors import InputError
@@ -19,11 +19,22 @@ from crawld.read.page.rules import DigestRules, Selector, rule_for
 from crawld.store.contract import Action, Listed
 from crawld.store.control import Control, Refreshed
 
+
+@dataclass(frozen=True)
+class ActionsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_marks: int = 1_000
+    max_selector: int = 500
+
+
+LIMITS = ActionsLimits()
+
+
 log = logging.getLogger("crawld.actions")
 
 MARKS, READ_UNTIL = "marks", "changes_read"
 """The names under which marks, and the newest change that was seen, are kept."""
-MAX_MARKS, MAX_SELECTOR = 1_000, 500
 What = Mapping[str, Any]
 Undo = Mapping[str, Any] | None
 Done = tuple[str, Any, Undo]
@@ -178,12 +189,12 @@ class Actions:
         if self._control.rule_of(url)["mode"] == "raw":
             raise InputError(f"the bytes of {url} are compared: a rule with `mode: main` or `text` can leave parts out")
         for selector in selectors:
-            if len(selector) > MAX_SELECTOR:
-                raise InputError(f"a selector of more than {MAX_SELECTOR} characters is too long")
+            if len(selector) > LIMITS.max_selector:
+                raise InputError(f"a selector of more than {LIMITS.max_selector} characters is too long")
             Selector(selector)
         kept = list(await self._control.marks())
-        if len(kept) + len(selectors) > MAX_MARKS:
-            raise InputError(f"{MAX_MARKS:,} parts are ignored already: write a `digest` rule instead")
+        if len(kept) + len(selectors) > LIMITS.max_marks:
+            raise InputError(f"{LIMITS.max_marks:,} parts are ignored already: write a `digest` rule instead")
         first, now = max((mark.id for mark in kept), default=0) + 1, self._clock.now()
         page = None if what.get("host") else url
         new = [Mark(first + at, page, host_of(url), one, now) for at, one in enumerate(selectors)]

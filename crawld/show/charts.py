@@ -10,6 +10,27 @@ from xml.sax.saxutils import escape as escape_markup
 
 from crawld.model.units import format_duration, format_number, format_rate
 
+
+@dataclass(frozen=True)
+class ChartsLimits:
+    """Numbers that bound and tune this module."""
+
+    wide: float = 20.0
+    """The ratio from which on positive values are spread by their logarithm."""
+    max_rows: int = 40
+    """Of the table behind a chart: enough to follow its course, few enough to read."""
+    samples: int = 16
+    """Points of each tooth at the most."""
+    colours: int = 8
+    max_dots: int = 24
+    """Points of a line that are drawn as dots too; more would hide it."""
+    lane: int = 26
+    """The height of a row of events."""
+
+
+LIMITS = ChartsLimits()
+
+
 # Axes: where a value is placed, where ticks are and what they say.
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -21,8 +42,6 @@ STEPS = (
 )  # fmt: skip
 """Seconds between the ticks of times and durations."""
 UNITS = (("s", 1.0), ("min", MINUTE), ("hour", HOUR), ("day", DAY))
-WIDE = 20.0
-"""The ratio from which on positive values are spread by their logarithm."""
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -101,7 +120,7 @@ def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin:
         extra = 0.05 * abs(high) or 1.0
     if axis.logarithmic:
         extra = 0.0
-        low, high = (low, high) if low > 0 else (max(high, 1.0) / WIDE, max(high, 1.0))
+        low, high = (low, high) if low > 0 else (max(high, 1.0) / LIMITS.wide, max(high, 1.0))
     return Scale(
         axis,
         low - extra if axis.low is None else axis.low,
@@ -113,7 +132,7 @@ def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin:
 
 def spread_wide(values: Sequence[float]) -> bool:
     """Whether values are so far apart that only a logarithmic axis shows them all."""
-    return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= WIDE
+    return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= LIMITS.wide
 
 
 def format_time(at: float, step: float = math.nan) -> str:
@@ -156,9 +175,6 @@ def _decades(low: float, high: float, most: int) -> list[float]:
 
 
 # What a chart shows, and the same figures as a table.
-
-MOST_ROWS = 40
-"""Of the table behind a chart: enough to follow its course, few enough to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +300,7 @@ def _table_lane(lane: Lane) -> str:
     return f"{lane.name}: {len(lane.events)} shown."
 
 
-def data_table(chart: Chart, most: int = MOST_ROWS) -> tuple[list[str], list[list[str]]]:
+def data_table(chart: Chart, most: int = LIMITS.max_rows) -> tuple[list[str], list[list[str]]]:
     """The heading and the rows of the figures behind a chart; of many rows, some evenly spaced ones and the last."""
     heading = [chart.x.label or "x", *chart.names]
     rows: dict[float, list[str]] = {}
@@ -311,9 +327,6 @@ def _cell(axis: Axis, point: ChartPoint) -> str:
 
 # A saw-tooth: a value that is set anew at certain times and follows a course in between.
 
-SAMPLES = 16
-"""Points of each tooth at the most."""
-
 
 def saw_tooth(
     resets: Sequence[float],
@@ -325,7 +338,7 @@ def saw_tooth(
     brief = 1e-6 * (until - resets[0]) if resets else 0.0
     points: list[ChartPoint] = []
     for start, end in zip(resets, [*resets[1:], until], strict=True):
-        steps = SAMPLES if len(resets) <= 60 else 4
+        steps = LIMITS.samples if len(resets) <= 60 else 4
         at = [start + (end - start) * step / steps for step in range(steps + 1)]
         inside = [jump for jump in jumps if start < jump < end]
         at = sorted([*at, *inside, *(max(jump - brief, start) for jump in inside)])
@@ -345,10 +358,9 @@ DARK = (
     "--series-1:#62aef0;--series-2:#f08b5c;--series-3:#64c38a;--series-4:#b596f0;--series-5:#d9ac45;"
     "--series-6:#4fc1cc;--series-7:#f07fb1;--series-8:#9aa7b5"
 )
-COLOURS = 8
 _SERIES = "".join(
     f".line.s{n}{{stroke:var(--series-{n})}}.mark.s{n},.band.s{n},.bar.s{n}{{fill:var(--series-{n})}}"
-    for n in range(1, COLOURS + 1)
+    for n in range(1, LIMITS.colours + 1)
 )
 RULES = (
     ".chart text{font:12px system-ui,sans-serif;fill:var(--chart-soft)}.chart .title{font-size:15px;font-weight:600;"
@@ -364,10 +376,6 @@ STANDALONE = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}
 """What a file of its own needs."""
 
 
-MOST_DOTS = 24
-"""Points of a line that are drawn as dots too; more would hide it."""
-LANE = 26
-"""The height of a row of events."""
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -395,8 +403,8 @@ def escape(text: str) -> str:
 def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -> str:
     """The SVG of a chart; `standalone` with its style, title and legend, else for a page that brings them."""
     paper = FILE if standalone else PART
-    tall = (paper.height if standalone else height) + LANE * len(chart.lanes)
-    plot_end = tall - paper.bottom - LANE * len(chart.lanes)
+    tall = (paper.height if standalone else height) + LIMITS.lane * len(chart.lanes)
+    plot_end = tall - paper.bottom - LIMITS.lane * len(chart.lanes)
     x = scale(chart.x, _all_x(chart), paper.left, paper.width - paper.right)
     y = scale(chart.y, _all_y(chart), plot_end, paper.top, margin=0.06)
     label = escape(f"{chart.title}. {chart.description()}")
@@ -409,7 +417,7 @@ def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -
             f'<text x="{paper.left}" y="24" class="title">{escape(chart.title)}</text>',
             *_legend(chart, paper.width - paper.right + 14, paper.top + 8),
         ]
-    parts += _grid(x, y, plot_end + LANE * len(chart.lanes))
+    parts += _grid(x, y, plot_end + LIMITS.lane * len(chart.lanes))
     parts += _labels(chart, paper, tall, (paper.top + plot_end) / 2)
     if chart.stack is not None:
         parts += _bars(chart.stack, x, y, chart)
@@ -417,7 +425,7 @@ def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -
     for at, line in enumerate(chart.lines):
         parts += _line(line, x, y, series_class(chart, first + at))
     for at, lane in enumerate(chart.lanes):
-        parts += _lane(lane, x, plot_end + LANE * at)
+        parts += _lane(lane, x, plot_end + LIMITS.lane * at)
     if chart.marker is not None:
         parts += _marker(chart.marker, x, paper.top, plot_end)
     return "\n".join([*parts, "</svg>", ""])
@@ -438,7 +446,7 @@ def series_class(chart: Chart, at: int) -> str:
         return "quiet"
     place = at - sum(quiet[:at])
     dashed = at >= len(quiet) - len(chart.lines) and chart.lines[at - len(quiet)].look is Look.DASHED
-    return f"s{place % COLOURS + 1}" + (" dashed" if place >= COLOURS or dashed else "")
+    return f"s{place % LIMITS.colours + 1}" + (" dashed" if place >= LIMITS.colours or dashed else "")
 
 
 def key(chart: Chart, at: int) -> str:
@@ -506,7 +514,7 @@ def _line(line: Line, x: Scale, y: Scale, kind: str) -> Iterator[str]:
             yield from _band(run, x, y, kind)
         path = " ".join(f"{left:.1f},{top:.1f}" for left, top in places)
         yield f'<polyline points="{path}" class="line {kind}"/>'
-        if (len(line.points) <= MOST_DOTS and line.look is Look.SOLID) or len(run) == 1:
+        if (len(line.points) <= LIMITS.max_dots and line.look is Look.SOLID) or len(run) == 1:
             yield from (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="mark {kind}"/>' for a, b in places)
         if line.spread is Spread.BARS:
             yield from _error_bars(run, x, y, kind)
@@ -562,7 +570,7 @@ def _bars(stack: Stack, x: Scale, y: Scale, chart: Chart) -> Iterator[str]:
 
 
 def _lane(lane: Lane, x: Scale, top: float) -> Iterator[str]:
-    foot = top + LANE
+    foot = top + LIMITS.lane
     yield f'<text x="{x.start - 8}" y="{foot - 6:.1f}" text-anchor="end">{escape(lane.name)}</text>'
     for event in lane.events:
         at, strong = x.place(event.x), " strong" if event.strong else ""

@@ -22,6 +22,21 @@ from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.status import Counters
 from crawld.store.contract import StoredPages
 
+
+@dataclass(frozen=True)
+class ForecastsLimits:
+    """Numbers that bound and tune this module."""
+
+    kept_seconds: float = 60.0
+    """For which one sample of the pages serves: estimates move slowly."""
+    few_requests: int = 1_000
+    """With fewer the share of pages is not measured yet: robots.txt comes first everywhere."""
+    max_rates: int = 100
+
+
+LIMITS = ForecastsLimits()
+
+
 # A scheduler of pages as the database has them, for whoever is no daemon: what it would believe and expect.
 
 
@@ -90,11 +105,6 @@ class StoredScheduler:
         )
 
 
-KEPT_SECONDS = 60.0
-"""For which one sample of the pages serves: estimates move slowly."""
-FEW_REQUESTS = 1_000
-"""With fewer the share of pages is not measured yet: robots.txt comes first everywhere."""
-MOST_RATES = 100
 VISITS = frozenset({Use.PAGE, Use.AUDIT, Use.REDIRECT, Use.SECOND_LOOK, Use.CHECK})
 """What visits to pages consist of; the rest is asked beside them."""
 
@@ -119,8 +129,8 @@ class Forecasts:
 
     async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> dict[str, object]:
         """What that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
-        if len(others) > MOST_RATES:
-            raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {MOST_RATES}")
+        if len(others) > LIMITS.max_rates:
+            raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {LIMITS.max_rates}")
         valuation = require_values(self._valuation)
         async with self._one_at_a_time:
             share = page_share(self._status.by_purpose(), poll_share)
@@ -130,7 +140,7 @@ class Forecasts:
     async def _forecast(self, valuation: Valuation, share: float) -> Forecast:
         """A forecast of the last minute."""
         monotonic = self._clock.monotonic()
-        if self._made is None or monotonic - self._made[0] > KEPT_SECONDS:
+        if self._made is None or monotonic - self._made[0] > LIMITS.kept_seconds:
             believed = self._scheduler.believed(self._clock.now())
             self._made = monotonic, await asyncio.to_thread(self._make, valuation, share, believed)
         return self._made[1]
@@ -150,6 +160,6 @@ def require_values(valuation: Valuation | None) -> Valuation:
 def page_share(spent: Mapping[str, int], poll_share: float) -> float:
     """The part of all requests that visits to pages take, as measured, or what polls leave of it."""
     total = sum(spent.values())
-    if total < FEW_REQUESTS:
+    if total < LIMITS.few_requests:
         return 1.0 - poll_share
     return sum(spent.get(use.value, 0) for use in VISITS) / total

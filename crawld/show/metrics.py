@@ -23,9 +23,22 @@ from crawld.pages.pages import Pages
 from crawld.store.contract import Store
 from crawld.store.views import ReadModel
 
+
+@dataclass(frozen=True)
+class MetricsLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.1
+    costly_seconds: float = 60.0
+    """For which what is costly counts as new."""
+    hosts_at_once: int = 500
+
+
+LIMITS = MetricsLimits()
+
+
 # How late the event loop is: what waits for it, as the next slot, waits as long.
 
-LOOK_SECONDS = 0.1
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -40,7 +53,7 @@ class LoopLag:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            due = self._clock.monotonic() + LOOK_SECONDS
+            due = self._clock.monotonic() + LIMITS.look_seconds
             await self._clock.sleep_until(due)
             self.note(max(0.0, self._clock.monotonic() - due))
 
@@ -58,9 +71,6 @@ class LoopLag:
         return found
 
 
-COSTLY_SECONDS = 60.0
-"""For which what is costly counts as new."""
-HOSTS_AT_ONCE = 500
 COUNTER, GAUGE = FamilyKind.COUNTER, FamilyKind.GAUGE
 
 
@@ -112,7 +122,7 @@ class DaemonMetrics:
         self._one = self._one or asyncio.Lock()
         async with self._one:
             now = self.clock.monotonic()
-            if self._costly is None or now - self._costly_at >= COSTLY_SECONDS:
+            if self._costly is None or now - self._costly_at >= LIMITS.costly_seconds:
                 hosts = await self._count_hosts()
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
@@ -132,7 +142,7 @@ class DaemonMetrics:
             state = self.gate.export(host)
             if (state.blocked or state.blocked_until > now) and self.pages.on_host(state.name):
                 found["blocked" if state.blocked else "asked_to_wait" if state.asked_until > now else "backoff"] += 1
-            if at % HOSTS_AT_ONCE == 0:
+            if at % LIMITS.hosts_at_once == 0:
                 await asyncio.sleep(0)
         return found
 

@@ -13,7 +13,8 @@ from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_sourc
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
 from crawld.signals.contract import Discoveries, PollResult, Slices
-from crawld.signals.files import FIRST_WAIT, MOST_SPOKEN_FOR, SHORTEST_WAIT, File, Origin, restored
+from crawld.signals.files import LIMITS as FILES_LIMITS
+from crawld.signals.files import File, Origin, restored
 from crawld.signals.listed import EMPTY, Baseline, ListedFile, ListingDifference
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
@@ -21,12 +22,35 @@ from crawld.signals.reading import Polled, PollReading, read_answer, site_of
 from crawld.signals.schedule import PollSchedule
 from crawld.store.contract import Poll, SourceFile
 
-# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
 
-WALKED_AT_ONCE = 100
-"""Files of an index that are looked at in one slice."""
-STEP = 5.0  # seconds from one file to the next
-DEEPEST = 2  # an index in an index, and no further
+@dataclass(frozen=True)
+class PolledSourcesLimits:
+    """Numbers that bound and tune this module."""
+
+    walked_at_once: int = 100
+    """Files of an index that are looked at in one slice."""
+    step: float = 5.0  # seconds from one file to the next
+    deepest: int = 2  # an index in an index, and no further
+    together_seconds: float = 300.0
+    """Moves of two files of one site within this time are taken for one event."""
+    max_sites: int = 10_000
+    """Sites whose latest moves are remembered; beyond it the older half is forgotten."""
+    max_bytes: int = 50 * 2**20
+    max_sitemap_lines: int = 100
+    max_recent: int = 50_000
+    """Signals remembered so that another file does not tell them again, and as many older ones."""
+    max_linked_feeds: int = 20
+    """Feeds of one page that are looked at."""
+    signals_at_once: int = 2_000
+    """Signals that are looked through in one slice."""
+    exported_at_once: int = 50
+    """Files that are made ready for the store in one slice."""
+
+
+LIMITS = PolledSourcesLimits()
+
+
+# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +81,19 @@ def walk_index(schedule: PollSchedule, index: File, reading: PollReading, now: f
         schedule.remove(url)
     planned: list[File] = []
     moved: list[File] = []
-    if index.depth >= DEEPEST:
+    if index.depth >= LIMITS.deepest:
         return IndexWalk(removed=removed)
     for number, (url, stamp) in enumerate(listed.items()):
-        if number % WALKED_AT_ONCE == 0:
+        if number % LIMITS.walked_at_once == 0:
             yield
         file = known.get(url)
         if file is None:
-            file = _child(index, reading, url, stamp, now + len(planned) * STEP)
+            file = _child(index, reading, url, stamp, now + len(planned) * LIMITS.step)
             if schedule.add(file):
                 planned.append(file)
         elif stamp not in (0, file.stamp) and url in schedule:
             file.stamp = stamp
-            file.next_poll = min(file.next_poll, now + len(planned) * STEP)
+            file.next_poll = min(file.next_poll, now + len(planned) * LIMITS.step)
             schedule.plan(file)
             planned.append(file)
             moved.append(file)
@@ -79,7 +103,11 @@ def walk_index(schedule: PollSchedule, index: File, reading: PollReading, now: f
 def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -> File:
     """A file that an index lists. Where a stranger answered for the index, the child may speak for that one alone."""
     stranger, host = reading.answered_by, host_of_target(url)
-    speaks_for = (stranger,) if stranger else tuple(dict.fromkeys((index.host, *index.speaks_for)))[:MOST_SPOKEN_FOR]
+    speaks_for = (
+        (stranger,)
+        if stranger
+        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: FILES_LIMITS.max_spoken_for]
+    )
     given = index.origin is Origin.CONFIG and stranger is None
     return File(
         url,
@@ -96,11 +124,6 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
 
 
 # How many lastmods of a site moved together, counted over all its files that were polled within minutes.
-
-TOGETHER_SECONDS = 300.0
-"""Moves of two files of one site within this time are taken for one event."""
-MOST_SITES = 10_000
-"""Sites whose latest moves are remembered; beyond it the older half is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +147,7 @@ class _Moves:
         self.forget(file)
         while self.by_file:
             oldest, (seen, _) = next(iter(self.by_file.items()))
-            if now - seen <= TOGETHER_SECONDS:
+            if now - seen <= LIMITS.together_seconds:
                 break
             self.forget(oldest)
         self.by_file[file] = (now, moved)
@@ -160,21 +183,11 @@ class SiteMoves:
         moves = self._sites.pop(site, None) or _Moves()
         moves.note(file, moved, now)
         self._sites[site] = moves  # the latest last
-        if len(self._sites) > MOST_SITES:
-            self._sites = dict(list(self._sites.items())[MOST_SITES // 2 :])
+        if len(self._sites) > LIMITS.max_sites:
+            self._sites = dict(list(self._sites.items())[LIMITS.max_sites // 2 :])
         return moves.total
 
 
-MOST_BYTES = 50 * 2**20
-MOST_SITEMAP_LINES = 100
-MOST_RECENT = 50_000
-"""Signals remembered so that another file does not tell them again, and as many older ones."""
-MOST_LINKED_FEEDS = 20
-"""Feeds of one page that are looked at."""
-SIGNALS_AT_ONCE = 2_000
-"""Signals that are looked through in one slice."""
-EXPORTED_AT_ONCE = 50
-"""Files that are made ready for the store in one slice."""
 _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 
@@ -197,8 +210,8 @@ class PollSettings:
     discovery: Discovery | None = None
     others: bool = False  # whether changes that files list on other sites are told: other workers hold those pages
     sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
-    first_wait: float = FIRST_WAIT  # seconds between the first two polls of a file
-    shortest_wait: float = SHORTEST_WAIT
+    first_wait: float = FILES_LIMITS.first_wait  # seconds between the first two polls of a file
+    shortest_wait: float = FILES_LIMITS.min_wait
 
 
 class PolledSources:
@@ -292,7 +305,7 @@ class PolledSources:
             return []
         if answered is not None and site_of(host_of(answered)) != site_of(host):
             sitemaps = ()
-        named = [locate(line, robots_url) for line in sitemaps[:MOST_SITEMAP_LINES]]
+        named = [locate(line, robots_url) for line in sitemaps[: LIMITS.max_sitemap_lines]]
         files = [
             File(url, Source.SITEMAP, host_of_target(url), Origin.ROBOTS, speaks_for=(host,), next_poll=now)
             for url in dict.fromkeys(named)
@@ -309,7 +322,7 @@ class PolledSources:
         room = self.schedule.budgets.room_for_feeds(host)
         if room <= 0 or not self._settings.find_feeds or not self._may_plant(host):
             return []
-        named = dict.fromkeys(locate(feed, page_url) for feed in feeds[:MOST_LINKED_FEEDS])
+        named = dict.fromkeys(locate(feed, page_url) for feed in feeds[: LIMITS.max_linked_feeds])
         urls = [url for url in named if url and url not in self.schedule]
         return self._watch(
             [
@@ -335,7 +348,7 @@ class PolledSources:
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
         """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
         for file in self.schedule.due(now, explore=explore):
-            yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
+            yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, LIMITS.max_bytes)
 
     def prefers(self, request: Request) -> bool:
         """Whether the poll goes before exploring ones."""
@@ -491,9 +504,9 @@ class PolledSources:
                 self._recent[heard] = stamp
                 news.append(signal)
                 useful += not signal.stale
-            if len(self._recent) >= MOST_RECENT:
+            if len(self._recent) >= LIMITS.max_recent:
                 self._recent, self._less_recent = {}, self._recent
-            if number % SIGNALS_AT_ONCE == 0:
+            if number % LIMITS.signals_at_once == 0:
                 yield
         return news, useful
 
@@ -532,7 +545,7 @@ def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
     polls = []
     for number, file in enumerate(files, 1):
         polls.append(Poll(file.exported(), polls=0))
-        if number % EXPORTED_AT_ONCE == 0:
+        if number % LIMITS.exported_at_once == 0:
             yield
     return polls
 

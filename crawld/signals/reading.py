@@ -13,6 +13,20 @@ from crawld.read.sitemap import read_sitemap
 from crawld.signals.listed import ListedFile, ListingDifference, differ, stamp_of
 from crawld.signals.matching import keys_of
 
+
+@dataclass(frozen=True)
+class ReadingLimits:
+    """Numbers that bound and tune this module."""
+
+    max_children: int = 2_000
+    """Sitemaps that are taken from one index; the latest where it lists more."""
+    max_validator: int = 1_000
+    """Characters of an ETag or Last-Modified that are kept: longer ones are left out."""
+
+
+LIMITS = ReadingLimits()
+
+
 # Which hosts belong together.
 
 
@@ -20,12 +34,6 @@ def site_of(host: str) -> str:
     """The name two hosts share that may speak for each other: with or without `www.`, on any port."""
     name = host if host.startswith("[") else host.partition(":")[0]
     return name.removeprefix("www.")
-
-
-MOST_CHILDREN = 2_000
-"""Sitemaps that are taken from one index; the latest where it lists more."""
-LONGEST_VALIDATOR = 1_000
-"""Characters of an ETag or Last-Modified that are kept: longer ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +119,14 @@ def _stranger(asked: str, answered: str) -> str | None:
 
 
 def _validator(value: str | None) -> str | None:
-    return value if value is not None and len(value) <= LONGEST_VALIDATOR else None
+    return value if value is not None and len(value) <= LIMITS.max_validator else None
 
 
 def _children(listing: Listing, url: str) -> Sequence[Child]:
     """The sitemaps that an index lists, the latest first."""
     children = {e.loc: stamp_of(e.lastmod) for e in listing.entries if e.kind is EntryKind.SITEMAP and e.loc != url}
     latest = sorted(children.items(), key=lambda item: -item[1])
-    return [Child(loc, stamp) for loc, stamp in latest[:MOST_CHILDREN]]
+    return [Child(loc, stamp) for loc, stamp in latest[: LIMITS.max_children]]
 
 
 def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...], own: str | None) -> ListedFile:

@@ -9,24 +9,39 @@ from itertools import islice
 from crawld.signals.files import File, Origin
 from crawld.signals.reading import site_of
 
-# How many files one host may have us watch: whoever names a file plants it, and pays for it.
 
-MOST_FILES = 100_000
-"""Files watched in all, at some 700 bytes each."""
-MOST_FILES_PER_HOST = 2_000
-"""Files on one host, whoever planted them: an index may have as many."""
-MOST_PLANTED = 2_000
-"""Files one host plants in all."""
-MOST_PLANTED_ELSEWHERE = 500
-"""Files one host plants on other sites, such as the network that delivers its sitemaps."""
-MOST_OTHER_HOSTS = 5
-"""Other hosts on which one host plants."""
-MOST_FEEDS_PER_HOST = 5
-"""Feeds of a host that are found by links in pages."""
-MOST_REMEMBERED_BYTES = 256 * 2**20
-"""What all files listed, packed: some 20 million entries."""
-MOST_REMEMBERED_BYTES_PER_PLANTER = 16 * 2**20
-"""What the files listed that one host planted, packed: more than a million entries."""
+@dataclass(frozen=True)
+class ScheduleLimits:
+    """Numbers that bound and tune this module."""
+
+    max_files: int = 100_000
+    """Files watched in all, at some 700 bytes each."""
+    max_files_per_host: int = 2_000
+    """Files on one host, whoever planted them: an index may have as many."""
+    max_planted: int = 2_000
+    """Files one host plants in all."""
+    max_planted_elsewhere: int = 500
+    """Files one host plants on other sites, such as the network that delivers its sitemaps."""
+    max_other_hosts: int = 5
+    """Other hosts on which one host plants."""
+    max_feeds_per_host: int = 5
+    """Feeds of a host that are found by links in pages."""
+    max_remembered_bytes: int = 256 * 2**20
+    """What all files listed, packed: some 20 million entries."""
+    max_remembered_bytes_per_planter: int = 16 * 2**20
+    """What the files listed that one host planted, packed: more than a million entries."""
+    max_offered: int = 16
+    """Sites whose files are offered for one slot; those that cannot be asked make room for others at the next one."""
+    max_looked_at: int = 200
+    """Sites that are looked at for one slot, those included that turn out to have nothing due."""
+    spare_entries: int = 16
+    """Entries that a lane may have beside two for each of its files."""
+
+
+LIMITS = ScheduleLimits()
+
+
+# How many files one host may have us watch: whoever names a file plants it, and pays for it.
 
 
 @dataclass(slots=True)
@@ -55,21 +70,27 @@ class Budgets:
 
     def room_for_feeds(self, planter: str) -> int:
         """How many feeds a host may still have found by links in its pages."""
-        return MOST_FEEDS_PER_HOST - self._tallies[planter].feeds if planter in self._tallies else MOST_FEEDS_PER_HOST
+        return (
+            LIMITS.max_feeds_per_host - self._tallies[planter].feeds
+            if planter in self._tallies
+            else LIMITS.max_feeds_per_host
+        )
 
     def has_room(self, file: File) -> bool:
         """Whether the host that plants the file may do so. What the settings name may lie on any host."""
-        if self._files >= MOST_FILES or self._on_host[file.host] >= MOST_FILES_PER_HOST:
+        if self._files >= LIMITS.max_files or self._on_host[file.host] >= LIMITS.max_files_per_host:
             return False
         tally = self._tallies.get(file.planter)
         if tally is None:
             return True
-        if tally.files >= MOST_PLANTED or (file.origin is Origin.PAGE and tally.feeds >= MOST_FEEDS_PER_HOST):
+        if tally.files >= LIMITS.max_planted or (
+            file.origin is Origin.PAGE and tally.feeds >= LIMITS.max_feeds_per_host
+        ):
             return False
         if file.origin is Origin.CONFIG or site_of(file.host) == site_of(file.planter):
             return True
-        known = file.host in tally.others or len(tally.others) < MOST_OTHER_HOSTS
-        return known and tally.elsewhere < MOST_PLANTED_ELSEWHERE
+        known = file.host in tally.others or len(tally.others) < LIMITS.max_other_hosts
+        return known and tally.elsewhere < LIMITS.max_planted_elsewhere
 
     def add(self, file: File) -> None:
         """Count a file for the host that planted it."""
@@ -113,8 +134,8 @@ class Budgets:
     def remember(self, file: File, baseline: bytes) -> bool:
         """Keep what a watched file listed; False where its planter, or all together, would hold too much."""
         tally, more = self._tallies[file.planter], len(baseline) - len(file.baseline)
-        fits = self._remembered + more <= MOST_REMEMBERED_BYTES
-        if more > 0 and not (fits and tally.remembered + more <= MOST_REMEMBERED_BYTES_PER_PLANTER):
+        fits = self._remembered + more <= LIMITS.max_remembered_bytes
+        if more > 0 and not (fits and tally.remembered + more <= LIMITS.max_remembered_bytes_per_planter):
             return False
         self._remember(tally, more)
         file.baseline = baseline
@@ -122,13 +143,6 @@ class Budgets:
 
 
 # The order of polls: files that are due come up in rotation over the sites that planted them, and over their hosts.
-
-MOST_OFFERED = 16
-"""Sites whose files are offered for one slot; those that cannot be asked make room for others at the next one."""
-MOST_LOOKED_AT = 200
-"""Sites that are looked at for one slot, those included that turn out to have nothing due."""
-SPARE_ENTRIES = 16
-"""Entries that a lane may have beside two for each of its files."""
 
 
 class _Lane:
@@ -171,7 +185,7 @@ class PollRotation:
         """Take over the time of a file's next poll."""
         lane = self._lanes[file.planter][file.host]
         heapq.heappush(lane.entries, (file.next_poll, file.url))
-        if len(lane.entries) > 2 * lane.files + SPARE_ENTRIES:
+        if len(lane.entries) > 2 * lane.files + LIMITS.spare_entries:
             lane.entries = sorted({entry for entry in lane.entries if self._planned(*entry) is not None})
         self._wake(file.planter, max(file.next_poll, lane.rests_until))
 
@@ -194,8 +208,8 @@ class PollRotation:
                 del self._wakes_at[planter]
                 self._awake[planter] = None
         offered = 0
-        for planter in list(islice(self._awake, MOST_LOOKED_AT)):
-            if offered == MOST_OFFERED:
+        for planter in list(islice(self._awake, LIMITS.max_looked_at)):
+            if offered == LIMITS.max_offered:
                 break
             if planter not in self._awake:  # its last file left while another was offered
                 continue

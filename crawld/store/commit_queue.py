@@ -7,6 +7,7 @@ came: a crawl takes the signals along that wait for its page, because it may hav
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crawld.model.fetched import RobotsState
@@ -14,9 +15,19 @@ from crawld.model.signal import Signal
 from crawld.store.batch import Item
 from crawld.store.contract import Record
 
-LARGEST_BATCH = 1_000
-SIGNALS_AT_ONCE = 250
-"""Signals in one batch beside other items: they make its commit longer by a few hundredths of a second."""
+
+@dataclass(frozen=True)
+class CommitQueueLimits:
+    """Numbers that bound and tune this module."""
+
+    max_batch: int = 1_000
+    signals_at_once: int = 250
+    """Signals in one batch beside other items: they make its commit longer by a few hundredths of a second."""
+
+
+LIMITS = CommitQueueLimits()
+
+
 HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 
 
@@ -74,10 +85,10 @@ class CommitQueue:
         """The items of the next transaction."""
         taken: list[QueuedItem] = []
         heavy = 0
-        while self._first and len(taken) < LARGEST_BATCH and heavy < HEAVIEST_BATCH:
+        while self._first and len(taken) < LIMITS.max_batch and heavy < HEAVIEST_BATCH:
             taken.append(self._first.popleft())
             heavy += weight(taken[-1].item)
-        room = len(taken) + SIGNALS_AT_ONCE if taken else LARGEST_BATCH // 2
+        room = len(taken) + LIMITS.signals_at_once if taken else LIMITS.max_batch // 2
         while self._signals and len(taken) < room:
             taken.extend(self._signals_of(next(iter(self._signals))))
         return taken

@@ -24,13 +24,23 @@ from crawld.store.engine import among
 from crawld.store.report import page_stats
 from crawld.store.versions import allows, compress, decompress, decompress_to
 
+
+@dataclass(frozen=True)
+class StoreDocumentsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_indexed: int = 300_000
+    """Characters of a text that are indexed: PostgreSQL's vectors hold a megabyte."""
+    max_terms: int = 20
+    snippet: int = 240
+    """Characters of a snippet."""
+
+
+LIMITS = StoreDocumentsLimits()
+
+
 CURSOR = "documents"
 """Name of the row of `settings` that holds the number of the last change whose copy was looked at."""
-MAX_INDEXED = 300_000
-"""Characters of a text that are indexed: PostgreSQL's vectors hold a megabyte."""
-MAX_TERMS = 20
-SNIPPET = 240
-"""Characters of a snippet."""
 _body, _page, _host, _document = tables.bodies.c, tables.pages.c, tables.hosts.c, tables.documents.c
 _change = tables.changes.c
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
@@ -229,7 +239,7 @@ def _words_of(row: Any) -> dict[str, Any]:
     return {
         "id": row.page_id,
         "title": _spaced(document.title or ""),
-        "text": _spaced(document.text[:MAX_INDEXED]),
+        "text": _spaced(document.text[: LIMITS.max_indexed]),
     }
 
 
@@ -265,7 +275,7 @@ class SearchTerms:
 def parse_terms(given: str) -> SearchTerms:
     """Words, "phrases", beginnings* and -exclusions; InputError where nothing is searched for."""
     required, beginnings, excluded = [], [], []
-    for minus, phrase, word in _TERM.findall(given)[:MAX_TERMS]:
+    for minus, phrase, word in _TERM.findall(given)[: LIMITS.max_terms]:
         words = " ".join(_WORD.findall(phrase or word))
         if not words:
             continue
@@ -375,7 +385,7 @@ def _vector_query(terms: SearchTerms) -> tuple[TextClause, dict[str, Any]]:
 
 def snippet_of(document: Document, terms: SearchTerms) -> tuple[str, list[tuple[int, int]]]:
     """The piece of a text with most of the terms, and where in it they are."""
-    given = " ".join(document.text[:MAX_INDEXED].split())
+    given = " ".join(document.text[: LIMITS.max_indexed].split())
     spots = [match for term in terms.shown for match in _spots(given, term)]
     start = 0
     if spots:
@@ -383,10 +393,10 @@ def snippet_of(document: Document, terms: SearchTerms) -> tuple[str, list[tuple[
         best = max(
             starts, key=lambda begin: (len({term for at, _, term in spots if begin <= at < begin + 180}), -begin)
         )
-        start = 0 if best < SNIPPET // 3 else given.rfind(" ", 0, max(best - 60, 1)) + 1
-    end = start + SNIPPET
+        start = 0 if best < LIMITS.snippet // 3 else given.rfind(" ", 0, max(best - 60, 1)) + 1
+    end = start + LIMITS.snippet
     if end < len(given):
-        end = max(given.rfind(" ", start, end), start + SNIPPET // 2)
+        end = max(given.rfind(" ", start, end), start + LIMITS.snippet // 2)
     before, after = "… " if start else "", " …" if end < len(given) else ""
     shift = len(before) - start
     marks = sorted({(begin + shift, stop + shift) for begin, stop, _ in spots if start <= begin and stop <= end})

@@ -8,6 +8,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Select, bindparam, event, func, select
@@ -20,13 +21,30 @@ from crawld.model.errors import DamagedError, StoreError
 from crawld.store.address import Address
 from crawld.store.bulk import fetch
 
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """Numbers that bound and tune this module."""
+
+    max_retry_seconds: float = 60.0
+    slowest_retry_seconds: float = 5.0
+    min_room: int = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
+    busy_timeout_ms: int = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
+    # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
+    writer_cache_kb: int = 4096
+    reader_cache_kb: int = 2048
+    connect_seconds: float = 5.0
+    """After which a PostgreSQL that says nothing counts as out of reach."""
+
+
+LIMITS = EngineLimits()
+
+
 # Trying again where the trouble may pass, and saying it in a sentence where it does not.
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-LONGEST_RETRY_SECONDS = 60.0
-SLOWEST_RETRY_SECONDS = 5.0
 
 
 async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
@@ -39,11 +57,11 @@ async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
         try:
             return await attempt()
         except (SQLAlchemyError, OSError) as error:
-            if not is_passing(error) or waited >= LONGEST_RETRY_SECONDS:
+            if not is_passing(error) or waited >= LIMITS.max_retry_seconds:
                 raise in_a_sentence(error, shown) from error
             log.warning("the store does not answer, retrying: %s", getattr(error, "orig", None) or error)
         await asyncio.sleep(delay)
-        waited, delay = waited + delay, min(2 * delay, SLOWEST_RETRY_SECONDS)
+        waited, delay = waited + delay, min(2 * delay, LIMITS.slowest_retry_seconds)
 
 
 # `WHERE column IN (thousands of values)` as one parameter, on both databases.
@@ -87,12 +105,6 @@ async def fetch_within(connection: AsyncConnection, query: Select[Any], ranges: 
     return found
 
 
-LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
-BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
-# The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
-WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
-CONNECT_SECONDS = 5.0
-"""After which a PostgreSQL that says nothing counts as out of reach."""
 DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
 DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
@@ -116,9 +128,9 @@ def writing_engine(address: Address, server_settings: dict[str, str] | None = No
             "journal_mode=WAL",
             "synchronous=NORMAL",
             "foreign_keys=ON",
-            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            f"busy_timeout={LIMITS.busy_timeout_ms}",
             "journal_size_limit=67108864",
-            f"cache_size=-{WRITER_CACHE_KB}",
+            f"cache_size=-{LIMITS.writer_cache_kb}",
         ),
     )
     return engine
@@ -149,12 +161,14 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     engine = create_async_engine(
         url, pool_size=2, max_overflow=2, isolation_level="AUTOCOMMIT", skip_autocommit_rollback=True
     )
-    _prepare_sqlite(engine, ("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", f"cache_size=-{READER_CACHE_KB}"))
+    _prepare_sqlite(
+        engine, ("query_only=ON", f"busy_timeout={LIMITS.busy_timeout_ms}", f"cache_size=-{LIMITS.reader_cache_kb}")
+    )
     return engine
 
 
 def _postgres(address: Address, server_settings: dict[str, str], **options: Any) -> AsyncEngine:
-    arguments = {"server_settings": server_settings, "timeout": CONNECT_SECONDS}
+    arguments = {"server_settings": server_settings, "timeout": LIMITS.connect_seconds}
     try:
         engine = create_async_engine(address.url, max_overflow=0, connect_args=arguments, **options)
     except ModuleNotFoundError:
@@ -268,4 +282,4 @@ def _is_full(shown: str) -> bool:
         room = os.statvfs(os.path.dirname(shown))
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < LEAST_ROOM or (room.f_files > 0 and room.f_favail == 0)
+    return room.f_bavail * room.f_frsize < LIMITS.min_room or (room.f_files > 0 and room.f_favail == 0)

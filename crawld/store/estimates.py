@@ -1,7 +1,7 @@
 """What the learner reads and writes: pages with news, their histories, their estimates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -37,6 +37,19 @@ from crawld.store.contract import Ints
 from crawld.store.engine import Ranges, among, choice, chosen, fetch_within, within
 from crawld.store.pages import WriteScope
 from crawld.store.tables import by_source
+
+
+@dataclass(frozen=True)
+class EstimatesLimits:
+    """Numbers that bound and tune this module."""
+
+    rows_at_once: int = 4000
+    looked_back: int = 2  # crawls for each observation wanted: failures are none
+    last_id: int = 2**63 - 1
+
+
+LIMITS = EstimatesLimits()
+
 
 # Pages with a successful crawl newer than their estimate, kept in memory where an index of them would be dear.
 
@@ -126,14 +139,6 @@ async def not_retired(
     return np.array([], dtype=np.int64)
 
 
-ROWS_AT_ONCE = (
-    4000  # a query: as the driver makes them they take some 350 bytes each, and its thread holds the interpreter
-)
-
-LOOKED_BACK = 2  # crawls for each observation wanted: failures are none
-
-LAST_ID = 2**63 - 1
-
 _page, _crawl = tables.pages.c, tables.crawls.c
 _CRAWLED = (
     select(_page.id)
@@ -147,7 +152,7 @@ async def crawled_pages(reading: AsyncEngine, after: int, limit: int, ranges: Ra
     """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
     found: list[int] = []
     async with reading.connect() as connection:
-        for first, end in ranges if ranges is not None else [(0, LAST_ID)]:
+        for first, end in ranges if ranges is not None else [(0, LIMITS.last_id)]:
             if end > after and len(found) < limit:
                 given = {"after": max(after, first - 1), "end": end, "most": limit - len(found)}
                 found += [page for (page,) in await fetch(connection, _CRAWLED, given)]
@@ -173,9 +178,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: in
         before = np.cumsum(crawls) - crawls
         ids = ids[before < most]
         tables_read = [
-            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LOOKED_BACK * most_per_page)
+            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LIMITS.looked_back * most_per_page)
             for first, last in pairwise(
-                [*np.unique(before[: len(ids)] // ROWS_AT_ONCE, return_index=True)[1], len(ids)]
+                [*np.unique(before[: len(ids)] // LIMITS.rows_at_once, return_index=True)[1], len(ids)]
             )
         ]
     rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, or_, select
@@ -16,12 +16,21 @@ from crawld.store.batch import storable
 from crawld.store.bulk import fetch
 from crawld.store.engine import Ranges, among, fetch_within, within
 
-# What is known of robots.txt over a restart.
 
-MOST_RESTORED = 500_000
-"""Rows read at a start, the latest first: more hosts than any list has had."""
-FORGOTTEN_AFTER = 30 * 86_400.0
-"""Seconds after which nothing of a robots.txt that was not asked for again may be obeyed."""
+@dataclass(frozen=True)
+class HostsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_restored: int = 500_000
+    """Rows read at a start, the latest first: more hosts than any list has had."""
+    forgotten_after: float = 30 * 86_400.0
+    """Seconds after which nothing of a robots.txt that was not asked for again may be obeyed."""
+
+
+LIMITS = HostsLimits()
+
+
+# What is known of robots.txt over a restart.
 
 
 def robots_row(state: RobotsState) -> dict[str, Any]:
@@ -39,7 +48,7 @@ async def read_robots(connection: AsyncConnection, ranges: Ranges | None = None)
         .join_from(tables.robots, tables.hosts, host.name == robots.host)
         .where(has_pages)
         .order_by(robots.fresh_until.desc())
-        .limit(MOST_RESTORED)
+        .limit(LIMITS.max_restored)
     )
     if ranges is None:
         rows = (await connection.execute(query)).all()
@@ -53,7 +62,7 @@ async def read_robots(connection: AsyncConnection, ranges: Ranges | None = None)
 async def forget_old_robots(connection: AsyncConnection, now: float, limit: int) -> int:
     """Delete some of what is long past; how many rows went."""
     robots = tables.robots.c
-    old = select(robots.origin).where(robots.fresh_until < now - FORGOTTEN_AFTER).limit(limit)
+    old = select(robots.origin).where(robots.fresh_until < now - LIMITS.forgotten_after).limit(limit)
     return int((await connection.execute(delete(tables.robots).where(robots.origin.in_(old)))).rowcount)
 
 

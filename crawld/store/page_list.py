@@ -26,10 +26,29 @@ from crawld.store.report import page_stats
 from crawld.store.versions import allows, usage_document
 from crawld.store.views import ANY_TROUBLE, LivePages, PageLine, PageLines, PageQuery, PageSort
 
-# Cursors of lists of pages: opaque to whoever carries them, checked when they come back.
 
-LONGEST_CURSOR = 12_000
-"""Characters: a URL of the longest kind, packed."""
+@dataclass(frozen=True)
+class PageListLimits:
+    """Numbers that bound and tune this module."""
+
+    max_cursor: int = 12_000
+    """Characters: a URL of the longest kind, packed."""
+    max_sorted: int = 200_000
+    """Pages whose freshness is computed by the database for one list: some seconds."""
+    max_kept: int = 4
+    """Lists that are gone through at once without one being sorted anew."""
+    few: int = 20_000
+    """Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
+    looked_at: int = 512
+    """Pages of an order in memory that are looked up at first; four times as many each time too few pass."""
+    max_by_next_crawl: int = 5_000
+    """Pages of which the next crawl is foretold at once: some 100 ms."""
+
+
+LIMITS = PageListLimits()
+
+
+# Cursors of lists of pages: opaque to whoever carries them, checked when they come back.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +74,7 @@ def unpack(query: PageQuery) -> ListPosition | None:
     if query.after is None:
         return None
     wrong = InputError("this cursor is not of this list: begin again without one")
-    if len(query.after) > LONGEST_CURSOR:
+    if len(query.after) > LIMITS.max_cursor:
         raise wrong
     try:
         padded = query.after + "=" * (-len(query.after) % 4)
@@ -75,10 +94,6 @@ def _is_int(value: object) -> bool:
 
 # The freshness of pages that the daemon which asks does not hold: in a fleet, those of other workers.
 
-MOST_SORTED = 200_000
-"""Pages whose freshness is computed by the database for one list: some seconds."""
-MOST_KEPT = 4
-"""Lists that are gone through at once without one being sorted anew."""
 Order = tuple[NDArray[np.int64], NDArray[np.float64]]
 _page = tables.pages.c
 _QUERY = select(_page.id, page_stats.c.freshness).join_from(
@@ -105,7 +120,7 @@ class StoredOrders:
         key = at, None if few is None else tuple(few)
         if key not in self._kept:
             self._kept[key] = await _order(connection, few)
-            while len(self._kept) > MOST_KEPT:
+            while len(self._kept) > LIMITS.max_kept:
                 self._kept.popitem(last=False)
         return self._kept[key]
 
@@ -114,20 +129,14 @@ async def _order(connection: AsyncConnection, few: Sequence[int] | None) -> Orde
     if few is not None:
         found = list((await freshness_of(connection, few)).items())
     else:
-        query = _QUERY.where(_page.state.not_in(NOT_LISTED)).limit(MOST_SORTED + 1)
+        query = _QUERY.where(_page.state.not_in(NOT_LISTED)).limit(LIMITS.max_sorted + 1)
         found = [(page, float(fresh)) for page, fresh in await connection.execute(query)]
-    if len(found) > MOST_SORTED:
+    if len(found) > LIMITS.max_sorted:
         raise InputError("too many pages to sort by freshness in a fleet: choose a host, a state or a search")
     ids, values = zip(*found, strict=True) if found else ((), ())
     return np.array(ids, dtype=np.int64), np.array(values, dtype=np.float64)
 
 
-FEW = 20_000
-"""Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
-LOOKED_AT = 512
-"""Pages of an order in memory that are looked up at first; four times as many each time too few pass."""
-MOST_BY_NEXT_CRAWL = 5_000
-"""Pages of which the next crawl is foretold at once: some 100 ms."""
 LIVE = frozenset({PageSort.FRESHNESS, PageSort.NEXT_CRAWL})
 _page, _host = tables.pages.c, tables.hosts.c
 _SORTS: Mapping[PageSort, Any] = {
@@ -265,8 +274,8 @@ async def _few(connection: AsyncConnection, passing: _Filter) -> Sequence[int] |
     """The ids of pages among which are all that pass the filter; None where they are many or all."""
     if not passing.indexed:
         return None
-    ids = (await connection.scalars(select(_page.id).where(*passing.indexed).limit(FEW + 1))).all()
-    return ids if len(ids) <= FEW else None
+    ids = (await connection.scalars(select(_page.id).where(*passing.indexed).limit(LIMITS.few + 1))).all()
+    return ids if len(ids) <= LIMITS.few else None
 
 
 async def _by_index(
@@ -341,7 +350,7 @@ async def _keys(
     if query.sort is PageSort.NEXT_CRAWL:
         if not live.whole:
             raise InputError("a fleet cannot sort pages by their next crawl: each worker knows that of its own alone")
-        if few is None or len(few) > MOST_BY_NEXT_CRAWL:
+        if few is None or len(few) > LIMITS.max_by_next_crawl:
             few = _all_of_few(live, at) if few is None else None
         if few is None:
             raise InputError("too many pages to sort by their next crawl: choose a host, a state or a search")
@@ -363,7 +372,7 @@ async def _keys(
 def _all_of_few(live: LivePages, at: float) -> Sequence[int] | None:
     """Every page, where there are few in all."""
     ids, _ = live.freshness(at)
-    return ids.tolist() if len(ids) <= MOST_BY_NEXT_CRAWL else None
+    return ids.tolist() if len(ids) <= LIMITS.max_by_next_crawl else None
 
 
 async def _first_that_pass(
@@ -375,7 +384,7 @@ async def _first_that_pass(
 ) -> list[tuple[Any, float]]:
     """The first pages by key that pass the filter, one more than wanted; ever more are looked up at once."""
     found: list[tuple[Any, float]] = []
-    size = max(LOOKED_AT, query.limit + 1)
+    size = max(LIMITS.looked_at, query.limit + 1)
     while len(ids) and len(found) <= query.limit:
         first = _smallest(keys, ids, size)
         order = first[np.lexsort((ids[first], keys[first]))]

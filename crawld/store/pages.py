@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
@@ -18,6 +19,18 @@ from crawld.store.bulk import added_once, fetch, named_once, plain, replacing, r
 from crawld.store.contract import Adoption, Ints, Listed, MayRetire, always
 from crawld.store.database import WriteConnection
 from crawld.store.engine import Ranges, among, keep_trying
+
+
+@dataclass(frozen=True)
+class StorePagesLimits:
+    """Numbers that bound and tune this module."""
+
+    read_at_once: int = 10_000
+    adopted_at_once: int = 2_000  # lines a transaction: crawls waiting to be committed get in between
+
+
+LIMITS = StorePagesLimits()
+
 
 # Several writers of one database: ids for new pages and hosts, the rows that each may write, and who is told.
 
@@ -127,8 +140,6 @@ async def _read_hosts(connection: AsyncConnection, names: list[str]) -> dict[str
     return {row.name: row.id for row in found}
 
 
-READ_AT_ONCE = 10_000
-ADOPTED_AT_ONCE = 2_000  # lines a transaction: crawls waiting to be committed get in between
 RETIRED = PageState.RETIRED.value
 
 _page = tables.pages.c
@@ -191,7 +202,7 @@ class PageList:
         listed_ids = [] if kept is None else [kept]
         new = 0
         rest = iter(lines.items())
-        while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
+        while chunk := dict(islice(rest, LIMITS.adopted_at_once)):
             part = await self._write(take)
             listed_ids.append(np.array(part.kept, dtype=np.int64))
             new += len(part.added) + len(part.returned)
@@ -230,7 +241,7 @@ class PageList:
 
         retired: list[Page] = []
         rest = iter({identity(url): url for url in urls}.items())
-        while chunk := dict(islice(rest, ADOPTED_AT_ONCE)):
+        while chunk := dict(islice(rest, LIMITS.adopted_at_once)):
             retired += await self._write(take)
         return retired
 
@@ -244,7 +255,7 @@ class PageList:
 
         readmitted: list[str] = []
         rest = iter(dict.fromkeys(map(identity, urls)))
-        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+        while chunk := list(islice(rest, LIMITS.adopted_at_once)):
             readmitted += await self._write(take)
         return readmitted
 
@@ -252,7 +263,7 @@ class PageList:
         """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
         found: dict[str, str] = {}
         rest = iter(dict.fromkeys(map(identity, urls)))
-        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+        while chunk := list(islice(rest, LIMITS.adopted_at_once)):
             async with self._reading.connect() as connection:
                 excluded = await _excluded(connection, chunk)
                 rows = await identified(connection, chunk, _page.origin, _page.identity)
@@ -291,7 +302,7 @@ class PageList:
         """Columns, the id first, of the pages that an origin lists, some at a time."""
         query = (
             select(*columns).where(_page.origin == bindparam("b_origin"), _page.state != RETIRED)
-            .where(_page.id > bindparam("last", type_=BigInteger)).order_by(_page.id).limit(READ_AT_ONCE)
+            .where(_page.id > bindparam("last", type_=BigInteger)).order_by(_page.id).limit(LIMITS.read_at_once)
         )  # fmt: skip
 
         async def read() -> Sequence[Sequence[Any]]:
@@ -325,7 +336,7 @@ class PageList:
 
         found: list[Listed] = []
         rest = iter(dict.fromkeys(map(identity, urls)))
-        while chunk := list(islice(rest, ADOPTED_AT_ONCE)):
+        while chunk := list(islice(rest, LIMITS.adopted_at_once)):
             found += await keep_trying(read, self._shown)
         return found
 
@@ -336,8 +347,8 @@ class PageList:
                 query = _select_pages().where(chosen, _page.origin == origin, _page.state != RETIRED)
                 return (await connection.execute(query.order_by(_page.id), parameters)).all()
 
-        for start in range(0, len(others), ADOPTED_AT_ONCE):
-            some = others[start : start + ADOPTED_AT_ONCE].tolist()
+        for start in range(0, len(others), LIMITS.adopted_at_once):
+            some = others[start : start + LIMITS.adopted_at_once].tolist()
             unlisted = [_page_of(row) for row in await keep_trying(read, self._shown)]
             if unlisted and origin != FROM_LINKS:
                 linked = await self._write(partial(_hand_over_linked, page_ids=[page.id for page in unlisted]))

@@ -31,8 +31,8 @@ from crawld.store.database import Damage
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
+from crawld.store.report import LIMITS as REPORT_LIMITS
 from crawld.store.report import (
-    ADDRESSES,
     TURNED_AWAY_BY_HOST,
     calibration,
     database_bytes,
@@ -158,7 +158,9 @@ async def view_page(
         versions=await versions_of(connection, line.id),
         alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
         alias_why=page.alias_why,
-        aliases=list(await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(ADDRESSES))),
+        aliases=list(
+            await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(REPORT_LIMITS.addresses))
+        ),
         linked_from=await read_linked(connection, line.id),
     )
 

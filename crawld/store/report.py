@@ -18,7 +18,8 @@ from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
-from crawld.read.change.frame import FEWEST_PAGES, MOST_PAGES, HostFrame
+from crawld.read.change.frame import LIMITS as FRAME_LIMITS
+from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import volatile_words
 from crawld.store import tables
 from crawld.store.address import Address, parse_address
@@ -38,6 +39,18 @@ if TYPE_CHECKING:
     from crawld.store.database import Damage
 
 
+@dataclass(frozen=True)
+class ReportLimits:
+    """Numbers that bound and tune this module."""
+
+    asked_at_once: int = 500
+    addresses: int = 100
+    """Other addresses of a page that are told."""
+
+
+LIMITS = ReportLimits()
+
+
 # What is remembered of a page's latest copy, in figures that a person can read.
 
 
@@ -49,8 +62,8 @@ async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, 
         return None
     named = select(host.c.name).join(page, page.c.host_id == host.c.id).where(page.c.id == page_id)
     name = str(await connection.scalar(named))
-    pages = await read_recent_pages(connection, name, MOST_PAGES)
-    return memory_of(row), HostFrame(name, pages) if len(pages) >= FEWEST_PAGES else None
+    pages = await read_recent_pages(connection, name, FRAME_LIMITS.max_pages)
+    return memory_of(row), HostFrame(name, pages) if len(pages) >= FRAME_LIMITS.min_pages else None
 
 
 async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
@@ -151,9 +164,6 @@ async def latest_audits(ask: Ask, most: int) -> Row:
     return (await ask(query))[0]
 
 
-ASKED_AT_ONCE = 500
-ADDRESSES = 100
-"""Other addresses of a page that are told."""
 PAGE_COLUMNS = (
     "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
     "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
@@ -280,11 +290,11 @@ class Reader:
         """The posterior of the change rate of pages and how many revisits it rests on (`evidence`), by URL."""
         page, estimate = tables.pages.c, tables.estimates.c
         found: dict[str, Row] = {}
-        for start in range(0, len(urls), ASKED_AT_ONCE):
+        for start in range(0, len(urls), LIMITS.asked_at_once):
             query = (
                 select(page.url, estimate.shape, estimate.rate, estimate.crawls.label("evidence"))
                 .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
-                .where(page.url.in_(urls[start : start + ASKED_AT_ONCE]))
+                .where(page.url.in_(urls[start : start + LIMITS.asked_at_once]))
             )
             found |= {row.pop("url"): row for row in await self._rows(query)}
         return found
@@ -425,7 +435,9 @@ class Reader:
         """What the page is another address of, and its own other addresses."""
         page = tables.pages.c
         of = [] if alias_of is None else await self._rows(select(page.url).where(page.id == alias_of))
-        aliases = await self._rows(select(page.url).where(page.alias_of == page_id).order_by(page.url).limit(ADDRESSES))
+        aliases = await self._rows(
+            select(page.url).where(page.alias_of == page_id).order_by(page.url).limit(LIMITS.addresses)
+        )
         return {
             "alias_of": of[0]["url"] if of else None,
             "alias_why": why,

@@ -1,5 +1,6 @@
 """What became of the slots, minute by minute: summed up with age, so that no count is lost and the table is small."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BigInteger, Select, cast, delete, func, select
@@ -8,12 +9,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.store import tables
 from crawld.store.bulk import adding, run
 
-SECONDS_PER_DAY = 86_400.0
-MINUTES_FOR = 2 * SECONDS_PER_DAY  # histories have a row a minute that long,
-TENS_FOR = 30 * SECONDS_PER_DAY  # then one in ten minutes, then one an hour
+
+@dataclass(frozen=True)
+class SlotHistoryLimits:
+    """Numbers that bound and tune this module."""
+
+    seconds_per_day: float = 86_400.0
+    minutes_for: float = 2 * seconds_per_day  # histories have a row a minute that long,
+    tens_for: float = 30 * seconds_per_day  # then one in ten minutes, then one an hour
+    spans_at_once: int = 50
+
+
+LIMITS = SlotHistoryLimits()
+
+
 TICK, TEN_MINUTES, HOUR = 60, 600, 3_600
 """The spans of rows: as recorded, and what they are summed up to."""
-SPANS_AT_ONCE = 50
 
 
 async def sum_up_slots(connection: AsyncConnection, now: float, cutoff: float) -> int:
@@ -21,8 +32,11 @@ async def sum_up_slots(connection: AsyncConnection, now: float, cutoff: float) -
     row = tables.slot_history.c
     gone = await connection.execute(delete(tables.slot_history).where(row.span == HOUR, row.at < cutoff))
     deleted = int(gone.rowcount)
-    for span, longer, before in ((TICK, TEN_MINUTES, now - MINUTES_FOR), (TEN_MINUTES, HOUR, now - TENS_FOR)):
-        for _ in range(SPANS_AT_ONCE):
+    for span, longer, before in (
+        (TICK, TEN_MINUTES, now - LIMITS.minutes_for),
+        (TEN_MINUTES, HOUR, now - LIMITS.tens_for),
+    ):
+        for _ in range(LIMITS.spans_at_once):
             summed = await _sum_up(connection, span, longer, before)
             deleted += summed
             if not summed:

@@ -7,6 +7,7 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from types import SimpleNamespace
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
     from crawld.store.batch import Body
 
 
+@dataclass(frozen=True)
+class VersionsLimits:
+    """Numbers that bound and tune this module."""
+
+    level: int = 3
+    heaviest_cache: int = 1_000_000  # block hashes: some 40 MB
+    looked_at: int = 4_096
+
+
+LIMITS = VersionsLimits()
+
+
 # Copies of pages, compressed.
 
 if sys.version_info >= (3, 14):
@@ -37,12 +50,9 @@ else:
     from backports import zstd
 
 
-LEVEL = 3
-
-
 def compress(body: bytes) -> bytes:
     """A body as it is stored."""
-    return zstd.compress(body, LEVEL)
+    return zstd.compress(body, LIMITS.level)
 
 
 def decompress(packed: bytes) -> bytes:
@@ -77,9 +87,6 @@ def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, 
         }
         for body in bodies
     ]
-
-
-HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
 
 
 def pack_hashes(hashes: tuple[int, ...]) -> bytes:
@@ -241,7 +248,7 @@ def _header_text(header: bytes | None) -> str | None:
 class RecentVersions:
     """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
 
-    def __init__(self, heaviest: int = HEAVIEST_CACHE) -> None:
+    def __init__(self, heaviest: int = LIMITS.heaviest_cache) -> None:
         self._heaviest = heaviest
         self._weight = 0
         self._recent: OrderedDict[int, Memory] = OrderedDict()
@@ -385,8 +392,6 @@ _OF_PAGES = _OF_PAGE.replace("= ?", "IN (SELECT value FROM json_each(?))")
 
 log = logging.getLogger(__name__)
 
-LOOKED_AT = 4_096
-
 
 async def read_recent_pages(connection: AsyncConnection, host: str, limit: int) -> Sequence[HostPage]:
     """What is remembered of the pages of a host that were fetched most recently, oldest first.
@@ -398,7 +403,7 @@ async def read_recent_pages(connection: AsyncConnection, host: str, limit: int) 
         select(page.id, page.url)
         .where(page.host_id == select(hosts.id).where(hosts.name == host).scalar_subquery())
         .where(page.state.not_in(NOT_LISTED), page.last_success.is_not(None))
-        .limit(LOOKED_AT)
+        .limit(LIMITS.looked_at)
         .subquery()
     )
     query = (

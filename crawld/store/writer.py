@@ -10,25 +10,37 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Signal
 from crawld.model.web import Clock
 from crawld.store.batch import Item
-from crawld.store.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue, QueuedItem
+from crawld.store.commit_queue import LIMITS as COMMIT_QUEUE_LIMITS
+from crawld.store.commit_queue import CommitQueue, QueuedItem
 from crawld.store.contract import Record
 from crawld.store.engine import is_damage, is_passing
 
+
+@dataclass(frozen=True)
+class WriterLimits:
+    """Numbers that bound and tune this module."""
+
+    full_queue: int = 20_000
+    max_signals: int = 500_000
+    """Signals that wait to be committed; more than the largest site sends at once."""
+    mark_seconds: float = 0.05
+    """How often it is noted when an item came."""
+    last_try_seconds: float = 10.0
+    slowest_retry_seconds: float = 5.0
+
+
+LIMITS = WriterLimits()
+
+
 log = logging.getLogger(__name__)
 
-FULL_QUEUE = 20_000
 FULL_QUEUE_BYTES = 64 << 20
-MOST_SIGNALS = 500_000
-"""Signals that wait to be committed; more than the largest site sends at once."""
-MARK_SECONDS = 0.05
-"""How often it is noted when an item came."""
-LAST_TRY_SECONDS = 10.0
-SLOWEST_RETRY_SECONDS = 5.0
 
 
 class Writer:
@@ -80,7 +92,7 @@ class Writer:
 
     @property
     def _full(self) -> bool:
-        return self._fills(FULL_QUEUE, FULL_QUEUE_BYTES)
+        return self._fills(LIMITS.full_queue, FULL_QUEUE_BYTES)
 
     def _fills(self, items: int, size: int) -> bool:
         """Whether what waits, signals apart, comes to so many items or bytes."""
@@ -96,14 +108,18 @@ class Writer:
         Where the database is damaged items are still queued, so that the end can say how many were not written.
         """
         signal = isinstance(item, Signal)
-        if self._queue.signals >= MOST_SIGNALS if signal else self._fills(2 * FULL_QUEUE, 2 * FULL_QUEUE_BYTES):
+        if (
+            self._queue.signals >= LIMITS.max_signals
+            if signal
+            else self._fills(2 * LIMITS.full_queue, 2 * FULL_QUEUE_BYTES)
+        ):
             if self.lost % 1_000 == 0:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
             self.lost += 1
             return False
         self._queue.put(item, lease)
         now = self._clock.monotonic()
-        if not self._marks or now - self._marks[-1][1] >= MARK_SECONDS:
+        if not self._marks or now - self._marks[-1][1] >= LIMITS.mark_seconds:
             self._forget_marks()
             self._marks.append((self._queue.last, now))
         self._wake.set()
@@ -143,14 +159,14 @@ class Writer:
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
-            if not self._closing and not self._hurry.is_set() and len(self._queue) < LARGEST_BATCH:
+            if not self._closing and not self._hurry.is_set() and len(self._queue) < COMMIT_QUEUE_LIMITS.max_batch:
                 await _wait(self._hurry, self._gather)
             self._hurry.clear()
             self._wake.clear()
             while self._queue:
                 if not await self._write(self._queue.take()):
                     return
-                if not self._closing and len(self._queue) < SIGNALS_AT_ONCE:
+                if not self._closing and len(self._queue) < COMMIT_QUEUE_LIMITS.signals_at_once:
                     break  # what came during the commit is gathered again: many small commits cost more than few
             if self._closing and not self._queue:
                 return
@@ -174,12 +190,12 @@ class Writer:
                     log.warning("the store cannot write, retrying: %s", getattr(error, "orig", error))
                     self._trouble_since = self._clock.now()
                 self._trouble = error
-                if self._closing and waited >= LAST_TRY_SECONDS:
+                if self._closing and waited >= LIMITS.last_try_seconds:
                     self._queue.put_back(items)
                     return False
                 await asyncio.sleep(delay)
                 waited = waited + delay if self._closing else 0.0
-                delay = min(2 * delay, 1.0 if self._closing else SLOWEST_RETRY_SECONDS)
+                delay = min(2 * delay, 1.0 if self._closing else LIMITS.slowest_retry_seconds)
             else:
                 if self._trouble is not None:
                     log.warning("the store can write again, %d items waiting", self.backlog)

@@ -14,7 +14,8 @@ from crawld.cli.dashboard import own_listener
 from crawld.main.assembly import Assembly
 from crawld.main.settings import load
 from crawld.model.errors import CrawldError
-from crawld.show.api.access import CODE_SECONDS, login_code, make_token
+from crawld.show.api.access import LIMITS as ACCESS_LIMITS
+from crawld.show.api.access import login_code, make_token
 from crawld.show.api.app import ControlServer
 from tests.support.behaviours import answer, page
 from tests.support.daemon import get, running, serving, until
@@ -162,7 +163,7 @@ async def test_a_browser_gets_a_cookie_for_a_code(tmp_path: Path) -> None:
                 assert answered.status == 401
             token = make_token(tmp_path / "x.db.token")
             now = time.time()
-            code, old, early = (login_code(token, at) for at in (now, now - 2 * CODE_SECONDS, now - 60.0))
+            code, old, early = (login_code(token, at) for at in (now, now - 2 * ACCESS_LIMITS.code_seconds, now - 60.0))
             forged = f"{code[:-1]}{'0' if code[-1] != '0' else '1'}"
             for query in (
                 {"token": token},

@@ -1,6 +1,7 @@
 """Several workers' stores on one real PostgreSQL: ids, numbers of changes, the fence, and reads of some shards."""
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -337,7 +338,9 @@ async def test_a_server_that_does_not_answer_is_let_go(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A connection that was cut off without a word is broken off: writes and questions go over new ones."""
-    monkeypatch.setattr(fleet_database, "LONGEST_TRANSACTION_SECONDS", 2.0)
+    monkeypatch.setattr(
+        fleet_database, "LIMITS", dataclasses.replace(fleet_database.LIMITS, max_transaction_seconds=2.0)
+    )
     monkeypatch.setattr(SqlShardStore, "longest_answer_seconds", 2.0)
     silent, over = asyncio.Event(), asyncio.Event()
     connections: list[Any] = []

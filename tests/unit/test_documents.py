@@ -8,7 +8,7 @@ import pytest
 
 from crawld.crawl.judge import read_apart
 from crawld.read.page.digest import digest, read_body
-from crawld.read.page.documents import MAX_VALUES
+from crawld.read.page.documents import LIMITS as PAGE_DOCUMENTS_LIMITS
 from crawld.read.page.rules import DigestRule
 
 JSON, XML, TEXT = "application/json", "application/xml", "text/plain; charset=utf-8"
@@ -33,7 +33,9 @@ def test_json_is_compared_parsed() -> None:
     assert same('{"a": 1}', '{ "a": 1 }', "text/plain")
 
 
-@pytest.mark.parametrize("body", ["[" * 100_000, "[" + "1," * (MAX_VALUES + 9) + "1]", '{"a": 1', ""])
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, "[" + "1," * (PAGE_DOCUMENTS_LIMITS.max_values + 9) + "1]", '{"a": 1', ""]
+)
 def test_json_that_cannot_be_read_is_bytes(body: str) -> None:
     """A document that is broken, too deep or too large is compared by its bytes."""
     assert digest(body.encode(), JSON).text is None

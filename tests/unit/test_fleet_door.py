@@ -1,6 +1,7 @@
 """The door of a worker: requests leave by grants, and only while the lease lasts."""
 
 import asyncio
+import dataclasses
 import math
 
 import pytest
@@ -34,7 +35,7 @@ async def test_requests_leave_first_come_first_served() -> None:
 
 async def test_a_request_without_a_grant_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits a while, and is then not sent."""
-    monkeypatch.setattr(grant_door, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(grant_door, "LIMITS", dataclasses.replace(grant_door.LIMITS, max_wait=0.01))
     door = GrantDoor(SystemClock(monotonic=boot))
     door.follow(NOTHING, math.inf)
     with pytest.raises(UnsentError):
@@ -43,7 +44,7 @@ async def test_a_request_without_a_grant_is_given_up(monkeypatch: pytest.MonkeyP
 
 async def test_a_lease_that_has_ended_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither at the door nor on the wire does a grant count after the deadline."""
-    monkeypatch.setattr(grant_door, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(grant_door, "LIMITS", dataclasses.replace(grant_door.LIMITS, max_wait=0.01))
     door = GrantDoor(SystemClock(monotonic=boot))
     door.follow(_granted(1000.0), boot() + 3600.0)
     assert door.may_send()

@@ -17,7 +17,8 @@ from crawld.research.scenario import (
     weblike_scenario,
 )
 from crawld.research.score import Scoreboard, Visits
-from crawld.research.site import BEFORE, Lastmods
+from crawld.research.site import LIMITS as RESEARCH_SITE_LIMITS
+from crawld.research.site import Lastmods
 from crawld.research.weblike import Sitemap
 from crawld.research.world import Population, World
 
@@ -98,7 +99,8 @@ def test_a_lastmod_is_what_the_last_signal_published() -> None:
     """A moment, a day far ahead, or a text that is no date; before any signal a time long ago, or nothing."""
     nan = float("nan")
     told = Lastmods(
-        world([[5.0], [5.0]], [(6.0, 0, 5.0, 0.0), (20.0, 0, 15.0, 10.0), (30.0, 0, nan, 0.0)]), began=BEFORE
+        world([[5.0], [5.0]], [(6.0, 0, 5.0, 0.0), (20.0, 0, 15.0, 10.0), (30.0, 0, nan, 0.0)]),
+        began=RESEARCH_SITE_LIMITS.before,
     )
     assert told.text(0, 5.9) == "1970-01-01T00:00:00.000+00:00"
     assert told.text(1, 99.0) is None

@@ -1,5 +1,6 @@
 """Histories made out of git repositories, read from the PoliteCrawling set, and replayed by `crawld lab compare`."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -165,7 +166,7 @@ def test_a_repository_cannot_have_commands_run_or_files_fetched(site: Site, tmp_
 
 def test_pages_beyond_the_limit_are_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository of any size gives a history of bounded size."""
-    monkeypatch.setattr(git_history, "MAX_PAGES", 2)
+    monkeypatch.setattr(git_history, "LIMITS", dataclasses.replace(git_history.LIMITS, max_pages=2))
     found, arrays = site.history()
     assert len(arrays["birth"]) == 2
     assert found.left_out_pages >= 2

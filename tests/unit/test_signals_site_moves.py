@@ -1,5 +1,6 @@
 """Lastmods that move together: over one file, and over the files of one site that are polled within minutes."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,8 @@ from crawld.model.signal import Source
 from crawld.signals import polled_sources as site_moves
 from crawld.signals.contract import PollResult, at_once
 from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import TOGETHER_SECONDS, MovedShare, PolledSources, PollSettings, SiteMoves
+from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
+from crawld.signals.polled_sources import MovedShare, PolledSources, PollSettings, SiteMoves
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -39,7 +41,10 @@ def test_many_small_files_of_one_site_are_one_event() -> None:
     assert sources[0] is Source.SITEMAP
     assert set(sources[10:]) == {Source.SITEMAP_BULK}
     assert moves.source("b.org", "s", MovedShare(1, 1, 100), NOW + 100) is Source.SITEMAP
-    assert moves.source("a.org", "s", MovedShare(1, 1, 100), NOW + 101 + TOGETHER_SECONDS) is Source.SITEMAP
+    assert (
+        moves.source("a.org", "s", MovedShare(1, 1, 100), NOW + 101 + POLLED_SOURCES_LIMITS.together_seconds)
+        is Source.SITEMAP
+    )
 
 
 def test_a_file_polled_again_takes_its_own_place() -> None:
@@ -52,7 +57,7 @@ def test_a_file_polled_again_takes_its_own_place() -> None:
 
 def test_the_sites_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound the older half is forgotten, whoever moved last is kept."""
-    monkeypatch.setattr(site_moves, "MOST_SITES", 10)
+    monkeypatch.setattr(site_moves, "LIMITS", dataclasses.replace(site_moves.LIMITS, max_sites=10))
     moves = SiteMoves()
     for i in range(25):
         moves.expect(f"h{i}", "s", NOW)

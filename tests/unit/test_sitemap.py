@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.model.url import normalise
-from crawld.read.listing import MOST_ENTRIES, EntryKind, FileForm, Listing, Unreadable, UnreadableError, locate
+from crawld.read.listing import LIMITS as LISTING_LIMITS
+from crawld.read.listing import EntryKind, FileForm, Listing, Unreadable, UnreadableError, locate
 from crawld.read.sitemap import read_sitemap
-from crawld.read.xml_stream import MOST_LAYERS, MOST_MEMBERS
+from crawld.read.xml_stream import LIMITS as XML_STREAM_LIMITS
 
 URL = "https://example.org/sitemap.xml"
 NOW = 1_790_000_000.0
@@ -133,10 +134,10 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     assert len(bomb) < 2**20
     assert refused(bomb) is Unreadable.TOO_LARGE
     packed = TWO.encode()
-    for _ in range(MOST_LAYERS + 1):
+    for _ in range(XML_STREAM_LIMITS.max_layers + 1):
         packed = gzip.compress(packed)
     assert refused(packed) is Unreadable.GZIP
-    assert refused(gzip.compress(b"", mtime=0) * (MOST_MEMBERS + 1)) is Unreadable.GZIP
+    assert refused(gzip.compress(b"", mtime=0) * (XML_STREAM_LIMITS.max_members + 1)) is Unreadable.GZIP
 
 
 def test_an_entry_without_end_is_refused() -> None:
@@ -149,19 +150,19 @@ def test_an_entry_without_end_is_refused() -> None:
 
 def test_at_most_fifty_thousand_entries_are_taken() -> None:
     """A file with more entries than the protocol allows is cut there, and says that it is not complete."""
-    urls = "".join(f"<url><loc>https://example.org/{i}</loc></url>" for i in range(MOST_ENTRIES + 10))
+    urls = "".join(f"<url><loc>https://example.org/{i}</loc></url>" for i in range(LISTING_LIMITS.max_entries + 10))
     listing = read(f"<urlset>{urls}</urlset>")
-    assert (len(listing.entries), listing.complete) == (MOST_ENTRIES, False)
-    text = read("\n".join(f"https://example.org/{i}" for i in range(MOST_ENTRIES + 10)))
-    assert (len(text.entries), text.complete) == (MOST_ENTRIES, False)
+    assert (len(listing.entries), listing.complete) == (LISTING_LIMITS.max_entries, False)
+    text = read("\n".join(f"https://example.org/{i}" for i in range(LISTING_LIMITS.max_entries + 10)))
+    assert (len(text.entries), text.complete) == (LISTING_LIMITS.max_entries, False)
 
 
 def test_entries_without_a_url_use_up_the_limit_too() -> None:
     """A file full of nothing is left where a full one would be."""
-    blank = read("<urlset>" + "<url/>" * (MOST_ENTRIES + 10) + "<url><loc>/a</loc></url></urlset>")
-    assert (list(blank.entries), blank.skipped, blank.complete) == ([], MOST_ENTRIES, False)
-    text = read("https://example.org/a\n" + "x\n" * 10 * MOST_ENTRIES)
-    assert (len(text.entries), text.complete, text.skipped < 3 * MOST_ENTRIES) == (1, False, True)
+    blank = read("<urlset>" + "<url/>" * (LISTING_LIMITS.max_entries + 10) + "<url><loc>/a</loc></url></urlset>")
+    assert (list(blank.entries), blank.skipped, blank.complete) == ([], LISTING_LIMITS.max_entries, False)
+    text = read("https://example.org/a\n" + "x\n" * 10 * LISTING_LIMITS.max_entries)
+    assert (len(text.entries), text.complete, text.skipped < 3 * LISTING_LIMITS.max_entries) == (1, False, True)
 
 
 def test_ampersands_that_are_not_escaped_stay_in_the_url() -> None:

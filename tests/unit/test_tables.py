@@ -69,7 +69,7 @@ def test_a_url_that_fits_is_not_shortened(width: int) -> None:
 
 def test_without_a_limit_nothing_is_left_out() -> None:
     """A pipe gets every column, each URL whole, and times as dates with their age."""
-    text = "\n".join(rendered(tables.fitted([PAGE], stats.VIEWS["pages"], tables.WIDEST), tables.WIDEST))
+    text = "\n".join(rendered(tables.fitted([PAGE], stats.VIEWS["pages"], tables.LIMITS.widest), tables.LIMITS.widest))
     assert all(column.heading in text for column in stats.VIEWS["pages"])
     assert LONG in text
     assert "2026-11-18 11:03 UTC (" in text

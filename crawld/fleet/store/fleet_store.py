@@ -38,10 +38,23 @@ from crawld.store.pages import PageList
 from crawld.store.restoring import restore_pages
 from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
 
-# A fleet's database opened by one of those who share it: a worker, or a command.
 
-LONGEST_TRANSACTION_SECONDS = 20.0
-"""After which the server counts as out of reach: a connection that was cut off may wait for it for ever."""
+@dataclass(frozen=True)
+class FleetStoreLimits:
+    """Numbers that bound and tune this module."""
+
+    max_transaction_seconds: float = 20.0
+    """After which the server counts as out of reach: a connection that was cut off may wait for it for ever."""
+    read_seconds: float = 10.0
+    """A server that has not answered for so long counts as out of reach."""
+    view_seconds: float = 0.5
+    """For which one look at the fleet serves whoever asks."""
+
+
+LIMITS = FleetStoreLimits()
+
+
+# A fleet's database opened by one of those who share it: a worker, or a command.
 
 
 class FleetDatabase(Database):
@@ -55,7 +68,7 @@ class FleetDatabase(Database):
 
     def _write_connection(self) -> WriteConnection:
         engine = writing_engine(self._address, dict(STOPPED_WRITER))
-        seconds = LONGEST_TRANSACTION_SECONDS
+        seconds = LIMITS.max_transaction_seconds
         return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
@@ -74,9 +87,6 @@ class FleetDatabase(Database):
 
 # The settings of a whole fleet, by revision: the latest are in force for every worker.
 
-READ_SECONDS = 10.0
-"""A server that has not answered for so long counts as out of reach."""
-
 
 @dataclass(frozen=True, slots=True)
 class Revision:
@@ -93,7 +103,7 @@ class SharedSettings:
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self._line = LedgerConnection(self._address, READ_SECONDS)
+        self._line = LedgerConnection(self._address, LIMITS.read_seconds)
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,8 +139,6 @@ class SharedSettings:
 
 _host = tables.hosts.c
 HOST_COLUMNS = tuple(column for column in tables.hosts.columns if column.name != "id")
-VIEW_SECONDS = 0.5
-"""For which one look at the fleet serves whoever asks."""
 
 
 class SqlFleetStore:
@@ -177,7 +185,7 @@ class SqlFleetStore:
         """How the fleet stands, at most a moment ago."""
         async with self._looking:
             now = self._monotonic()
-            if self._seen is None or now - self._seen[0] > VIEW_SECONDS:
+            if self._seen is None or now - self._seen[0] > LIMITS.view_seconds:
                 self._seen = now, await self._standing.read()
             return self._seen[1]
 

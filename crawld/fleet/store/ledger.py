@@ -9,7 +9,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from crawld.choose.chooser import Bid
@@ -18,9 +18,30 @@ from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
 from crawld.fleet.store import statements
 from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
-from crawld.model.shards import BEAT_SECONDS, LEASE_SECONDS, ROUND_SECONDS, Grant, Lease
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.model.shards import Grant, Lease
 from crawld.store.address import Address, parse_address
 from crawld.store.engine import NO_DRIVER, in_a_sentence
+
+
+@dataclass(frozen=True)
+class LedgerLimits:
+    """Numbers that bound and tune this module."""
+
+    kept_seconds: float = 300.0
+    """How long a round and its grants are kept, for `crawld fleet status`."""
+    command_seconds: float = 2.0
+    """A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""
+    settle_seconds: float = 3.0
+    """A worker that has just come, or came back after a silence, claims only its own: the others may be about to
+    return."""
+    max_mail: int = 1_000
+    namesake_looks: int = 5
+    """Looks, half a beat apart, at whether a worker of the same name still beats."""
+
+
+LIMITS = LedgerLimits()
+
 
 # A connection of the ledger's own: every wait on it is bounded, and it is opened anew after it broke.
 
@@ -93,9 +114,6 @@ class LedgerConnection:
 
 # Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once.
 
-KEPT_SECONDS = 300.0
-"""How long a round and its grants are kept, for `crawld fleet status`."""
-
 
 async def clear_round(
     line: LedgerConnection, worker: str, number: int, bandwidth: float, round_seconds: float
@@ -109,7 +127,7 @@ async def clear_round(
     bids = {row["id"]: _bid(*row["bid"]) for row in rows}
     clearing = clear(bids, bandwidth * round_seconds)
     rates = {name: share / round_seconds for name, share in clearing.shares.items()}
-    oldest = number - max(int(KEPT_SECONDS / round_seconds), 2)
+    oldest = number - max(int(LIMITS.kept_seconds / round_seconds), 2)
     await line.rows(
         statements.CLEAR, number, worker, bandwidth, clearing.level, round_seconds, list(rates), list(rates.values()),
         oldest,
@@ -127,13 +145,6 @@ def _bid(first: int, top: int, *counts: int) -> Bid:
     return Bid(first, top, counts)
 
 
-COMMAND_SECONDS = 2.0
-"""A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""
-SETTLE_SECONDS = 3.0
-"""A worker that has just come, or came back after a silence, claims only its own: the others may be about to return."""
-MOST_MAIL = 1_000
-NAMESAKE_LOOKS = 5
-"""Looks, half a beat apart, at whether a worker of the same name still beats."""
 FIGURES = tuple(field.name for field in fields(Report) if field.name not in {"bid", "status"})
 
 
@@ -144,10 +155,10 @@ class SqlLedger:
         self,
         url: str,
         *,
-        lease_seconds: float = LEASE_SECONDS,
-        round_seconds: float = ROUND_SECONDS,
-        settle_seconds: float = SETTLE_SECONDS,
-        command_seconds: float = COMMAND_SECONDS,
+        lease_seconds: float = SHARDS_LIMITS.lease_seconds,
+        round_seconds: float = SHARDS_LIMITS.round_seconds,
+        settle_seconds: float = LIMITS.settle_seconds,
+        command_seconds: float = LIMITS.command_seconds,
     ) -> None:
         address = parse_address(url)
         if address.file is not None:
@@ -203,10 +214,10 @@ class SqlLedger:
         One that was killed a moment ago has a lease that lasts: it is told from a live one by its beats.
         """
         found = await self._verbs.row(statements.NAMESAKE, name)
-        for _ in range(NAMESAKE_LOOKS):
+        for _ in range(LIMITS.namesake_looks):
             if found is None:
                 return
-            await asyncio.sleep(BEAT_SECONDS / 2)
+            await asyncio.sleep(SHARDS_LIMITS.beat_seconds / 2)
             before, found = found, await self._verbs.row(statements.NAMESAKE, name)
             if found is not None and found["seen_at"] > before["seen_at"]:
                 raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
@@ -217,7 +228,7 @@ class SqlLedger:
         status = None if report.status is None else json.dumps(report.status)
         found = await self._beats.row(
             statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
-            list(self._read), MOST_MAIL, status,
+            list(self._read), LIMITS.max_mail, status,
         )  # fmt: skip
         if found is None:
             raise LeaseLostError(f"the lease of {worker} has ended")

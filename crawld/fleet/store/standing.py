@@ -10,7 +10,7 @@ from crawld.fleet.store.ledger import FIGURES, LedgerConnection
 from crawld.fleet.store.making import no_fleet
 from crawld.fleet.view import FleetView, WorkerState, WorkerView
 from crawld.model.errors import InputError
-from crawld.model.shards import ROUND_SECONDS
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.store.address import parse_address
 
 READ_SECONDS = 10.0
@@ -54,7 +54,9 @@ class FleetStanding:
             shards=found["shards"],
             bandwidth=found["made_with"] if found["steered"] is None else found["steered"],
             paused=found["paused"],
-            workers=[_worker(row, now) for row in await self._line.rows(statements.WORKERS, ROUND_SECONDS)],
+            workers=[
+                _worker(row, now) for row in await self._line.rows(statements.WORKERS, SHARDS_LIMITS.round_seconds)
+            ],
             round_at=None if last is None else last["cleared_at"],
             level=None if last is None else last["level"],
             mail=found["mail"],

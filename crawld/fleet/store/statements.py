@@ -1,10 +1,12 @@
 """The ledger's statements, each a transaction of its own. `$1` is the worker wherever one asks."""
 
-from crawld.model.units import MAX_RATE
+from crawld.model.units import LIMITS as UNITS_LIMITS
 
 NOW = "(SELECT extract(epoch FROM clock_timestamp())::float8)"
 BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') THEN 0
-    ELSE coalesce((SELECT least(value::float8, {MAX_RATE}) FROM settings WHERE name = 'bandwidth'), fleet.bandwidth) END
+    ELSE coalesce(
+        (SELECT least(value::float8, {UNITS_LIMITS.max_rate}) FROM settings WHERE name = 'bandwidth'), fleet.bandwidth
+    ) END
     FROM fleet)"""
 
 PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present, to_regclass('fleet_settings') IS NOT NULL AS settings"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.read.change.frame import Explained, HostFrame
 from crawld.read.change.moments import timed_block
+from crawld.read.change.place_comparison import LIMITS as PLACE_COMPARISON_LIMITS
 from crawld.read.change.place_comparison import (
-    MOST_VOLATILE,
     ComparedVersions,
     Walk,
     count_words,
@@ -19,10 +19,8 @@ from crawld.read.change.place_comparison import (
     walk_places,
 )
 from crawld.read.change.varying import canonical, key_of, known_keys, learnt_counts, steady_text, timely_blocks
+from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import (
-    MAX_AGREED,
-    MAX_VARIANTS,
-    NEWS,
     NO_DOUBT,
     agreed_in_pair,
     bounded,
@@ -37,11 +35,21 @@ from crawld.read.change.words import Hunk, hunks, kept_blocks, singles
 from crawld.read.page.digest import Prepared, Reading, Walked, block_length
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 
-VERSIONS_SEEN = 16
+
+@dataclass(frozen=True)
+class ComparisonLimits:
+    """Numbers that bound and tune this module."""
+
+    versions_seen: int = 16
+    counted_bytes: float = 24.0
+    """About what the words beside a counter take that say what it counts."""
+
+
+LIMITS = ComparisonLimits()
+
+
 NO_NOISE = HostNoise()
 TITLE_HUNK = Hunk(0, 1, 0, 1)
-COUNTED_BYTES = 24.0
-"""About what the words beside a counter take that say what it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +144,13 @@ def noisy_keys(memory: Memory, noise: HostNoise) -> frozenset[int]:
     if not keys:
         return keys
     varying = sum(
-        block_length(digest.blocks[index]) - max(0.0, block_length(number) - COUNTED_BYTES)
+        block_length(digest.blocks[index]) - max(0.0, block_length(number) - LIMITS.counted_bytes)
         for index, number, _ in digest.times
         if key_of(number) in keys
     )
-    return keys if varying <= MOST_VOLATILE * sum(map(block_length, digest.blocks)) else frozenset()
+    return (
+        keys if varying <= PLACE_COMPARISON_LIMITS.max_volatile * sum(map(block_length, digest.blocks)) else frozenset()
+    )
 
 
 def _at_canonical(places: Sequence[Place], known: Digest, old: Sequence[int]) -> tuple[Place, ...]:
@@ -258,7 +268,7 @@ def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) 
         kept = replace(memory, fetched_at=at, streak=0, places=comparison.places, varying=comparison.varying)
         return replace(kept, digest=digest) if comparison.renewed else kept
     key = version_key(memory.digest, memory.places)
-    seen = (key, *(other for other in memory.seen if other != key))[:VERSIONS_SEEN]
+    seen = (key, *(other for other in memory.seen if other != key))[: LIMITS.versions_seen]
     after = replace(memory, fetched_at=at, digest=digest, streak=memory.streak + 1, seen=seen)
     return replace(after, places=comparison.places, varying=comparison.varying)
 
@@ -283,10 +293,12 @@ def learn_pair(
                 after = paired(after, words, differs=True)
                 variants = tuple(dict.fromkeys((*place.variants[:1], variant_of(after, words), *place.variants[1:])))
                 fresh = (
-                    min(15, after.fresh + NEWS) if disproved and len(variants) > len(place.variants) else after.fresh
+                    min(15, after.fresh + VOLATILE_LIMITS.news)
+                    if disproved and len(variants) > len(place.variants)
+                    else after.fresh
                 )
-                after = replace(after, variants=variants[:MAX_VARIANTS], fresh=fresh, agreed=0)
-            elif not place.doubt and comes_back(place) and place.agreed + 1 < MAX_AGREED:
+                after = replace(after, variants=variants[: VOLATILE_LIMITS.max_variants], fresh=fresh, agreed=0)
+            elif not place.doubt and comes_back(place) and place.agreed + 1 < VOLATILE_LIMITS.max_agreed:
                 after = replace(after, agreed=place.agreed + 1)
             elif not place.doubt:
                 after = replace(paired(after, (), differs=False), agreed=0)

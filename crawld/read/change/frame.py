@@ -16,39 +16,58 @@ from typing import Any, TypeVar
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.model.host import FrameChange
 from crawld.read.change.place_comparison import END, START
-from crawld.read.change.varying import MAX_VARYING, key_of, keys_of
+from crawld.read.change.varying import LIMITS as VARYING_LIMITS
+from crawld.read.change.varying import key_of, keys_of
 from crawld.read.change.volatile import lent, times_varied, varying_blocks, was_paired
 from crawld.read.change.words import Hunk
 from crawld.read.page.digest import block_length
 
-MOST_PAGES = 256
-MOST_BLOCKS_SKETCHED = 65_536
-MOST_MOVES = 2_048
-MOST_TEXTS = 64
-MOST_EVENTS = 8
-MOVE_WEIGHT, TURN_WEIGHT = 4, 2
-"""What a move beside its pages, and a page that turned to a text, take in memory, in blocks."""
-FEWEST_PAGES = 4
-"""A host of fewer pages has no frame that could be told from content."""
-SHARED_BY, SHARED_SHARE = 3, 0.3
-"""A block is frame where so many other pages have it, and so large a share of them."""
-MOVED_SHARE = 0.6
-"""A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
-ALL_SHARE, ALL_PAGES = 0.9, 24
-"""Within the text of pages only what so large a share of all pages gain or lose is the site's, on a host of so many."""
-TITLE_SHARE = 0.6
-"""A word that so large a share of the other pages have in their titles is the site's."""
-TURNED_BY, MAX_TURNED_BY, TURNED_SHARE = 2, 5, 0.2
-"""So many other pages must turn to a text before it is one of an error: more on a host of more pages, up to a bound."""
-KEPT_SHARE = 0.3
-"""A page that still has so much of its own text shows no error."""
-MAX_LENT = 16
-"""Places of templates that are lent to other pages."""
-OWN_BYTES = 200.0
-"""A page with less text of its own is compared as a whole: its frame may be all there is to it."""
-CONTRADICTED_BY = 3
-LOOKED_AT, NEIGHBOURS = 64, 16  # other pages, of those seen most recently
-ERROR_SECONDS = 86_400.0
+
+@dataclass(frozen=True)
+class FrameLimits:
+    """Numbers that bound and tune this module."""
+
+    max_pages: int = 256
+    max_blocks_sketched: int = 65_536
+    max_moves: int = 2_048
+    max_texts: int = 64
+    max_events: int = 8
+    move_weight: int = 4
+    turn_weight: int = 2
+    """What a move beside its pages, and a page that turned to a text, take in memory, in blocks."""
+    min_pages: int = 4
+    """A host of fewer pages has no frame that could be told from content."""
+    shared_by: int = 3
+    shared_share: float = 0.3
+    """A block is frame where so many other pages have it, and so large a share of them."""
+    moved_share: float = 0.6
+    """A block that a share of all other pages gained or lost, and most of those seen since, moved with the site."""
+    all_share: float = 0.9
+    all_pages: int = 24
+    """Within the text of pages only what so large a share of all pages gain or lose is the site's, on a host of so
+    many."""
+    title_share: float = 0.6
+    """A word that so large a share of the other pages have in their titles is the site's."""
+    turned_by: int = 2
+    max_turned_by: int = 5
+    turned_share: float = 0.2
+    """So many other pages must turn to a text before it is one of an error: more on a host of more pages, up to a
+    bound."""
+    kept_share: float = 0.3
+    """A page that still has so much of its own text shows no error."""
+    max_lent: int = 16
+    """Places of templates that are lent to other pages."""
+    own_bytes: float = 200.0
+    """A page with less text of its own is compared as a whole: its frame may be all there is to it."""
+    contradicted_by: int = 3
+    looked_at: int = 64  # other pages, of those seen most recently
+    neighbours: int = 16
+    error_seconds: float = 86_400.0
+
+
+LIMITS = FrameLimits()
+
+
 _EDGE = 0
 _TITLE = 1 << 62
 """Tells the title of a document from the same words elsewhere."""
@@ -116,7 +135,7 @@ class HostFrame:
         self._gained: OrderedDict[int, _Move] = OrderedDict()
         self._lost: OrderedDict[int, _Move] = OrderedDict()
         self._turned: OrderedDict[bytes, dict[int, tuple[bytes, float]]] = OrderedDict()
-        self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)
+        self._events: deque[_Event] = deque(maxlen=LIMITS.max_events)
         self._presumed: OrderedDict[int, tuple[tuple[int, ...], tuple[int, ...]]] = OrderedDict()
         for page in pages:
             self.hold(*page)
@@ -140,7 +159,7 @@ class HostFrame:
         view = self.view(page_id, version, version)
         frame = [view.is_shared(block) and not version.in_main for block in view.new]
         own = sum(block_length(block) for block, shared in zip(version.blocks, frame) if not shared)
-        return frame if own >= OWN_BYTES else [False] * len(frame)
+        return frame if own >= LIMITS.own_bytes else [False] * len(frame)
 
     @property
     def noise(self) -> HostNoise:
@@ -150,7 +169,8 @@ class HostFrame:
             blocks = (k for k, pages in self._varied.items() if _is_share(pages, self._stayed.get(k, stayed)))
             places = (lent(one.place) for one in self._places.values() if _is_share(one.differed, one.agreed))
             self._noise = HostNoise(
-                frozenset(islice(blocks, MAX_VARYING)), tuple(islice(filter(None, places), MAX_LENT))
+                frozenset(islice(blocks, VARYING_LIMITS.max_varying)),
+                tuple(islice(filter(None, places), LIMITS.max_lent)),
             )
         return self._noise
 
@@ -168,14 +188,14 @@ class HostFrame:
         lately = {
             other: when
             for other, (previous, when) in turned.items()
-            if other != page_id and at - when <= ERROR_SECONDS and previous != own and view.is_peer(other)
+            if other != page_id and at - when <= LIMITS.error_seconds and previous != own and view.is_peer(other)
         }
         texts = {turned[other][0] for other in lately}
-        if len(texts) < max(TURNED_BY, min(MAX_TURNED_BY, round(TURNED_SHARE * view.peers))):
+        if len(texts) < max(LIMITS.turned_by, min(LIMITS.max_turned_by, round(LIMITS.turned_share * view.peers))):
             return False
         first = min(lately.values())
         since = {other for other, page in self._pages.items() if page.at > first and view.is_peer(other)} - {page_id}
-        if len(lately) < MOVED_SHARE * len(since | set(lately)):
+        if len(lately) < LIMITS.moved_share * len(since | set(lately)):
             return False
         return before.text == seen.text or not view.keeps_its_text()
 
@@ -187,7 +207,7 @@ class HostFrame:
         lost, gained = presumed
         view = self.view(page_id, NOTHING, NOTHING)
         moves = [(block, True) for block in gained] + [(block, False) for block in lost]
-        if any(view.moved(block, gained=how, share=ALL_SHARE) for block, how in moves):
+        if any(view.moved(block, gained=how, share=LIMITS.all_share) for block, how in moves):
             self.settle(page_id)
             return False
         return view.is_contradicted(lost, gained)
@@ -197,7 +217,7 @@ class HostFrame:
         self.settle(page_id)
         self._presumed[page_id] = lost, gained
         self._rest += 1 + len(lost) + len(gained)
-        while len(self._presumed) > MOST_PAGES:
+        while len(self._presumed) > LIMITS.max_pages:
             self.settle(next(iter(self._presumed)))
 
     def settle(self, page_id: int) -> None:
@@ -270,12 +290,12 @@ class HostFrame:
         if memory.places:
             view = self.view(page_id, NOTHING, NOTHING)
             for place in memory.places:
-                if times_varied(place) >= TURNED_BY and view.is_between_shared(place):
+                if times_varied(place) >= LIMITS.turned_by and view.is_between_shared(place):
                     template = self._places.setdefault((place.left, place.right), _Template(place))
                     if was_paired(place) and varying_blocks(place) >= varying_blocks(template.place):
                         template.place = place
                     (template.differed if was_paired(place) else template.agreed).add(page_id)
-            while len(self._places) > 4 * MAX_LENT:
+            while len(self._places) > 4 * LIMITS.max_lent:
                 self._places.popitem(last=False)
         self._noise = None
 
@@ -318,7 +338,11 @@ class HostFrame:
 
     def _moved_with(self, block: int, page_id: int, at: float) -> bool:
         move = self._gained.get(block)
-        return move is not None and at - move.at <= ERROR_SECONDS and len(move.pages - {page_id}) >= TURNED_BY
+        return (
+            move is not None
+            and at - move.at <= LIMITS.error_seconds
+            and len(move.pages - {page_id}) >= LIMITS.turned_by
+        )
 
     def changed(self, page_id: int, lost: Sequence[int], gained: Sequence[int], at: float) -> FrameChange | None:
         """Note a difference of the frame that a page showed: the event it belongs to, once two pages showed it."""
@@ -327,8 +351,8 @@ class HostFrame:
             event = _Event(at, set(), set(), set())
             self._events.append(event)
         event.pages.add(page_id)
-        event.lost.update(islice(lost, min(MOST_PAGES, MOST_MOVES - len(event.lost))))
-        event.gained.update(islice(gained, min(MOST_PAGES, MOST_MOVES - len(event.gained))))
+        event.lost.update(islice(lost, min(LIMITS.max_pages, LIMITS.max_moves - len(event.lost))))
+        event.gained.update(islice(gained, min(LIMITS.max_pages, LIMITS.max_moves - len(event.gained))))
         if len(event.pages) < 2:
             return None
         return FrameChange(self.name, event.first_at, at, len(event.pages), len(event.lost), len(event.gained))
@@ -336,13 +360,13 @@ class HostFrame:
     def _turn_to(self, page_id: int, before: bytes, text: bytes, at: float) -> None:
         turned = self._turned.setdefault(text, {})
         self._turned.move_to_end(text)
-        if len(turned) < MOST_PAGES:
-            self._rest += TURN_WEIGHT * (page_id not in turned)
+        if len(turned) < LIMITS.max_pages:
+            self._rest += LIMITS.turn_weight * (page_id not in turned)
             turned.setdefault(page_id, (before, at))
             turned[page_id] = (turned[page_id][0], at)
-        while len(self._turned) > MOST_TEXTS:
+        while len(self._turned) > LIMITS.max_texts:
             _, forgotten = self._turned.popitem(last=False)
-            self._rest -= TURN_WEIGHT * len(forgotten)
+            self._rest -= LIMITS.turn_weight * len(forgotten)
 
     def _put(self, page_id: int, page: _Seen) -> None:
         known = self._pages.get(page_id)
@@ -354,7 +378,9 @@ class HostFrame:
             self._drop(page_id)
         self._pages[page_id] = page
         self._count(page, 1)
-        while len(self._pages) > MOST_PAGES or (self._blocks > MOST_BLOCKS_SKETCHED and len(self._pages) > 2):
+        while len(self._pages) > LIMITS.max_pages or (
+            self._blocks > LIMITS.max_blocks_sketched and len(self._pages) > 2
+        ):
             oldest = next(iter(self._pages))
             self._forget_noise(oldest)
             self._drop(oldest)
@@ -377,28 +403,28 @@ class HostFrame:
         self, here: OrderedDict[int, _Move], there: OrderedDict[int, _Move], page_id: int, blocks: Set[int], at: float
     ) -> None:
         """Note that a page gained (or lost) blocks, and take back that it lost (or gained) them before."""
-        for block in islice(blocks, MOST_PAGES):
+        for block in islice(blocks, LIMITS.max_pages):
             if (back := there.get(block)) is not None and page_id in back.pages:
                 back.pages.discard(page_id)
                 self._moves -= 1
                 if not back.pages:
                     del there[block]
-                    self._moves -= MOVE_WEIGHT
+                    self._moves -= LIMITS.move_weight
             move = here.get(block)
             if move is None:
                 move = here[block] = _Move(at)
-                self._moves += MOVE_WEIGHT
+                self._moves += LIMITS.move_weight
             here.move_to_end(block)
-            if len(move.pages) < MOST_PAGES and page_id not in move.pages:
+            if len(move.pages) < LIMITS.max_pages and page_id not in move.pages:
                 move.pages.add(page_id)
                 self._moves += 1
-        while here and (len(here) > MOST_MOVES or self._moves > MOST_BLOCKS_SKETCHED):
+        while here and (len(here) > LIMITS.max_moves or self._moves > LIMITS.max_blocks_sketched):
             _, forgotten = here.popitem(last=False)
-            self._moves -= MOVE_WEIGHT + len(forgotten.pages)
+            self._moves -= LIMITS.move_weight + len(forgotten.pages)
 
 
 def _is_share(pages: Set[int], others: Set[int]) -> bool:
-    return len(pages) >= SHARED_BY and len(pages) >= SHARED_SHARE * (len(pages) + len(others))
+    return len(pages) >= LIMITS.shared_by and len(pages) >= LIMITS.shared_share * (len(pages) + len(others))
 
 
 def _add(counts: dict[int, int], blocks: Iterable[int], step: int) -> None:
@@ -431,9 +457,9 @@ Page = TypeVar("Page", bound=tuple[Any, ...])
 def newest_that_fit(pages: Sequence[Page]) -> Sequence[Page]:
     """Those of the pages, the one seen longest ago first, that a frame made of them all would still hold."""
     blocks, count = 0, 0
-    for page in islice(reversed(pages), MOST_PAGES):
+    for page in islice(reversed(pages), LIMITS.max_pages):
         blocks += len(page[1])
-        if blocks > MOST_BLOCKS_SKETCHED and count >= 2:
+        if blocks > LIMITS.max_blocks_sketched and count >= 2:
             break
         count += 1
     return pages[len(pages) - count :]
@@ -463,11 +489,11 @@ class PageFrame:
         self.old, self.new = (numbered(one.blocks, titled=bool(one.title)) for one in (known, seen))
         own = host._pages.get(page_id)
         self._own = own.words.union(own.blocks) if own is not None else frozenset()
-        few = own is None or host._sizes[own.part] <= FEWEST_PAGES
+        few = own is None or host._sizes[own.part] <= LIMITS.min_pages
         self._part = None if few or own is None else own.part
         self._counts = host._counts[self._part]
         self.peers = host._sizes[self._part] - (own is not None)
-        self._least = max(SHARED_BY, SHARED_SHARE * self.peers)
+        self._least = max(LIMITS.shared_by, LIMITS.shared_share * self.peers)
         self._sets: list[tuple[int, _Seen, frozenset[int]]] | None = None
         self._own_before: list[int] | None = None
         self._indices: list[dict[int, int]] | None = None
@@ -486,7 +512,7 @@ class PageFrame:
         """Whether the newer version has much of what was the page's own in the older one."""
         own = [block for block in self.old if not self.is_shared(block)] or self.old
         kept = set(self.new)
-        return sum(map(block_length, kept.intersection(own))) >= KEPT_SHARE * sum(map(block_length, own)) > 0
+        return sum(map(block_length, kept.intersection(own))) >= LIMITS.kept_share * sum(map(block_length, own)) > 0
 
     def has_content(self, differences: Sequence[Hunk]) -> bool:
         """Whether the page has text of its own beside the differences, so that its frame can be told from it."""
@@ -495,7 +521,7 @@ class PageFrame:
         for at, block in enumerate(self.new):
             if at not in differing and not self.is_shared(block):
                 own += block_length(block)
-                if own >= OWN_BYTES:
+                if own >= LIMITS.own_bytes:
                     return True
         return False
 
@@ -527,7 +553,7 @@ class PageFrame:
         return Explained.PRESUMED if known and not self.is_contradicted(lost, gained) else Explained.NO, words
 
     def _in_titles(self, word: int) -> bool:
-        return self._others(word) >= max(SHARED_BY, TITLE_SHARE * self.peers)
+        return self._others(word) >= max(LIMITS.shared_by, LIMITS.title_share * self.peers)
 
     def explains(self, hunk: Hunk) -> Explained:
         """Whether a difference is one of the frame.
@@ -565,7 +591,7 @@ class PageFrame:
         """
         own = self._count_own()
         amid_text = own[hunk.old_from] > 1 and own[hunk.old_to] < own[-1]  # the first block of its own is its heading
-        if amid_text or self._host._sizes[None] < ALL_PAGES:
+        if amid_text or self._host._sizes[None] < LIMITS.all_pages:
             return Explained.NO
         at_template = all(map(self._was_everywhere, removed)) if removed else self._is_slot(hunk)
         of_site = (
@@ -587,13 +613,13 @@ class PageFrame:
         )
 
     def _is_everywhere(self, block: int) -> bool:
-        return self._host._counts[None].get(block, 0) >= ALL_SHARE * self._host._sizes[None]
+        return self._host._counts[None].get(block, 0) >= LIMITS.all_share * self._host._sizes[None]
 
     def _was_everywhere(self, block: int) -> bool:
         """Whether nearly all pages of the host have a block, or had it until it was lost lately."""
         lost = self._host._lost.get(block)
         count = self._host._counts[None].get(block, 0) + (len(lost.pages) if lost is not None else 0)
-        return count >= ALL_SHARE * self._host._sizes[None]
+        return count >= LIMITS.all_share * self._host._sizes[None]
 
     def moved_everywhere(self, block: int, *, gained: bool) -> bool:
         """Whether nearly all pages of the host seen since the first of them gained, or lost, the block did so too.
@@ -603,9 +629,9 @@ class PageFrame:
         move = (self._host._gained if gained else self._host._lost).get(block)
         if move is None:
             return False
-        recent = islice(reversed(self._host._pages.items()), LOOKED_AT)
+        recent = islice(reversed(self._host._pages.items()), LIMITS.looked_at)
         since = [page in move.pages for page, seen in recent if seen.at >= move.at and page != self._page_id]
-        return sum(since) >= max(SHARED_BY - 1, ALL_SHARE * len(since))
+        return sum(since) >= max(LIMITS.shared_by - 1, LIMITS.all_share * len(since))
 
     def _is_outside(self, hunk: Hunk) -> bool:
         """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""
@@ -623,7 +649,7 @@ class PageFrame:
             self._own_before = list(accumulate(own, initial=0))
         return self._own_before
 
-    def moved(self, block: int, *, gained: bool, share: float = MOVED_SHARE) -> bool:
+    def moved(self, block: int, *, gained: bool, share: float = LIMITS.moved_share) -> bool:
         """Whether other pages gained, or lost, the block as well, and most of those seen since did."""
         move = (self._host._gained if gained else self._host._lost).get(block)
         if move is None:
@@ -657,7 +683,7 @@ class PageFrame:
             or any(not self._went_back(page, block, gained=False) for block in unwanted & blocks)
             for page, blocks in since
         ]
-        return sum(against) >= max(CONTRADICTED_BY, SHARED_SHARE * len(against))
+        return sum(against) >= max(LIMITS.contradicted_by, LIMITS.shared_share * len(against))
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""
@@ -669,7 +695,7 @@ class PageFrame:
             return False
         runs, having = 0, 0
         if self._indices is None:
-            recent = islice(self._recent(), NEIGHBOURS)
+            recent = islice(self._recent(), LIMITS.neighbours)
             self._indices = [{block: at for at, block in enumerate(seen.blocks)} for _, seen, _ in recent]
         for (_, seen, blocks), where in zip(self._recent(), self._indices):
             if (left != _EDGE and left not in blocks) or (right != _EDGE and right not in blocks):
@@ -677,13 +703,15 @@ class PageFrame:
             having += 1
             at = 0 if left == _EDGE else where[left] + 1
             runs += any(_follows(seen.blocks, at, run, right) for run in (removed, inserted))
-        return runs >= SHARED_BY and 2 * runs >= having
+        return runs >= LIMITS.shared_by and 2 * runs >= having
 
     def _recent(self) -> list[tuple[int, _Seen, frozenset[int]]]:
         if self._sets is None:
             pages = reversed(self._host._pages.items())
             others = ((page, seen) for page, seen in pages if page != self._page_id and self._part in {None, seen.part})
-            self._sets = [(page, seen, seen.words.union(seen.blocks)) for page, seen in islice(others, LOOKED_AT)]
+            self._sets = [
+                (page, seen, seen.words.union(seen.blocks)) for page, seen in islice(others, LIMITS.looked_at)
+            ]
         return self._sets
 
 

@@ -8,6 +8,7 @@ that holds an expression differed in nothing else again and again, the block is 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import IntEnum
 from itertools import accumulate
@@ -15,20 +16,33 @@ from zlib import crc32
 
 from crawld.read.page.rules import compile_linear
 
-MOST_MOMENTS = 512
-"""A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
-LONGEST_BLOCK = 2_000
-"""Blocks of more characters are running text, in which expressions of time are not looked for."""
-LONGEST_COUNT, LONGEST_LABEL = 16, 40
-"""Blocks of more characters are no number, and do not say what a number beside them counts."""
-MOST_MISSES = 8
-"""A block in which so many times what looks like an expression of time is none was made to be slow: it names none."""
+
+@dataclass(frozen=True)
+class MomentsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_moments: int = 512
+    """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
+    max_block: int = 2_000
+    """Blocks of more characters are running text, in which expressions of time are not looked for."""
+    max_count: int = 16
+    max_label: int = 40
+    """Blocks of more characters are no number, and do not say what a number beside them counts."""
+    max_misses: int = 8
+    """A block in which so many times what looks like an expression of time is none was made to be slow: it names
+    none."""
+    near_days: float = 1.6  # the date of the day, in whatever time zone
+    clock_slack: int = 120  # seconds: the server's clock, and a page that was cached for a moment
+    min_share: float = 0.01
+    """A shown time moves on once per unit: within a hundredth of the unit it hardly does, and a difference is an
+    edit."""
+
+
+LIMITS = MomentsLimits()
+
+
 UNIT_SECONDS = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
 DAY = 86_400
-NEAR_DAYS = 1.6  # the date of the day, in whatever time zone
-CLOCK_SLACK = 120  # seconds: the server's clock, and a page that was cached for a moment
-SHORTEST_SHARE = 0.01
-"""A shown time moves on once per unit: within a hundredth of the unit it hardly does, and a difference is an edit."""
 
 _UNITS = (
     r"seconds?|secs?|sekunden?|secondes?|segundos?|second[oi]|seconden|секунд\w{0,3}|秒",
@@ -186,10 +200,12 @@ def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple
     Each without its number, and with the moment that this is.
     """
     for index, text in enumerate(texts):
-        if len(text) > LONGEST_COUNT or _BARE.fullmatch(text) is None:
+        if len(text) > LIMITS.max_count or _BARE.fullmatch(text) is None:
             continue
         beside = (*texts[max(0, index - 1) : index], *texts[index + 1 : index + 2])
-        label = next((one for one in beside if len(one) <= LONGEST_LABEL and _LABEL.fullmatch(one.rstrip(":"))), None)
+        label = next(
+            (one for one in beside if len(one) <= LIMITS.max_label and _LABEL.fullmatch(one.rstrip(":"))), None
+        )
         if label is not None:
             yield index, (f"\0 {label}", (Moment.COUNTER | crc32(text.encode()) << 7,))
 
@@ -207,7 +223,7 @@ def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]
     The quick pattern reads all blocks as one, since each call of it takes longer than to read a line.
     """
     plain = [text if text.isascii() else _plain(text) for text in texts]
-    whole = [text.encode("utf-8", "replace") if len(text) <= LONGEST_BLOCK else b"" for text in plain]
+    whole = [text.encode("utf-8", "replace") if len(text) <= LIMITS.max_block else b"" for text in plain]
     starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
     data = b"\n".join(whole)
     index, found, misses, looked_at = -1, list[re.Match[str]](), 0, 0
@@ -225,7 +241,7 @@ def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]
             looked_at = first + end
             continue
         misses, looked_at = misses + 1, place + 1
-        if misses >= MOST_MISSES:
+        if misses >= LIMITS.max_misses:
             found, looked_at = [], starts[index + 1]
     if index >= 0:
         yield index, found
@@ -298,7 +314,7 @@ def _is_near(text: str, at: float) -> bool:
     else:
         year = numbers[2] + (2_000 if numbers[2] < 100 else 0)
         readings = [(year, numbers[1], numbers[0]), (year, numbers[0], numbers[1])]
-    return any(_days_off(*reading, at) <= NEAR_DAYS for reading in readings)
+    return any(_days_off(*reading, at) <= LIMITS.near_days for reading in readings)
 
 
 def _days_off(year: int, month: int, day: int, at: float) -> float:
@@ -318,12 +334,12 @@ def _moved_with_time(before: int, after: int, elapsed: float) -> bool:
         if before >> 24 == after >> 24:
             return True  # the same words: an hour that does not move
         drift = abs((before >> 7 & 0x1FFFF) - (after >> 7 & 0x1FFFF))
-        return min(drift, DAY - drift) <= unit + CLOCK_SLACK and elapsed >= SHORTEST_SHARE * unit
+        return min(drift, DAY - drift) <= unit + LIMITS.clock_slack and elapsed >= LIMITS.min_share * unit
     if kind == Moment.DATE:
         both_near = before >> 6 & after >> 6 & 1
-        return before >> 7 == after >> 7 or (both_near == 1 and elapsed >= SHORTEST_SHARE * DAY)
+        return before >> 7 == after >> 7 or (both_near == 1 and elapsed >= LIMITS.min_share * DAY)
     other = UNIT_SECONDS[after >> 3 & 7]
-    if elapsed < SHORTEST_SHARE * min(unit, other):
+    if elapsed < LIMITS.min_share * min(unit, other):
         return False
     moved = elapsed if kind == Moment.AGE else -elapsed
     expected, shown = (before >> 7) + moved, after >> 7

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Protocol
 
 from crawld.model.crawl import Place
+from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import (
-    MOST_PLACES,
     bounded,
     has_few_variants,
     is_forgotten,
@@ -34,16 +34,35 @@ from crawld.read.change.words import (
 )
 from crawld.read.page.digest import Prepared, Reading, Walked, block_length
 
+
+@dataclass(frozen=True)
+class PlaceComparisonLimits:
+    """Numbers that bound and tune this module."""
+
+    max_place_words: int = 600
+    reach: int = 8
+    """How far from a difference the block is looked for that marks the place."""
+    adrift: int = 3
+    """A block beside a place that did not stay at two of three visits does not mark it."""
+    max_volatile: float = 0.75
+    """A page of which a larger share varies changes at every visit, which is the truth."""
+    max_differing: float = 0.8
+    """Where a larger share of a page differs it is another text, and nothing is learnt from that."""
+    same_shape: float = 0.9
+    min_lines: int = 4
+    """So large a share of the blocks, and so many, must be about as long as before where nearly all of them differ."""
+    max_letters: int = 30_000
+    """So much text of a page is taken apart into words at one visit; other differences count, and teach nothing."""
+
+
+LIMITS = PlaceComparisonLimits()
+
+
 # Where the places of a page lie: found again in another version, moved with their neighbours, and joined.
 
 Words = Sequence[int]
-MOST_PLACE_WORDS = 600
-REACH = 8
-"""How far from a difference the block is looked for that marks the place."""
 START, END = 1, 2
 """Stand for the edges of the page, which always stay."""
-ADRIFT = 3
-"""A block beside a place that did not stay at two of three visits does not mark it."""
 
 
 def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> range | None:
@@ -53,7 +72,7 @@ def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> ra
     """
     left = -1 if place.left == START else where.get(place.left)
     right = len(blocks) if place.right == END else where.get(place.right)
-    reach = place.most + REACH
+    reach = place.most + LIMITS.reach
     if left is None and right is not None:
         left = next((at for at in range(right - 1, max(right - reach, 0) - 1, -1) if blocks[at] == place.left), None)
     elif right is None and left is not None:
@@ -76,10 +95,10 @@ def followed(place: Place, span: range, lengths: tuple[int, int], kept: Mapping[
     elif right < 0 <= left and fixed is not None:
         right = left + fixed
     if left < 0:
-        before = range(span.start - 1, max(span.start - 1 - REACH, -1), -1)
+        before = range(span.start - 1, max(span.start - 1 - LIMITS.reach, -1), -1)
         left = next((kept[at] + span.start - at for at in before if at in kept), span.start)
     if right < 0:
-        after = range(span.stop, min(span.stop + REACH, old_length))
+        after = range(span.stop, min(span.stop + LIMITS.reach, old_length))
         right = next((kept[at] + span.stop - at for at in after if at in kept), new_length - old_length + span.stop)
     return range(left, right) if 0 <= left <= right <= new_length else None
 
@@ -129,7 +148,10 @@ def _drift(count: int, *, stays: bool) -> int:
 
 def widened(place: Place, words: Callable[[int], Words], span: range, length: int) -> tuple[Place, range]:
     """The place with the blocks beside it that keep changing: they mark no place, they belong to it."""
-    before, after = place.adrift[0] >= ADRIFT and span.start > 0, place.adrift[1] >= ADRIFT and span.stop < length
+    before, after = (
+        place.adrift[0] >= LIMITS.adrift and span.start > 0,
+        place.adrift[1] >= LIMITS.adrift and span.stop < length,
+    )
     if not before and not after:
         return place, span
     wider = range(span.start - before, span.stop + after)
@@ -205,7 +227,7 @@ def new_place(version: ComparedVersion, within: range) -> tuple[Place, range] | 
     for at in found:
         patterns.append(version.words(at))
         count += 1 + len(patterns[-1])
-        if count > MOST_PLACE_WORDS:
+        if count > LIMITS.max_place_words:
             return None
     left, right = _edges(blocks, found)
     return Place(left, right, tuple(patterns), len(found), len(found)), found
@@ -213,13 +235,13 @@ def new_place(version: ComparedVersion, within: range) -> tuple[Place, range] | 
 
 def _widened(blocks: Sequence[int], single: Set[int], within: range) -> range | None:
     start, stop = within.start, within.stop
-    for _ in range(REACH):
+    for _ in range(LIMITS.reach):
         if start == 0 or blocks[start - 1] in single:
             break
         start -= 1
     else:
         return None
-    for _ in range(REACH):
+    for _ in range(LIMITS.reach):
         if stop == len(blocks) or blocks[stop] in single:
             break
         stop += 1
@@ -231,16 +253,6 @@ def _widened(blocks: Sequence[int], single: Set[int], within: range) -> range | 
 def _edges(blocks: Sequence[int], within: range) -> tuple[int, int]:
     left = blocks[within.start - 1] if within.start else START
     return left, blocks[within.stop] if within.stop < len(blocks) else END
-
-
-MOST_VOLATILE = 0.75
-"""A page of which a larger share varies changes at every visit, which is the truth."""
-MOST_DIFFERING = 0.8
-"""Where a larger share of a page differs it is another text, and nothing is learnt from that."""
-SAME_SHAPE, FEWEST_LINES = 0.9, 4
-"""So large a share of the blocks, and so many, must be about as long as before where nearly all of them differ."""
-MOST_LETTERS = 30_000
-"""So much text of a page is taken apart into words at one visit; other differences count, and teach nothing."""
 
 
 class ComparedVersions:
@@ -265,7 +277,7 @@ class ComparedVersions:
         self.taken_apart: dict[int, tuple[int, ...]] = {}
         """The words of the blocks that were asked for."""
         self.lengths = len(old), len(new)
-        self._letters = MOST_LETTERS
+        self._letters = LIMITS.max_letters
 
     @cached_property
     def hunks(self) -> list[Hunk]:
@@ -304,7 +316,7 @@ class ComparedVersions:
     def _words(self, at: int) -> tuple[int, ...]:
         if self._prepared is not None and at in self._prepared.words:
             return self._prepared.words[at]
-        if self._prepared is not None or len(self._texts[at]) > MOST_LETTERS:
+        if self._prepared is not None or len(self._texts[at]) > LIMITS.max_letters:
             return (self.new[at] >> 8 & 0xFFFF_FFFF,)
         return tuple(words_of(self._texts[at]))
 
@@ -393,7 +405,7 @@ def walk_places(versions: ComparedVersions) -> Walk:
             found.append((now, before, place))
     found.sort(key=lambda one: (one[0].start, id(one[2]) not in lent, one[0].stop))
     end = old_end = -1
-    volatile, most = 0, MOST_VOLATILE * versions.count() if found else 0.0
+    volatile, most = 0, LIMITS.max_volatile * versions.count() if found else 0.0
     for now, before, place in found:
         if now.start < end or before.start < old_end or not versions.affords(now):
             continue  # moved, or grown beyond reason: it will be learnt anew
@@ -448,7 +460,7 @@ def _known_variant(place: Place, versions: ComparedVersions, before: range, span
         words = [versions.words(at) for at in within]
         if variant_of(place, words) in place.variants:
             return within
-        for cut in range(1, min(REACH, len(within) + 1 - fewest)):
+        for cut in range(1, min(LIMITS.reach, len(within) + 1 - fewest)):
             for lead in range(cut, -1, -1) if lost_left else range(cut + 1):
                 if variant_of(place, words[lead : len(words) - cut + lead]) in place.variants:
                     return range(within.start + lead, within.stop - cut + lead)
@@ -458,10 +470,12 @@ def _known_variant(place: Place, versions: ComparedVersions, before: range, span
 def _between_kept(before: range, versions: ComparedVersions) -> range | None:
     """The stretch of the newer version between the blocks beside a place that stayed, where these are near."""
     kept, (old_length, new_length) = versions.kept, versions.lengths
-    left = next((kept[at] + 1 for at in range(before.start - 1, before.start - 1 - REACH, -1) if at in kept), None)
-    right = next((kept[at] for at in range(before.stop, before.stop + REACH) if at in kept), None)
-    left = 0 if left is None and before.start <= REACH else left
-    right = new_length if right is None and old_length - before.stop <= REACH else right
+    left = next(
+        (kept[at] + 1 for at in range(before.start - 1, before.start - 1 - LIMITS.reach, -1) if at in kept), None
+    )
+    right = next((kept[at] for at in range(before.stop, before.stop + LIMITS.reach) if at in kept), None)
+    left = 0 if left is None and before.start <= LIMITS.reach else left
+    right = new_length if right is None and old_length - before.stop <= LIMITS.reach else right
     return range(left, right) if left is not None and right is not None and left <= right else None
 
 
@@ -495,9 +509,13 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -
             within = range(
                 min(within.start, *(span.start for _, span in met)), max(within.stop, *(span.stop for _, span in met))
             )
-        if sum(block_length(blocks[at]) for at in within) > MOST_DIFFERING * total and not _same_shape(versions):
+        if sum(block_length(blocks[at]) for at in within) > LIMITS.max_differing * total and not _same_shape(versions):
             continue
-        if made_new < MOST_PLACES and versions.affords(within) and (made := new_place(versions, within)) is not None:
+        if (
+            made_new < VOLATILE_LIMITS.max_places
+            and versions.affords(within)
+            and (made := new_place(versions, within)) is not None
+        ):
             found.append((likened(made[0], patterns), made[1]))
             taken.add(made[1])
             made_new += 1
@@ -506,10 +524,10 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -
 
 def _same_shape(versions: ComparedVersions) -> bool:
     """Whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
-    if len(versions.old) != len(versions.new) or len(versions.new) < FEWEST_LINES:
+    if len(versions.old) != len(versions.new) or len(versions.new) < LIMITS.min_lines:
         return False
     alike = sum(abs((one & 0xFF) - (other & 0xFF)) <= 1 for one, other in zip(versions.old, versions.new))
-    return alike >= SAME_SHAPE * len(versions.new)
+    return alike >= LIMITS.same_shape * len(versions.new)
 
 
 class _Taken:

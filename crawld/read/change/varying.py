@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
 
 from crawld.model.crawl import Digest
 from crawld.read.change.moments import consistent
@@ -23,13 +24,23 @@ from crawld.read.change.words import (
     varied_of,
 )
 
+
+@dataclass(frozen=True)
+class VaryingLimits:
+    """Numbers that bound and tune this module."""
+
+    max_varying: int = 256
+    enough: int = 2
+    """After so many differences a block is known to vary."""
+    max_rest: int = 60
+    """Visits without a difference after which it is ordinary text again."""
+
+
+LIMITS = VaryingLimits()
+
+
 # Blocks of which nothing but times and counters differs from visit to visit, known by the rest of their text.
 
-MAX_VARYING = 256
-ENOUGH = 2
-"""After so many differences a block is known to vary."""
-MAX_REST = 60
-"""Visits without a difference after which it is ordinary text again."""
 _KEY = (1 << 48) - 1
 
 
@@ -45,7 +56,7 @@ def keys_of(varying: Sequence[int]) -> set[int]:
 
 def known_keys(varying: Sequence[int]) -> set[int]:
     """The blocks that differed so often that they are known to vary."""
-    return {one & _KEY for one in varying if one >> 48 & 15 >= ENOUGH}
+    return {one & _KEY for one in varying if one >> 48 & 15 >= LIMITS.enough}
 
 
 def canonical(digest: Digest, keys: Container[int]) -> tuple[int, ...]:
@@ -98,8 +109,8 @@ def learnt_counts(varying: Sequence[int], known: Digest, seen: Digest, elapsed: 
     for before, after in _edited(known, seen):
         if (count := counts.get(before, 0)) > counts.get(after, 0):
             counts[after], rests[after] = count, 0
-    kept = sorted((key for key in counts if rests[key] <= MAX_REST), key=lambda key: (-counts[key], key))
-    return tuple(key | counts[key] << 48 | rests[key] << 52 for key in kept[:MAX_VARYING])
+    kept = sorted((key for key in counts if rests[key] <= LIMITS.max_rest), key=lambda key: (-counts[key], key))
+    return tuple(key | counts[key] << 48 | rests[key] << 52 for key in kept[: LIMITS.max_varying])
 
 
 def _edited(known: Digest, seen: Digest) -> Iterator[tuple[int, int]]:

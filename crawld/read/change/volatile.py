@@ -6,7 +6,7 @@ counts again.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from crawld.model.crawl import Place
@@ -19,8 +19,8 @@ from crawld.read.change.varying import (
     varying_part,
     widened_gap,
 )
+from crawld.read.change.words import LIMITS as WORDS_LIMITS
 from crawld.read.change.words import (
-    ENOUGH_PAIRS,
     SLOW,
     WordKind,
     as_words,
@@ -43,32 +43,45 @@ from crawld.read.change.words import (
     with_pairs,
 )
 
+
+@dataclass(frozen=True)
+class VolatileLimits:
+    """Numbers that bound and tune this module."""
+
+    max_places: int = 256
+    max_page_words: int = 2_000
+    pooled: int = 3  # visits after which a word may be judged by its neighbours' pairs
+    check_every: int = 16
+    """One explained difference in so many is checked by a pair of fetches."""
+    like_words: int = 3
+    """Words that a new block must share with one that varies, to be taken for one more of its kind."""
+    max_variants: int = 16
+    news: int = 3
+    """What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones
+    are one in four or fewer, the place has few variants."""
+    long_rest: int = 4
+    """Visits for which a place of few variants may show one of them before a difference is in doubt."""
+    max_agreed: int = 7
+    """Pairs in a row that may bring one variant of a few by chance."""
+    few_blocks: int = 3
+    max_lent_words: int = 200
+    lent_slack: int = 8
+    doubt_bits: int = 2
+    doubt_reason: int = 3
+    max_doubted: int = 32
+    """Above the reason is a bit for each of the first blocks that had rested."""
+    forget_after: int = 3  # visits without a difference; times and counters may be slow
+    forget_slow_after: int = 12
+
+
+LIMITS = VolatileLimits()
+
+
 Words = Sequence[int]
 Pattern = tuple[int, ...]
 Patterns = dict[tuple[int, tuple[int, ...]], dict[Pattern, Pattern]]
-MOST_PLACES = 256
-MOST_PAGE_WORDS = 2_000
-POOLED = 3  # visits after which a word may be judged by its neighbours' pairs
-CHECK_EVERY = 16
-"""One explained difference in so many is checked by a pair of fetches."""
-LIKE_WORDS = 3
-"""Words that a new block must share with one that varies, to be taken for one more of its kind."""
-MAX_VARIANTS = 16
-NEWS = 3
-"""What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones are one
-in four or fewer, the place has few variants."""
-LONG_REST = 4
-"""Visits for which a place of few variants may show one of them before a difference is in doubt."""
-MAX_AGREED = 7
-"""Pairs in a row that may bring one variant of a few by chance."""
-FEW_BLOCKS = 3
-MAX_LENT_WORDS, LENT_SLACK = 200, 8
 NO_DOUBT, CHECKED, RESTED, KNOWN = range(4)
 """Why a pair is wanted: it is time for one, the place had rested, or either of them at a variant known before."""
-DOUBT_BITS, DOUBT_REASON = 2, 3
-MAX_DOUBTED = 32
-"""Above the reason is a bit for each of the first blocks that had rested."""
-FORGET_AFTER, FORGET_SLOW_AFTER = 3, 12  # visits without a difference; times and counters may be slow
 
 
 def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tuple[Place, bool]:
@@ -100,7 +113,9 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
     explained = explained and not spaced
     common, kept = _in_common(place, found)
     if common and kept and same.count(False) > 1:  # the same words in another order, whatever stands where
-        explained = explained or any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
+        explained = explained or any(
+            pairs_of(word) >= WORDS_LIMITS.enough_pairs for block in patterns for word in block
+        )
     return replace(place, blocks=patterns, common=common, still=0), explained and kept
 
 
@@ -116,7 +131,7 @@ def variant_of(place: Place, found: Sequence[Words]) -> int:
 
 def has_few_variants(place: Place) -> bool:
     """Whether what stands in the place is one of a few, so that another one is an edit."""
-    return len(place.variants) > 1 and place.fresh <= NEWS
+    return len(place.variants) > 1 and place.fresh <= LIMITS.news
 
 
 def comes_back(place: Place) -> bool:
@@ -134,8 +149,8 @@ def weighed(
     """
     variant = variant_of(after, found)
     known = variant in before.variants
-    variants = (variant, *(one for one in before.variants if one != variant))[:MAX_VARIANTS]
-    fresh = max(0, before.fresh - 1) if known else min(15, before.fresh + NEWS)
+    variants = (variant, *(one for one in before.variants if one != variant))[: LIMITS.max_variants]
+    fresh = max(0, before.fresh - 1) if known else min(15, before.fresh + LIMITS.news)
     after = replace(after, variants=variants, fresh=fresh, doubt=NO_DOUBT)
     if not any(needs_proof(word) for block in before.blocks for word in block):
         return after, explained
@@ -147,11 +162,11 @@ def weighed(
     unchecked = min(before.unchecked + 1, 31)
     rests = _rests(before, same)
     if known:
-        rests = rests if max(rests.values(), default=0) >= LONG_REST else {}
+        rests = rests if max(rests.values(), default=0) >= LIMITS.long_rest else {}
     if rests:
-        mask = sum(1 << at for at in rests if at < MAX_DOUBTED)
-        return replace(after, unchecked=unchecked, doubt=(KNOWN if known else RESTED) | mask << DOUBT_BITS), True
-    doubt = NO_DOUBT if unchecked < CHECK_EVERY else KNOWN if known else CHECKED
+        mask = sum(1 << at for at in rests if at < LIMITS.max_doubted)
+        return replace(after, unchecked=unchecked, doubt=(KNOWN if known else RESTED) | mask << LIMITS.doubt_bits), True
+    doubt = NO_DOUBT if unchecked < LIMITS.check_every else KNOWN if known else CHECKED
     return replace(after, unchecked=unchecked, doubt=doubt), True
 
 
@@ -165,7 +180,7 @@ def _rests(place: Place, same: Sequence[bool]) -> dict[int, int]:
         return {0: rest} if rest else {}
     claims = {at: [rest_of(word) for word in block if needs_proof(word)] for at, block in enumerate(place.blocks)}
     rests = {at: min(rest) for at, rest in claims.items() if rest}
-    least = 1 if len(rests) <= FEW_BLOCKS or all(rests.values()) else 3
+    least = 1 if len(rests) <= LIMITS.few_blocks or all(rests.values()) else 3
     if place.common and not all(rests.values()):  # in another order, some of it is where it was
         return {}
     return {at: rest for at, rest in rests.items() if rest >= least and not same[at]}
@@ -176,22 +191,22 @@ def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]
 
     What differed in the pair besides is noise still.
     """
-    reason, mask = place.doubt & DOUBT_REASON, place.doubt >> DOUBT_BITS
+    reason, mask = place.doubt & LIMITS.doubt_reason, place.doubt >> LIMITS.doubt_bits
     whole = all(agreeing)
     fixed = place.fewest == place.most and len(agreeing) == len(place.blocks)
     against = [whole or (fixed and bool(mask >> at & 1) and agreeing[at]) for at in range(len(place.blocks))]
     if reason == NO_DOUBT or not any(against):
         return place, False
-    if reason == KNOWN and place.agreed + 1 < MAX_AGREED:
+    if reason == KNOWN and place.agreed + 1 < LIMITS.max_agreed:
         return replace(place, agreed=place.agreed + 1), False
-    by_pairs = any(pairs_of(word) >= ENOUGH_PAIRS for block in place.blocks for word in block)
+    by_pairs = any(pairs_of(word) >= WORDS_LIMITS.enough_pairs for block in place.blocks for word in block)
     if reason == CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
         return place, False
     blocks = tuple(
         tuple(disproved(word, wholly=reason != CHECKED) for word in block) if one else block
         for block, one in zip(place.blocks, against)
     )
-    return replace(place, blocks=blocks, agreed=0, variants=place.variants[:1], fresh=NEWS), True
+    return replace(place, blocks=blocks, agreed=0, variants=place.variants[:1], fresh=LIMITS.news), True
 
 
 def rested(place: Place) -> Place:
@@ -223,7 +238,7 @@ def is_forgotten(place: Place) -> bool:
     if any(varied_of(word) or pairs_of(word) for word in words):
         return False
     slow = any(kind_of(word) in SLOW for word in words)
-    return place.still >= (FORGET_SLOW_AFTER if slow else FORGET_AFTER)
+    return place.still >= (LIMITS.forget_slow_after if slow else LIMITS.forget_after)
 
 
 def volatile_words(place: Place) -> int:
@@ -243,7 +258,7 @@ def lent(place: Place) -> Place | None:
     What varied may have another number of words there. What is steady in it is steady there too.
     """
     blocks = tuple(_generalised(block) for block in place.blocks)
-    if sum(map(len, blocks)) > MAX_LENT_WORDS:
+    if sum(map(len, blocks)) > LIMITS.max_lent_words:
         return None
     return Place(place.left, place.right, blocks, place.fewest, place.most, fresh=15)
 
@@ -265,8 +280,8 @@ def _generalised(block: Words) -> tuple[int, ...]:
     inside = block[first:stop]
     most = sum(gap_range(word)[1] if is_gap(word) else 1 for word in inside)
     borrowed = len(inside) == 1 and is_gap(inside[0]) and gap_range(inside[0])[0] == 0
-    hole = gap(0, most if borrowed else 2 * most + LENT_SLACK, inside)
-    return (*block[:first], with_pairs(as_words(differed(hole, 0)), ENOUGH_PAIRS), *block[stop:])
+    hole = gap(0, most if borrowed else 2 * most + LIMITS.lent_slack, inside)
+    return (*block[:first], with_pairs(as_words(differed(hole, 0)), WORDS_LIMITS.enough_pairs), *block[stop:])
 
 
 def awaits_pair(place: Place) -> bool:
@@ -295,9 +310,9 @@ def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
     ranked = sorted(places, key=lambda place: not volatile_words(place))
     kept: list[Place] = []
     words = 0
-    for place in ranked[:MOST_PLACES]:
+    for place in ranked[: LIMITS.max_places]:
         words += sum(map(len, place.blocks)) + len(place.common) + len(place.variants)
-        if words > MOST_PAGE_WORDS:
+        if words > LIMITS.max_page_words:
             break
         kept.append(place)
     return tuple(kept)
@@ -314,7 +329,7 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(
             with_pairs(word, most)
-            if varied_of(word) >= POOLED
+            if varied_of(word) >= LIMITS.pooled
             and pairs_of(word) < most
             and (kind_of(word) != WordKind.MONEY or pairs_of(word))
             else word
@@ -408,7 +423,7 @@ def patterns_of(places: Iterable[Place]) -> Patterns:
     found: Patterns = {}
     for block in (block for place in places if place.fewest == place.most for block in place.blocks):
         volatile = tuple(at for at, word in enumerate(block) if is_volatile(word))
-        if volatile and len(block) - len(volatile) >= LIKE_WORDS and not any(map(is_gap, block)):
+        if volatile and len(block) - len(volatile) >= LIMITS.like_words and not any(map(is_gap, block)):
             steady = tuple(word & 0xFFFF_FFFF for word in block if not is_volatile(word))
             found.setdefault((len(block), volatile), {})[steady] = block
     return found

@@ -8,12 +8,39 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
 from crawld.read.change.moments import COUNTED, COUNTER, EXPRESSION, NUMBER, names_a_time
+
+
+@dataclass(frozen=True)
+class WordsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_words: int = 400
+    """The words of a block beyond these are one more word."""
+    # One number for each word: 32 bits of hash, 3 of kind, then counts of what was seen: visits at which it differed
+    # (4), pairs of quick fetches in which it differed (2), visits in a row at which it did not (4), the longest such
+    # row before it differed again (4), whether it is a gap (1), and whether the words beside that gap were edited
+    # last time (1). In place of a hash a gap has the fewest and the most words it held.
+    kind: int = 32
+    varied: int = 35
+    pairs: int = 39
+    still: int = 41
+    calm: int = 45
+    gap: int = 49
+    edited: int = 50
+    enough_pairs: int = 2
+    slow_patience: int = 12
+    patience: int = 2
+
+
+LIMITS = WordsLimits()
+
 
 # Where two sequences of blocks differ, found in nearly linear time.
 
@@ -93,10 +120,6 @@ def _anchors(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, int]
     return reversed(chain)
 
 
-MOST_WORDS = 400
-"""The words of a block beyond these are one more word."""
-
-
 class WordKind(IntEnum):
     """What a word is, as far as that says how it may vary."""
 
@@ -135,36 +158,33 @@ _UNITS = frozenset(
 _PURE = re.compile(r"[\d.,:'’\u202f\u00a0/+-]+[a-zµ]{0,3}\Z", re.IGNORECASE)
 _WEEKDAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
 
-# One number for each word: 32 bits of hash, 3 of kind, then counts of what was seen: visits at which it differed (4),
-# pairs of quick fetches in which it differed (2), visits in a row at which it did not (4), the longest such row before
-# it differed again (4), whether it is a gap (1), and whether the words beside that gap were edited last time (1).
-# In place of a hash a gap has the fewest and the most words it held.
-_KIND, _VARIED, _PAIRS, _STILL, _CALM, _GAP, _EDITED = 32, 35, 39, 41, 45, 49, 50
 MOST_VARIED = MOST_STILL = 15
-ENOUGH_PAIRS = 2
 _ENOUGH_VISITS: dict[int, int] = {WordKind.AGE: 1, WordKind.TIME: 2, WordKind.COUNTER: 2, WordKind.NUMBER: 7}
 SLOW = frozenset({WordKind.AGE, WordKind.TIME, WordKind.COUNTER})
 """Kinds that vary by their nature, though perhaps not at every visit."""
-_SLOW_PATIENCE, _PATIENCE = 12, 2
 
 
 def words_of(text: str) -> list[int]:
     """The words of a block, none of which has varied yet."""
     matches = _matches(text)
-    found = [(match.group(), _KINDS[match.lastgroup or "word"]) for match in matches[:MOST_WORDS]]
-    words = [_hash(word) | _refined(found, at) << _KIND for at, (word, _) in enumerate(found)]
-    return [*words, _hash(text[matches[MOST_WORDS].start() :])] if len(matches) > MOST_WORDS else words
+    found = [(match.group(), _KINDS[match.lastgroup or "word"]) for match in matches[: LIMITS.max_words]]
+    words = [_hash(word) | _refined(found, at) << LIMITS.kind for at, (word, _) in enumerate(found)]
+    return [*words, _hash(text[matches[LIMITS.max_words].start() :])] if len(matches) > LIMITS.max_words else words
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
     """Where each of the words of a block begins and ends."""
     spans = [match.span() for match in _matches(text)]
-    return [*spans[:MOST_WORDS], (spans[MOST_WORDS][0], len(text))] if len(spans) > MOST_WORDS else spans
+    return (
+        [*spans[: LIMITS.max_words], (spans[LIMITS.max_words][0], len(text))]
+        if len(spans) > LIMITS.max_words
+        else spans
+    )
 
 
 def _matches(text: str) -> list[re.Match[str]]:
     """The words as they are found, and one more where there are too many."""
-    return list(islice((_TIMED_WORDS if names_a_time(text) else _WORDS).finditer(text), MOST_WORDS + 1))
+    return list(islice((_TIMED_WORDS if names_a_time(text) else _WORDS).finditer(text), LIMITS.max_words + 1))
 
 
 def _hash(text: str) -> int:
@@ -189,12 +209,12 @@ def _refined(words: Sequence[tuple[str, WordKind]], at: int) -> WordKind:
 
 def kind_of(word: int) -> int:
     """What kind of word it is."""
-    return word >> _KIND & 7
+    return word >> LIMITS.kind & 7
 
 
 def is_gap(word: int) -> bool:
     """Whether it stands for a run of words."""
-    return bool(word >> _GAP & 1)
+    return bool(word >> LIMITS.gap & 1)
 
 
 def gap(fewest: int, most: int, like: Sequence[int]) -> int:
@@ -202,15 +222,23 @@ def gap(fewest: int, most: int, like: Sequence[int]) -> int:
     numbers = all(kind_of(word) in _ENOUGH_VISITS for word in like) and bool(like)
     kind = min((kind_of(word) for word in like), default=WordKind.WORD) if numbers else WordKind.WORD
     varied, pairs, calm = (
-        max((field(word) for word in like), default=0) for field in (varied_of, pairs_of, lambda w: w >> _CALM & 15)
+        max((field(word) for word in like), default=0)
+        for field in (varied_of, pairs_of, lambda w: w >> LIMITS.calm & 15)
     )
     bounds = min(fewest, 0xFFFF) | min(most, 0xFFFF) << 16
-    return bounds | kind << _KIND | varied << _VARIED | pairs << _PAIRS | calm << _CALM | 1 << _GAP
+    return (
+        bounds
+        | kind << LIMITS.kind
+        | varied << LIMITS.varied
+        | pairs << LIMITS.pairs
+        | calm << LIMITS.calm
+        | 1 << LIMITS.gap
+    )
 
 
 def as_words(word: int) -> int:
     """A gap in which any words may stand."""
-    return word & ~(7 << _KIND)
+    return word & ~(7 << LIMITS.kind)
 
 
 def gap_range(word: int) -> tuple[int, int]:
@@ -220,27 +248,27 @@ def gap_range(word: int) -> tuple[int, int]:
 
 def is_edited(word: int) -> bool:
     """Whether the words beside a gap differed at the last visit."""
-    return bool(word >> _EDITED & 1)
+    return bool(word >> LIMITS.edited & 1)
 
 
 def edited(word: int) -> int:
     """A gap beside which words differ."""
-    return word | 1 << _EDITED
+    return word | 1 << LIMITS.edited
 
 
 def varied_of(word: int) -> int:
     """At how many visits it differed."""
-    return word >> _VARIED & 15
+    return word >> LIMITS.varied & 15
 
 
 def pairs_of(word: int) -> int:
     """In how many pairs of quick fetches, each at a visit of its own, it differed."""
-    return word >> _PAIRS & 3
+    return word >> LIMITS.pairs & 3
 
 
 def with_pairs(word: int, pairs: int) -> int:
     """The word as if it had differed in so many pairs."""
-    return word & ~(3 << _PAIRS) | pairs << _PAIRS
+    return word & ~(3 << LIMITS.pairs) | pairs << LIMITS.pairs
 
 
 def same_word(one: int, other: int) -> bool:
@@ -254,51 +282,51 @@ def is_volatile(word: int) -> bool:
     Times and counters may differ at every visit by their nature. Of other words that is no proof, since headlines do
     so too: they must also differ between quick fetches, at more than one visit.
     """
-    varied = word >> _VARIED & 15
-    kind = word >> _KIND & 7
+    varied = word >> LIMITS.varied & 15
+    kind = word >> LIMITS.kind & 7
     if not varied:
         return False
-    return varied >= _ENOUGH_VISITS.get(kind, MOST_VARIED + 1) or pairs_of(word) >= ENOUGH_PAIRS
+    return varied >= _ENOUGH_VISITS.get(kind, MOST_VARIED + 1) or pairs_of(word) >= LIMITS.enough_pairs
 
 
 def differed(word: int, now: int) -> int:
     """The word after a visit at which another one stood in its place."""
     kind = kind_of(word) if is_gap(word) else _worse(kind_of(word), kind_of(now))
     varied = min(varied_of(word) + 1, MOST_VARIED)
-    calm = max(word >> _CALM & 15, word >> _STILL & 15)
-    held = word & 0xFFFF_FFFF | 1 << _GAP if is_gap(word) else now & 0xFFFF_FFFF
-    return held | kind << _KIND | varied << _VARIED | pairs_of(word) << _PAIRS | calm << _CALM
+    calm = max(word >> LIMITS.calm & 15, word >> LIMITS.still & 15)
+    held = word & 0xFFFF_FFFF | 1 << LIMITS.gap if is_gap(word) else now & 0xFFFF_FFFF
+    return held | kind << LIMITS.kind | varied << LIMITS.varied | pairs_of(word) << LIMITS.pairs | calm << LIMITS.calm
 
 
 def stayed(word: int) -> int:
     """The word after a visit at which it stood in its place: what stops varying is forgotten."""
-    word &= ~(1 << _EDITED)
+    word &= ~(1 << LIMITS.edited)
     if not varied_of(word) and not pairs_of(word):
         return word
-    still, calm = (word >> _STILL & 15) + 1, word >> _CALM & 15
+    still, calm = (word >> LIMITS.still & 15) + 1, word >> LIMITS.calm & 15
     kind = WordKind(kind_of(word))
     fleeting = not is_volatile(word) and kind in {
         WordKind.NUMBER,
         WordKind.NAME,
     }  # only a row of differences tells of these
     # What differed in a pair of fetches may rest: when it differs again, a pair tells what it is.
-    slow = _SLOW_PATIENCE if kind in SLOW else _PATIENCE
+    slow = LIMITS.slow_patience if kind in SLOW else LIMITS.patience
     paired = pairs_of(word) and varied_of(word)
     patience = MOST_STILL if is_volatile(word) or paired else slow + 3 * calm
     if still > min(patience, MOST_STILL - 1) or (fleeting and not pairs_of(word)):
-        return word & ~(0x3FFF << _VARIED) | calm << _CALM
-    return word & ~(15 << _STILL) | still << _STILL
+        return word & ~(0x3FFF << LIMITS.varied) | calm << LIMITS.calm
+    return word & ~(15 << LIMITS.still) | still << LIMITS.still
 
 
 def differed_in_pair(word: int, *, differs: bool) -> int:
     """The word after a quick second fetch."""
     pairs = min(pairs_of(word) + 1, 3) if differs else (pairs_of(word) if pairs_of(word) != 1 else 0)
-    return word & ~(3 << _PAIRS) | pairs << _PAIRS
+    return word & ~(3 << LIMITS.pairs) | pairs << LIMITS.pairs
 
 
 def rest_of(word: int) -> int:
     """At how many visits in a row it has not differed."""
-    return word >> _STILL & 15
+    return word >> LIMITS.still & 15
 
 
 def needs_proof(word: int) -> bool:
@@ -311,8 +339,8 @@ def disproved(word: int, *, wholly: bool) -> int:
     if not needs_proof(word):
         return word
     if wholly or not pairs_of(word):
-        return word & ~(0x3FFF << _VARIED)
-    return with_pairs(word & ~(15 << _VARIED) | 1 << _VARIED, 1)
+        return word & ~(0x3FFF << LIMITS.varied)
+    return with_pairs(word & ~(15 << LIMITS.varied) | 1 << LIMITS.varied, 1)
 
 
 def _worse(one: int, other: int) -> int:

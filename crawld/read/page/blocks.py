@@ -6,6 +6,7 @@ This reads foreign bytes and may take long: it runs in a worker.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from typing import Any
 
@@ -15,13 +16,29 @@ from crawld.read.charset import decode
 from crawld.read.page.markup import BLOCKS, PARTS, UNSEEN, WIDE, is_html, page_tree, visible_blocks
 from crawld.read.page.rules import DigestRule
 
+
+@dataclass(frozen=True)
+class BlocksLimits:
+    """Numbers that bound and tune this module."""
+
+    alike: float = 0.3
+    """Share of words that two blocks have in common from which on one is an edit of the other."""
+    max_words: int = 5_000
+    """Of a block that is compared word by word; a longer one is shown whole, before and after."""
+    max_parts: int = 400
+    """Parts that are shown."""
+    max_text: int = 200
+    """Characters of a part that are shown."""
+    max_depth: int = 12
+    """Elements that a selector names at the most: a longer one would break with every redesign."""
+
+
+LIMITS = BlocksLimits()
+
+
 # The difference between two versions of a page, by blocks and by the words in them.
 
 WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-ALIKE = 0.3
-"""Share of words that two blocks have in common from which on one is an edit of the other."""
-MOST_WORDS = 5_000
-"""Of a block that is compared word by word; a longer one is shown whole, before and after."""
 
 
 def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
@@ -84,15 +101,15 @@ def _replaced(old: list[str], new: list[str]) -> Iterator[BlockEdit]:
 
 
 def _alike(one: str, other: str) -> bool:
-    if max(len(one), len(other)) > 6 * MOST_WORDS:
+    if max(len(one), len(other)) > 6 * LIMITS.max_words:
         return False
     words, others = set(WORDS.findall(one)), set(WORDS.findall(other))
-    return len(words & others) >= ALIKE * max(len(words | others), 1)
+    return len(words & others) >= LIMITS.alike * max(len(words | others), 1)
 
 
 def _by_words(old: str, new: str) -> Iterator[Words]:
     before, after = WORDS.findall(old), WORDS.findall(new)
-    if max(len(before), len(after)) > MOST_WORDS:
+    if max(len(before), len(after)) > LIMITS.max_words:
         yield Words(Edit.REMOVED, old)
         yield Words(Edit.ADDED, new)
         return
@@ -110,12 +127,6 @@ def _whole(edit: Edit, block: str) -> BlockEdit:
     return BlockEdit(edit, (Words(edit, block),))
 
 
-MAX_PARTS = 400
-"""Parts that are shown."""
-MAX_TEXT = 200
-"""Characters of a part that are shown."""
-MAX_DEPTH = 12
-"""Elements that a selector names at the most: a longer one would break with every redesign."""
 _NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}")
 _GENERATED = re.compile(r"[0-9]{4}|[0-9a-f]{8}")
 """In a name that was made by a program and is another one tomorrow."""
@@ -168,9 +179,9 @@ class _Parts:
             self._shown.add(element)
             depth = sum(1 for above in element.iterancestors() if above in self._shown)
             shown = " ".join(" ".join(element.itertext()).split())
-            yield PagePart(selector, shown[:MAX_TEXT], depth, element in self._ignored)
+            yield PagePart(selector, shown[: LIMITS.max_text], depth, element in self._ignored)
             count += 1
-            if count >= MAX_PARTS:
+            if count >= LIMITS.max_parts:
                 return
 
     def _worth_showing(self, element: Any, text: str) -> bool:
@@ -188,7 +199,7 @@ class _Parts:
         """The shortest selector that finds this element alone, by names where it has some, else by its place."""
         steps: list[str] = []
         here = element
-        while here is not None and here.tag not in {"body", "html"} and len(steps) < MAX_DEPTH:
+        while here is not None and here.tag not in {"body", "html"} and len(steps) < LIMITS.max_depth:
             if (name := here.get("id")) and self._ids[name] == 1 and _usable(name):
                 return " > ".join([f"#{name}", *reversed(steps)])
             if (kind := _kind(here)) and self._kinds[kind] == 1 and ("." in kind or here.tag in _LANDMARKS):

@@ -8,28 +8,39 @@ goes beyond is compared by its bytes.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import re2
 
-MOST_TAGS = 300_000
-"""Tags that are read in a second or so."""
-MOST_TAGS_SELECTED = 50_000
-"""Selectors take time by tags times depth, so fewer tags and fewer levels are read for them."""
-MOST_STRAY_ENDS = 5_000
-"""End tags that close nothing, in a page nested deeper than 256 levels: each is looked for through up to 2,048."""
-MOST_ATTRIBUTES = 256
-"""Attributes of one tag; the parser takes time by the square of their number. People write fewer than a hundred."""
-MOST_BYTES_OF_TREE = 80_000_000
-"""Memory, as estimated, that the tree of a page may take; a worker that reads pages may use some 128 MB."""
-BYTES_OF_TAG, BYTES_OF_ATTRIBUTE, BYTES_OF_TEXT = 160, 250, 3
-"""Memory of a tag with the text after it, of an attribute with a value, and of a byte of text with its copies."""
 
-CHEAP_BYTES = 16_384
-CHEAP_TAGS = 400
-CHEAP_ATTRIBUTES = 64
-CHEAP_MARKS = 60
-"""A body within these four bounds is read in a few milliseconds at worst; in one, if nobody made it to be slow."""
+@dataclass(frozen=True)
+class CostLimits:
+    """Numbers that bound and tune this module."""
+
+    max_tags: int = 300_000
+    """Tags that are read in a second or so."""
+    max_tags_selected: int = 50_000
+    """Selectors take time by tags times depth, so fewer tags and fewer levels are read for them."""
+    max_stray_ends: int = 5_000
+    """End tags that close nothing, in a page nested deeper than 256 levels: each is looked for through up to 2,048."""
+    max_attributes: int = 256
+    """Attributes of one tag; the parser takes time by the square of their number. People write fewer than a hundred."""
+    max_bytes_of_tree: int = 80_000_000
+    """Memory, as estimated, that the tree of a page may take; a worker that reads pages may use some 128 MB."""
+    bytes_of_tag: int = 160
+    bytes_of_attribute: int = 250
+    bytes_of_text: int = 3
+    """Memory of a tag with the text after it, of an attribute with a value, and of a byte of text with its copies."""
+    cheap_bytes: int = 16_384
+    cheap_tags: int = 400
+    cheap_attributes: int = 64
+    cheap_marks: int = 60
+    """A body within these four bounds is read in a few milliseconds at worst; in one, if nobody made it to be slow."""
+
+
+LIMITS = CostLimits()
+
 
 PDF_MARK = b"%PDF-"
 """How a PDF begins: small ones may take seconds too."""
@@ -45,14 +56,14 @@ _SCRIPT = rb"(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
 # Goes through a page tag by tag, never back, and stops at the first tag of too many attributes.
 _ORDINARY = re.compile(
     rb"(?:[^<]++|<(?:%s|%s|%s(?:%s){0,%d}+(?!%s)|(?![A-Za-z])))*+"
-    % (_COMMENT, _SCRIPT, _NAME, _ATTRIBUTE, MOST_ATTRIBUTES, _ATTRIBUTE),
+    % (_COMMENT, _SCRIPT, _NAME, _ATTRIBUTE, LIMITS.max_attributes, _ATTRIBUTE),
     re.IGNORECASE,
 )
 # Cuts what is long into several attributes, so that a look at one `<` ends soon: it may count too many, never too few.
 _LARGE_TAG = re.compile(
     rb"<[A-Za-z][^\t\n\f\r />]{0,50}+(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]{0,50}+"
     rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]{0,50}+)?+)?+){%(n)d}"
-    % {b"s": _SPACE, b"n": CHEAP_ATTRIBUTES}
+    % {b"s": _SPACE, b"n": LIMITS.cheap_attributes}
 )
 _TAG_NAMES = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]{0,20}")
 _CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p", b"<td", b"<th", b"<tr"})
@@ -67,11 +78,11 @@ def is_cheap(body: bytes) -> bool:
 
     Looks at every `<` as if a tag began there, so that no quote or comment can hide one.
     """
-    if len(body) > CHEAP_BYTES or body.count(b"<") > CHEAP_TAGS or b"\0" in body:  # as in UTF-16
+    if len(body) > LIMITS.cheap_bytes or body.count(b"<") > LIMITS.cheap_tags or b"\0" in body:  # as in UTF-16
         return False
     if body.startswith(PDF_MARK):
         return False
-    if next(islice(_MARKED.finditer(body), CHEAP_MARKS, None), None) is not None:
+    if next(islice(_MARKED.finditer(body), LIMITS.cheap_marks, None), None) is not None:
         return False
     return _LARGE_TAG.search(body) is None
 
@@ -79,12 +90,12 @@ def is_cheap(body: bytes) -> bool:
 def is_readable(body: bytes, *, selected: bool) -> bool:
     """Whether a parser can read a page in time and memory linear in its size; `selected`: a rule has selectors."""
     tags = body.count(b"<")
-    if tags > (MOST_TAGS_SELECTED if selected else MOST_TAGS):
+    if tags > (LIMITS.max_tags_selected if selected else LIMITS.max_tags):
         return False
-    if len(body) <= CHEAP_BYTES and tags <= CHEAP_TAGS and _LARGE_TAG.search(body) is None:
+    if len(body) <= LIMITS.cheap_bytes and tags <= LIMITS.cheap_tags and _LARGE_TAG.search(body) is None:
         return True  # a third of what the whole look costs
-    tree = BYTES_OF_TAG * tags + BYTES_OF_ATTRIBUTE * body.count(b"=") + BYTES_OF_TEXT * len(body)
-    if tree > MOST_BYTES_OF_TREE:
+    tree = LIMITS.bytes_of_tag * tags + LIMITS.bytes_of_attribute * body.count(b"=") + LIMITS.bytes_of_text * len(body)
+    if tree > LIMITS.max_bytes_of_tree:
         return False
     found = _ORDINARY.match(body)
     return found is not None and found.end() == len(body)
@@ -92,7 +103,7 @@ def is_readable(body: bytes, *, selected: bool) -> bool:
 
 def is_readable_deep(body: bytes) -> bool:
     """Whether a page nested deeper than 256 levels can be read in time linear in its size."""
-    if body.count(b"</") <= MOST_STRAY_ENDS:
+    if body.count(b"</") <= LIMITS.max_stray_ends:
         return True
     tags = _TAG_NAMES.findall(body.lower())
     names = Counter(tags)
@@ -100,7 +111,7 @@ def is_readable_deep(body: bytes) -> bool:
     for void in _VOID:
         names.pop(b"<" + void, None)  # never open
     ends = ((name, count) for name, count in names.items() if name.startswith(b"</"))
-    return sum(max(0, count - names.get(b"<" + name[2:], 0)) for name, count in ends) <= MOST_STRAY_ENDS
+    return sum(max(0, count - names.get(b"<" + name[2:], 0)) for name, count in ends) <= LIMITS.max_stray_ends
 
 
 def _closed_by_the_next(tags: Iterable[bytes]) -> Iterator[bytes]:

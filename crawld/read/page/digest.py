@@ -13,12 +13,30 @@ from itertools import chain
 from zlib import crc32
 
 from crawld.model.crawl import Digest, Place
-from crawld.read.change.moments import MOST_MOMENTS, counted_blocks, timed_blocks
+from crawld.read.change.moments import LIMITS as MOMENTS_LIMITS
+from crawld.read.change.moments import counted_blocks, timed_blocks
 from crawld.read.change.words import Hunk
 from crawld.read.page.documents import document_blocks
 from crawld.read.page.head import Head
 from crawld.read.page.markup import PageText, is_html, page_text
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
+
+
+@dataclass(frozen=True)
+class DigestLimits:
+    """Numbers that bound and tune this module."""
+
+    max_blocks: int = 1024
+    """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
+    algorithm: int = 4
+    """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
+    max_title_words: int = 40
+    max_untimed: int = 64
+    """Blocks that look as if they named a time and name none; a page with more of them is compared word by word."""
+
+
+LIMITS = DigestLimits()
+
 
 # What comparing a page needs of its texts, taken from them where they are: in the process that read them.
 
@@ -48,16 +66,7 @@ class Prepared:
     """None where there was nothing to compare with."""
 
 
-MOST_BLOCKS = 1024
-"""A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-ALGORITHM = 4
-"""Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
-
-
-MAX_TITLE_WORDS = 40
 _TITLE_WORDS = re.compile(r"[\w.]*\w|[^\w\s]")
-MOST_UNTIMED = 64
-"""Blocks that look as if they named a time and name none; a page with more of them is compared word by word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,9 @@ def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> Pa
 
 def title_words(title: str) -> tuple[int, ...]:
     """The words of a title as numbers: those that all titles of a host share belong to the site."""
-    return tuple(crc32(word.encode("utf-8", "replace")) for word in _TITLE_WORDS.findall(title)[:MAX_TITLE_WORDS])
+    return tuple(
+        crc32(word.encode("utf-8", "replace")) for word in _TITLE_WORDS.findall(title)[: LIMITS.max_title_words]
+    )
 
 
 def read_again(body: bytes, rule: DigestRule, known: Digest | None) -> Reading | None:
@@ -141,8 +152,8 @@ def _raw(body: bytes) -> bytes:
 def _text_hash(blocks: Sequence[str]) -> bytes:
     """The hash of all blocks, each on a line, without a copy of them all."""
     hashed = hashlib.blake2b(digest_size=16)
-    for start in range(0, len(blocks), MOST_BLOCKS):
-        lines = "\n".join(blocks[start : start + MOST_BLOCKS])
+    for start in range(0, len(blocks), LIMITS.max_blocks):
+        lines = "\n".join(blocks[start : start + LIMITS.max_blocks])
         hashed.update((f"\n{lines}" if start else lines).encode("utf-8", "replace"))
     return hashed.digest()
 
@@ -151,7 +162,7 @@ def scheme_of(rule: DigestRule) -> int:
     """What makes digests comparable, as a number: how texts are cut and numbered, and what the rule leaves out."""
     found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
     if found is None:
-        key = repr((ALGORITHM, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))
+        key = repr((LIMITS.algorithm, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))
         found = rule.__dict__["_scheme"] = crc32(key.encode("utf-8", "replace")) | 1
     return found
 
@@ -166,7 +177,7 @@ def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, 
             moments += len(timed[1])
         else:
             untimed += 1
-        if moments > MOST_MOMENTS or untimed > MOST_UNTIMED:
+        if moments > MOMENTS_LIMITS.max_moments or untimed > LIMITS.max_untimed:
             return ()
     return tuple(found)
 
@@ -198,9 +209,9 @@ def grouped(blocks: Sequence[str]) -> Sequence[str]:
     Ends chosen by content stay where they are when text is put in before them; groups of a fixed size would not, and
     are made only where too many blocks are alike and mark ends.
     """
-    if len(blocks) <= MOST_BLOCKS:
+    if len(blocks) <= LIMITS.max_blocks:
         return blocks
-    every = 2 ** math.ceil(math.log2(2 * len(blocks) / MOST_BLOCKS))
+    every = 2 ** math.ceil(math.log2(2 * len(blocks) / LIMITS.max_blocks))
     groups: list[str] = []
     group: list[str] = []
     for block in blocks:
@@ -209,7 +220,7 @@ def grouped(blocks: Sequence[str]) -> Sequence[str]:
             groups.append("\n".join(group))
             group = []
     groups += ["\n".join(group)] if group else []
-    if len(groups) <= MOST_BLOCKS:
+    if len(groups) <= LIMITS.max_blocks:
         return groups
-    size = math.ceil(len(groups) / MOST_BLOCKS)
+    size = math.ceil(len(groups) / LIMITS.max_blocks)
     return ["\n".join(groups[at : at + size]) for at in range(0, len(groups), size)]

@@ -10,7 +10,7 @@ This reads foreign bytes and may take long: it runs in a worker.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import unescape
 from typing import Any
 from urllib.parse import urldefrag
@@ -28,12 +28,22 @@ from crawld.read.page.markup import is_html, page_title
 from crawld.read.page.reader import HEADINGS, blocks_of, is_shared_by, main_tree, text_of
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 
-MAX_DEPTH = 400
-"""Levels of elements that are converted: beyond a thousand the library returns nothing, and says nothing."""
-MAX_CELLS = 20_000
-"""Cells of tables that are laid out: their width is that of the widest."""
-MIN_KEPT = 0.5
-"""Share of a text's words that its Markdown has at the least; where it has fewer, the text stands in for it."""
+
+@dataclass(frozen=True)
+class DocumentLimits:
+    """Numbers that bound and tune this module."""
+
+    max_depth: int = 400
+    """Levels of elements that are converted: beyond a thousand the library returns nothing, and says nothing."""
+    max_cells: int = 20_000
+    """Cells of tables that are laid out: their width is that of the widest."""
+    min_kept: float = 0.5
+    """Share of a text's words that its Markdown has at the least; where it has fewer, the text stands in for it."""
+
+
+LIMITS = DocumentLimits()
+
+
 _OPTIONS = ConversionOptions(
     escape_asterisks=True, extract_metadata=False, bullets="-", autolinks=False, br_in_tables=True, compact_tables=True
 )
@@ -79,7 +89,7 @@ def read_document(
     title = page_title(body, content_type) or _first_heading(found)
     text = "\n".join(blocks) + "\n"
     markdown = _markdown(found[1], url, _base(found[0], url)) if found is not None else ""
-    if len(markdown.split()) < MIN_KEPT * len(text.split()):
+    if len(markdown.split()) < LIMITS.min_kept * len(text.split()):
         markdown = _paragraphs(blocks)
     return Document(text, _front_matter(title, canonical, language) + markdown, title, language, canonical)
 
@@ -154,7 +164,7 @@ def _markdown(content: Any, url: str, base: str) -> str:
             _make_image(element, base)
         elif tag in HEADINGS:
             _add_anchor(element)
-    if _depth(content) > MAX_DEPTH or sum(1 for _ in content.iter("td", "th")) > MAX_CELLS:
+    if _depth(content) > LIMITS.max_depth or sum(1 for _ in content.iter("td", "th")) > LIMITS.max_cells:
         return ""
     _escape(content)
     source = etree.tostring(content, encoding="unicode", method="html", with_tail=False)

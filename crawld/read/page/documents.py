@@ -10,6 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
@@ -21,13 +22,27 @@ from crawld.read.listing import load_json
 from crawld.read.page.cost import PDF_MARK, is_readable
 from crawld.read.page.rules import DigestRule, erase
 
+
+@dataclass(frozen=True)
+class PageDocumentsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_pages: int = 100
+    max_characters: int = 2_000_000
+    max_bytes: int = 8_000_000
+    """Larger documents are compared by their bytes."""
+    max_values: int = 100_000
+    """Values of a JSON document."""
+
+
+LIMITS = PageDocumentsLimits()
+
+
 # The text of a PDF, where the extra `pdf` is installed.
 
 _LIBRARY = "pypdf"
 pypdf = importlib.import_module(_LIBRARY) if importlib.util.find_spec(_LIBRARY) is not None else None
 
-MAX_PAGES = 100
-MAX_CHARACTERS = 2_000_000
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # says what is wrong with foreign files, line by line
 
 
@@ -37,14 +52,14 @@ def pdf_blocks(body: bytes) -> list[str] | None:
         return None
     try:
         reader = pypdf.PdfReader(io.BytesIO(body))
-        if len(reader.pages) > MAX_PAGES:
+        if len(reader.pages) > LIMITS.max_pages:
             return None
         blocks: list[str] = []
         characters = 0
         for page in reader.pages:
             text = page.extract_text()
             characters += len(text)
-            if characters > MAX_CHARACTERS:
+            if characters > LIMITS.max_characters:
                 return None
             blocks += (" ".join(line.split()) for line in text.splitlines() if line.strip())
     except MemoryError:
@@ -54,10 +69,6 @@ def pdf_blocks(body: bytes) -> list[str] | None:
     return blocks or None
 
 
-MAX_BYTES = 8_000_000
-"""Larger documents are compared by their bytes."""
-MAX_VALUES = 100_000
-"""Values of a JSON document."""
 _TEXT_TYPES = frozenset(
     {"application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson", "application/ndjson"}
 )
@@ -80,7 +91,7 @@ def is_pdf(body: bytes, content_type: str | None) -> bool:
 
 
 def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
-    if len(body) > MAX_BYTES:
+    if len(body) > LIMITS.max_bytes:
         return None
     if is_pdf(body, content_type):
         return pdf_blocks(body)
@@ -105,7 +116,7 @@ def _json_blocks(text: str) -> list[str] | None:
     The keys of a path are words of their own, so that "views: 97" is a counter wherever it stands.
     """
     try:
-        return list(_values(load_json(text.removeprefix("\ufeff"), MAX_VALUES)))
+        return list(_values(load_json(text.removeprefix("\ufeff"), LIMITS.max_values)))
     except InputError:
         return None
 

@@ -7,20 +7,30 @@ from html import unescape
 
 from crawld.read.listing import locate
 
-LOOKED_AT = 2_000_000
-"""Bytes of a page that are looked at, scripts and styles included;"""
-HEAD_BYTES = 65_536
-"""and without these."""
-REFRESH_BYTES = 16_384
-"""Bytes of a page in which a refresh counts: a page that only sends on is short."""
-MAX_FEEDS = 20
-MAX_TAGS = 200
-MAX_ROBOTS = 50
-"""Named meta elements whose words are kept, and"""
-MAX_DIRECTIVES = 500
-"""characters of each."""
-SHORT_DELAY = 5.0
-"""Seconds up to which a refresh is a redirect; a page that is shown for longer is a page."""
+
+@dataclass(frozen=True)
+class HeadLimits:
+    """Numbers that bound and tune this module."""
+
+    looked_at: int = 2_000_000
+    """Bytes of a page that are looked at, scripts and styles included;"""
+    head_bytes: int = 65_536
+    """and without these."""
+    refresh_bytes: int = 16_384
+    """Bytes of a page in which a refresh counts: a page that only sends on is short."""
+    max_feeds: int = 20
+    max_tags: int = 200
+    max_robots: int = 50
+    """Named meta elements whose words are kept, and"""
+    max_directives: int = 500
+    """characters of each."""
+    short_delay: float = 5.0
+    """Seconds up to which a refresh is a redirect; a page that is shown for longer is a page."""
+
+
+LIMITS = HeadLimits()
+
+
 RSL_TYPE = "application/rsl+xml"
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 
@@ -65,15 +75,17 @@ def read_head(body: bytes, url: str) -> Head:
     The canonical address counts in the head alone: in the body it may be written by anybody who writes there. A page
     that names several names none.
     """
-    text = _text(body[:LOOKED_AT])
+    text = _text(body[: LIMITS.looked_at])
     base, feeds, canonical = url, dict[str, None](), set[str]()
     robots: list[tuple[str, str]] = []
     licensed: str | None = None
     head_ends = _head_end(text)
     for place, name, attributes in _tags(text):
         target = attributes.get("href", "")
-        if name == "meta" and place < head_ends and len(robots) < MAX_ROBOTS and attributes.get("content"):
-            robots.append((attributes.get("name", "").strip().lower()[:64], attributes["content"][:MAX_DIRECTIVES]))
+        if name == "meta" and place < head_ends and len(robots) < LIMITS.max_robots and attributes.get("content"):
+            robots.append(
+                (attributes.get("name", "").strip().lower()[:64], attributes["content"][: LIMITS.max_directives])
+            )
         if name == "base" and place < head_ends and base == url and target:
             base = locate(target, url) or url
         rel = attributes.get("rel", "").lower().split()
@@ -84,7 +96,7 @@ def read_head(body: bytes, url: str) -> Head:
         kind = attributes.get("type", "").partition(";")[0].strip().lower()
         if kind == RSL_TYPE and "license" in rel and place < head_ends:
             licensed = licensed or found
-        if kind in FEED_TYPES and "alternate" in rel and "/comments/" not in found and len(feeds) < MAX_FEEDS:
+        if kind in FEED_TYPES and "alternate" in rel and "/comments/" not in found and len(feeds) < LIMITS.max_feeds:
             feeds[found] = None  # a feed of comments tells of those, not of the page
     named = tuple((name, told) for name, told in robots if name)
     return Head(tuple(feeds), canonical.pop() if len(canonical) == 1 else None, named, licensed)
@@ -98,7 +110,7 @@ def canonical_in_header(value: str | None, url: str) -> str | None:
 
 def read_refresh(body: bytes, url: str) -> Refresh | None:
     """Where a page sends its readers on after a short delay; None where it stays, or only reloads itself."""
-    begin = body[:REFRESH_BYTES]
+    begin = body[: LIMITS.refresh_bytes]
     if b"efresh" not in begin and b"EFRESH" not in begin:
         return None
     text = _text(begin)
@@ -107,7 +119,7 @@ def read_refresh(body: bytes, url: str) -> Refresh | None:
         if name != "meta" or place > head_ends or attributes.get("http-equiv", "").strip().lower() != "refresh":
             continue
         found = _REFRESH.match(attributes.get("content", ""))
-        if found is None or float(found[1]) > SHORT_DELAY:
+        if found is None or float(found[1]) > LIMITS.short_delay:
             return None
         target = locate(found[3].partition(found[2])[0] if found[2] else found[3], url)
         return None if target is None or target == url else Refresh(float(found[1]), target)
@@ -116,12 +128,12 @@ def read_refresh(body: bytes, url: str) -> Refresh | None:
 
 def without_programs(body: bytes) -> bytes:
     """The beginning of a page without comments, scripts and styles."""
-    return _UNREAD.sub(b"", body[:LOOKED_AT])
+    return _UNREAD.sub(b"", body[: LIMITS.looked_at])
 
 
 def _text(body: bytes) -> str:
     """The beginning of a page without comments, scripts and styles."""
-    return _UNREAD.sub(b"", body)[:HEAD_BYTES].decode("utf-8", "replace")
+    return _UNREAD.sub(b"", body)[: LIMITS.head_bytes].decode("utf-8", "replace")
 
 
 def _head_end(text: str) -> int:
@@ -132,7 +144,7 @@ def _head_end(text: str) -> int:
 def _tags(text: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     """The first link, meta and base elements: where each is, its name and its attributes."""
     for count, tag in enumerate(_TAG.finditer(text)):
-        if count >= MAX_TAGS:
+        if count >= LIMITS.max_tags:
             return
         yield (
             tag.start(),

@@ -12,10 +12,22 @@ from crawld.read.listing import Addresses
 from crawld.read.page.cost import is_readable
 from crawld.read.page.markup import is_html
 
-MAX_LINKS = 2_000
-"""Addresses that one page can name; those further down are left out."""
-MAX_PATH_PARTS, MAX_REPEATED, MAX_CHARACTERS = 20, 3, 1_000
-"""Beyond these an address is one that a broken relative link makes longer and longer."""
+
+@dataclass(frozen=True)
+class LinksLimits:
+    """Numbers that bound and tune this module."""
+
+    max_links: int = 2_000
+    """Addresses that one page can name; those further down are left out."""
+    max_path_parts: int = 20
+    max_repeated: int = 3
+    max_characters: int = 1_000
+    """Beyond these an address is one that a broken relative link makes longer and longer."""
+
+
+LIMITS = LinksLimits()
+
+
 NOT_PAGES = frozenset(
     {
         "7z", "aac", "apk", "avi", "avif", "bin", "bmp", "bz2", "css", "csv", "dmg", "doc", "docx", "eot", "exe", "flv",
@@ -56,7 +68,7 @@ class _Collector:
         if tag == "base":
             self.base = self.base or target
         elif (tag in {"a", "area"} or (tag == "link" and {"next", "prev"} & set(rel))) and "nofollow" not in rel:
-            if len(self.links) < MAX_LINKS * 2:
+            if len(self.links) < LIMITS.max_links * 2:
                 self.links[target] = None
             else:
                 self.left_out += target not in self.links
@@ -84,7 +96,7 @@ def read_links(body: bytes, url: str, content_type: str | None, scope: tuple[str
         target = addresses.locate(link, base)
         if target is None or not identity(target).startswith(scope) or not is_followed(target):
             continue
-        if len(targets) < MAX_LINKS:
+        if len(targets) < LIMITS.max_links:
             targets[target] = None
         else:
             left_out += target not in targets
@@ -97,8 +109,8 @@ def is_followed(url: str) -> bool:
     parts = [part for part in path.split("/")[3:] if part]
     ending = parts[-1].rpartition(".")[2].lower() if parts and "." in parts[-1] else ""
     repeated = Counter(part for part in parts if not part.isdigit())
-    endless = len(parts) > MAX_PATH_PARTS or max(repeated.values(), default=0) >= MAX_REPEATED
-    return not endless and len(url) <= MAX_CHARACTERS and ending not in NOT_PAGES
+    endless = len(parts) > LIMITS.max_path_parts or max(repeated.values(), default=0) >= LIMITS.max_repeated
+    return not endless and len(url) <= LIMITS.max_characters and ending not in NOT_PAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,45 @@ from crawld.read.headers import media_type
 from crawld.read.page.cost import is_readable, is_readable_deep
 from crawld.read.page.rules import DigestRule, erase
 
+
+@dataclass(frozen=True)
+class MarkupLimits:
+    """Numbers that bound and tune this module."""
+
+    short: int = 50
+    small_share: float = 1 / 50
+    """A text of fewer characters than SHORT that is less than this share of the page is not what the page is about.
+
+    A page with content is far above both, so neither a small edit nor a longer menu takes it across.
+    """
+    long: int = 500
+    """Hidden text of so many characters, where next to nothing else is there, is what a script will show."""
+    max_regions: int = 5_000
+    """So many parts of a page are told apart; a part that opens after them is taken for a piece of the one around
+    it."""
+    max_marked: int = 5_000
+    """So many attributes of each name are looked at; the next element is taken as if it had none."""
+    max_named: int = 100
+    """So many elements are recognised by id or class; what is around them is looked at for each."""
+    max_headers: int = 10
+    max_in_header: int = 300
+    """Menus are looked for in the first headers of a page, in so many elements of each."""
+    max_style: int = 2_000
+    max_class: int = 200
+    title_bytes: int = 65_536
+    max_title: int = 300
+    """Bytes of a page that its title is looked for in, and characters of it that are kept."""
+    max_siblings: int = 2_000
+    """Selectors that count siblings take time by the square of their number."""
+    max_cuts: int = 20_000
+    """What follows after so many blocks is one more block."""
+    evened_at_once: int = 65_536
+    """Characters of a block whose white space is evened out at once."""
+
+
+LIMITS = MarkupLimits()
+
+
 # The parts of a page its text is in (navigation, header, article, hidden …), and which of them are compared.
 
 KINDS = (
@@ -39,16 +78,6 @@ _COUNTED = ("section", "pre", "svg")
 KEPT_SPACES = {" ": "\ufded", "\n": "\ufdee", "\t": "\ufdef"}
 """White space that counts, as it is written until all other white space has been evened out."""
 
-SHORT = 50
-SMALL_SHARE = 1 / 50
-"""A text of fewer characters than SHORT that is less than this share of the page is not what the page is about.
-
-A page with content is far above both, so neither a small edit nor a longer menu takes it across.
-"""
-LONG = 500
-"""Hidden text of so many characters, where next to nothing else is there, is what a script will show."""
-MOST_REGIONS = 5_000
-"""So many parts of a page are told apart; a part that opens after them is taken for a piece of the one around it."""
 MAIN, UNFRAMED, SEEN = range(3)
 """How much is compared, from the narrowest selection to the widest; each holds those before it."""
 HIDDEN, OUTSIDE = "hidden", "outside main"
@@ -196,7 +225,7 @@ def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
         if kind := _OPENED.get(mark):
             if kind in around:
                 around[kind] += 1
-            elif len(regions) > MOST_REGIONS:
+            elif len(regions) > LIMITS.max_regions:
                 beyond += 1
             else:
                 if kind == "callout":
@@ -259,7 +288,7 @@ def _without_hidden(pieces: list[tuple[Region, str]], level: int) -> tuple[list[
     if not any(region.hidden for region, _ in pieces):
         return pieces, []
     seen = [(region, piece) for region, piece in pieces if not region.hidden]
-    if _next_to_nothing(seen, level, pieces, level) and _characters(pieces, level, LONG) >= LONG:
+    if _next_to_nothing(seen, level, pieces, level) and _characters(pieces, level, LIMITS.long) >= LIMITS.long:
         return pieces, []
     return seen, [piece for region, piece in pieces if region.hidden]
 
@@ -273,8 +302,10 @@ def _level_with_content(pieces: list[tuple[Region, str]]) -> int:
 def _next_to_nothing(
     part: list[tuple[Region, str]], level: int, whole: list[tuple[Region, str]], whole_level: int
 ) -> bool:
-    count = _characters(part, level, SHORT)
-    return count < SHORT and count <= SMALL_SHARE * _characters(whole, whole_level, math.ceil(SHORT / SMALL_SHARE))
+    count = _characters(part, level, LIMITS.short)
+    return count < LIMITS.short and count <= LIMITS.small_share * _characters(
+        whole, whole_level, math.ceil(LIMITS.short / LIMITS.small_share)
+    )
 
 
 def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
@@ -291,15 +322,6 @@ def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
 
 # Marks in a parsed page what its attributes say: hidden text, white space that counts, the frame of the content.
 
-MOST_MARKED = 5_000
-"""So many attributes of each name are looked at; the next element is taken as if it had none."""
-MOST_NAMED = 100
-"""So many elements are recognised by id or class; what is around them is looked at for each."""
-MOST_HEADERS = 10
-MOST_IN_HEADER = 300
-"""Menus are looked for in the first headers of a page, in so many elements of each."""
-LONGEST_STYLE = 2_000
-LONGEST_CLASS = 200
 
 KIND_OF_ROLE = {
     "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
@@ -360,13 +382,13 @@ def mark_styles(root: Any) -> None:
     `html` and `body` are never hidden: pages that say so show themselves by a script. What is hidden until found
     (`hidden=until-found`) is like a closed `details`: a reader gets to it.
     """
-    for value in islice(_HIDDEN(root), MOST_MARKED):
+    for value in islice(_HIDDEN(root), LIMITS.max_marked):
         if value.strip().lower() != "until-found":
             _mark_below_body(value.getparent(), "hidden")
-    styles = dict.fromkeys(islice(_STYLES(root), MOST_MARKED))  # most are written many times
+    styles = dict.fromkeys(islice(_STYLES(root), LIMITS.max_marked))  # most are written many times
     kinds = {style: kind for style in styles if (kind := _kind_of_style(style))}
     if kinds:
-        for value in islice(_STYLE(root), MOST_MARKED):
+        for value in islice(_STYLE(root), LIMITS.max_marked):
             if kind := kinds.get(value):
                 _mark_below_body(value.getparent(), kind)
 
@@ -380,7 +402,7 @@ def hides(element: Any) -> bool:
 
 
 def _kind_of_style(style: str) -> str | None:
-    if not _MATTERS.search(style, 0, LONGEST_STYLE):
+    if not _MATTERS.search(style, 0, LIMITS.max_style):
         return None
     found = _declarations(style)
     if found.get("display") == "none" or found.get("visibility") in {"hidden", "collapse"}:
@@ -399,7 +421,7 @@ def _declarations(style: str) -> dict[str, str]:
     """The properties an inline style sets; of two, the important one or else the later one holds."""
     found: dict[str, str] = {}
     important = set()
-    for declaration in style[:LONGEST_STYLE].lower().split(";"):
+    for declaration in style[: LIMITS.max_style].lower().split(";"):
         name, _, value = declaration.rpartition("*/")[2].partition(":")
         value, mark_, _ = value.partition("!")
         name = name.strip()
@@ -414,14 +436,14 @@ def mark_frame(root: Any) -> None:
     """Mark what roles, and in a page without a main part ids and classes, say of the frame around the content."""
     has_main = False
     headers: list[Any] = []
-    for element in islice(root.iter("main", "header", "aside"), MOST_MARKED):
+    for element in islice(root.iter("main", "header", "aside"), LIMITS.max_marked):
         has_main = has_main or element.tag == "main"
-        if element.tag == "header" and len(headers) < MOST_HEADERS:
+        if element.tag == "header" and len(headers) < LIMITS.max_headers:
             headers.append(element)
         elif element.tag == "aside" and _is_callout(element):
             mark(element, "callout")
     banners = [header for header in headers if _OF_PAGE(header)][:1]  # the others are headers of posts
-    for value in islice(_ROLE(root), MOST_MARKED):
+    for value in islice(_ROLE(root), LIMITS.max_marked):
         kind = next((KIND_OF_ROLE[role] for role in _words(value) if role in KIND_OF_ROLE), None)
         if kind is not None:
             element = value.getparent()
@@ -431,7 +453,7 @@ def mark_frame(root: Any) -> None:
                 banners.append(element)
     if not has_main:
         banners += _mark_named(root)
-    for element in banners[:MOST_HEADERS]:
+    for element in banners[: LIMITS.max_headers]:
         if next(element.iter("h1"), None) is not None and _OF_PAGE(element):
             _mark_menus(element)
 
@@ -445,7 +467,7 @@ def _mark_named(root: Any) -> list[Any]:
     """Mark elements by id or class, outside of articles; returns the banners among them."""
     banners = []
     named = ((element, _kind_by_name(element)) for element in root.iter(*_NAMED))
-    for element, kind in islice(((element, kind) for element, kind in named if kind is not None), MOST_NAMED):
+    for element, kind in islice(((element, kind) for element, kind in named if kind is not None), LIMITS.max_named):
         if not _IN_ARTICLE(element):
             mark(element, kind)
             if kind == "banner":
@@ -455,7 +477,7 @@ def _mark_named(root: Any) -> list[Any]:
 
 def _kind_by_name(element: Any) -> str | None:
     classes = element.get("class")
-    kind = _kind_of_classes(classes[:LONGEST_CLASS]) if classes else None
+    kind = _kind_of_classes(classes[: LIMITS.max_class]) if classes else None
     return kind or KIND_OF_ID.get(element.get("id"))
 
 
@@ -465,13 +487,13 @@ def _kind_of_classes(classes: str) -> str | None:
 
 
 def _words(text: str) -> list[str]:
-    return text[:LONGEST_STYLE].lower().split()
+    return text[: LIMITS.max_style].lower().split()
 
 
 def _mark_menus(header: Any) -> None:
     """Mark lists and links in a header, all but those in headings: if it stays for the title in it, its menus don't."""
     waiting = [header]
-    for _ in range(MOST_IN_HEADER):
+    for _ in range(LIMITS.max_in_header):
         if not waiting:
             break
         for element in waiting.pop():
@@ -501,19 +523,11 @@ UNSEEN = (
     "noframes", "datalist", "rp", "annotation", "annotation-xml",
 )  # fmt: skip
 """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
-TITLE_BYTES, MAX_TITLE = 65_536, 300
-"""Bytes of a page that its title is looked for in, and characters of it that are kept."""
 _TITLE, _TITLE_END = re.compile(rb"<title", re.IGNORECASE), re.compile(rb"</title", re.IGNORECASE)
 _LANGUAGE = re.compile(
     rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
 )
-MOST_SIBLINGS = 2_000
-"""Selectors that count siblings take time by the square of their number."""
-MOST_CUTS = 20_000
-"""What follows after so many blocks is one more block."""
-EVENED_AT_ONCE = 65_536
-"""Characters of a block whose white space is evened out at once."""
-WIDE = etree.XPath(f"boolean(//*[count(*) > {MOST_SIBLINGS}])")
+WIDE = etree.XPath(f"boolean(//*[count(*) > {LIMITS.max_siblings}])")
 
 
 def _templates() -> str:
@@ -574,13 +588,13 @@ class PageText:
         """How many blocks of text were left out, by the kind of element they are in."""
         counts: Counter[str] = Counter()
         for kind, piece in self._pieces:
-            counts[kind] += sum(1 for block in piece.split(CUT, MOST_CUTS) if block.strip())
+            counts[kind] += sum(1 for block in piece.split(CUT, LIMITS.max_cuts) if block.strip())
         return {kind: count for kind, count in counts.most_common() if count}
 
 
 def page_title(body: bytes, content_type: str | None) -> str | None:
     """The title of a page, from its first kilobytes: white space evened out, cut where it is very long."""
-    start = body[:TITLE_BYTES]
+    start = body[: LIMITS.title_bytes]
     opened = _TITLE.search(start)
     begin = 0 if opened is None else start.find(b">", opened.end()) + 1
     ended = _TITLE_END.search(start, begin) if begin else None
@@ -588,12 +602,12 @@ def page_title(body: bytes, content_type: str | None) -> str | None:
         return None
     text = start[begin : ended.start()].decode(encoding_of(start, content_type), "replace")
     title = " ".join(unescape(text).split())
-    return title[:MAX_TITLE] or None
+    return title[: LIMITS.max_title] or None
 
 
 def page_language(body: bytes, content_type: str | None) -> str | None:
     """The language that a page says it is in, as `de-AT`."""
-    found = _LANGUAGE.search(body[:TITLE_BYTES])
+    found = _LANGUAGE.search(body[: LIMITS.title_bytes])
     return found[1].decode() if found is not None and is_html(body, content_type) else None
 
 
@@ -700,7 +714,7 @@ def _gathered(root: Any, elements: list[Any]) -> Any:
 
 def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
     """The text cut wherever a block begins or ends."""
-    pieces = text.split(CUT, MOST_CUTS)
+    pieces = text.split(CUT, LIMITS.max_cuts)
     pieces[-1] = pieces[-1].replace(CUT, " ")
     texts = rule._texts
     for piece in pieces:
@@ -721,12 +735,12 @@ def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
 
 def _evened(text: str) -> str:
     """The text with single spaces, taken apart a stretch at a time: a word takes many times its letters in memory."""
-    if len(text) <= EVENED_AT_ONCE:
+    if len(text) <= LIMITS.evened_at_once:
         return " ".join(text.split())
     stretches: list[str] = []
     start = 0
     while start < len(text):
-        space = _SPACE.search(text, start + EVENED_AT_ONCE)
+        space = _SPACE.search(text, start + LIMITS.evened_at_once)
         end = space.start() if space else len(text)
         if stretch := " ".join(text[start:end].split()):
             stretches.append(stretch)

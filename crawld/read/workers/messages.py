@@ -21,13 +21,24 @@ import numpy as np
 
 from crawld.model.errors import CrawldError
 
-MAX_ITEMS = 500_000
-"""Items of one list or map."""
-MAX_BIG_BYTES = 64
-"""Bytes of a number that does not fit into 64 bits."""
-RULES_KEPT = 256
-"""Values with derived parts, such as compiled rules, that are remembered by what they were made from."""
-_BIG = 1
+
+@dataclass(frozen=True)
+class MessagesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_items: int = 500_000
+    """Items of one list or map."""
+    max_big_bytes: int = 64
+    """Bytes of a number that does not fit into 64 bits."""
+    rules_kept: int = 256
+    """Values with derived parts, such as compiled rules, that are remembered by what they were made from."""
+    big: int = 1
+    max_text: int = 10_000
+    """Characters of an error and of its trace."""
+
+
+LIMITS = MessagesLimits()
+
 
 Plain = Any
 """What msgpack can hold."""
@@ -56,7 +67,7 @@ class Signature:
     result: Shape
 
 
-@lru_cache(RULES_KEPT)
+@lru_cache(LIMITS.rules_kept)
 def signature_of(function: Callable[..., Any]) -> Signature:
     """The shapes of a function at the top level of a module, by its annotations."""
     hints = get_type_hints(function)
@@ -89,8 +100,8 @@ def unpack(data: bytes | bytearray | memoryview) -> Plain:
             ext_hook=_big,
             strict_map_key=False,
             unicode_errors="surrogatepass",
-            max_array_len=MAX_ITEMS,
-            max_map_len=MAX_ITEMS,
+            max_array_len=LIMITS.max_items,
+            max_map_len=LIMITS.max_items,
         )
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise ShapeError(f"no plain data: {error}") from None
@@ -101,12 +112,12 @@ def _unusual(value: Any) -> Plain:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, int):
-        return msgpack.ExtType(_BIG, value.to_bytes(MAX_BIG_BYTES, "big", signed=True))
+        return msgpack.ExtType(LIMITS.big, value.to_bytes(LIMITS.max_big_bytes, "big", signed=True))
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 
 def _big(code: int, data: bytes) -> int:
-    if code != _BIG or len(data) != MAX_BIG_BYTES:
+    if code != LIMITS.big or len(data) != LIMITS.max_big_bytes:
         raise ShapeError("unknown extension")
     return int.from_bytes(data, "big", signed=True)
 
@@ -290,7 +301,7 @@ def _of_class(kind: type) -> Shape:
         raise TypeError(f"{kind.__name__} has no shape")
     hints, sent = get_type_hints(kind), [field.name for field in fields(kind) if field.init]
     derived = len(sent) < len(fields(kind))
-    make = lru_cache(RULES_KEPT)(kind) if derived else kind
+    make = lru_cache(LIMITS.rules_kept)(kind) if derived else kind
     shapes = tuple(shape_of(hints[name]) for name in sent)
     return _record(shapes, make, lambda value: [getattr(value, name) for name in sent])
 
@@ -301,8 +312,6 @@ HEAD = struct.Struct("!cQQ")  # kind, bytes by which the worker has grown, lengt
 TASK, DONE, BYTES, RAISED, MEMORY = b"T", b"D", b"B", b"R", b"M"
 MAX_BYTES, MAX_PLAIN = 64 << 20, 32 << 20
 """Of an answer that is bytes, and of any other; honest ones have a few megabytes at most."""
-MAX_TEXT = 10_000
-"""Characters of an error and of its trace."""
 _RAISED = shape_of(tuple[str, str, str])
 
 
@@ -372,7 +381,11 @@ def send_answer(sock: socket.socket, answer: Answer, shape: Shape) -> None:
         data = answer.result if isinstance(answer.result, bytes) and kind == BYTES else pack(shape.plain(answer.result))
     elif isinstance(answer, Raised):
         kind, grown, error = RAISED, answer.grown, type(answer.error)
-        texts = (f"{error.__module__}:{error.__qualname__}", str(answer.error)[:MAX_TEXT], answer.trace[-MAX_TEXT:])
+        texts = (
+            f"{error.__module__}:{error.__qualname__}",
+            str(answer.error)[: LIMITS.max_text],
+            answer.trace[-LIMITS.max_text :],
+        )
         data = pack(_RAISED.plain(texts))
     sock.sendall(HEAD.pack(kind, grown, len(data)))
     sock.sendall(data)
@@ -407,7 +420,7 @@ class AnswerReader:
             return Done(self._shape.value(unpack(data)), grown)
         if kind == RAISED:
             name, text, trace = _RAISED.value(unpack(data))
-            return Raised(_error(name, text[:MAX_TEXT]), trace[:MAX_TEXT], grown)
+            return Raised(_error(name, text[: LIMITS.max_text]), trace[: LIMITS.max_text], grown)
         if kind == MEMORY and not data:
             return OutOfMemory()
         raise ShapeError("an answer of an unknown kind")

@@ -37,14 +37,34 @@ from crawld.read.workers.messages import (
 )
 from crawld.read.workers.worker import Limits
 
+
+@dataclass(frozen=True)
+class PoolLimits:
+    """Numbers that bound and tune this module."""
+
+    stranger: float = 0.05
+    """Seconds of cost that a payer is assumed to have caused before its first task."""
+    max_known: int = 10_000
+    """Payers whose clocks are remembered."""
+    max_message: int = 64
+    end_seconds: float = 5.0
+    """Until the template has killed its workers and ended."""
+    moment: float = 0.1
+    """Seconds that a task may take in the short lane: pages that people read need hundredths."""
+    wall_factor: float = 6.0
+    """Where processors are scarce a task may take that many times its processor time until its worker is killed."""
+    niceness: int = 15
+    """Of the worker in the long lane: the event loop and the short lane go first."""
+    retry_seconds: float = 1.0
+    max_retry_seconds: float = 60.0
+
+
+LIMITS = PoolLimits()
+
+
 # A queue that is fair by what tasks cost: start-time fair queueing, with costs that are known only afterwards.
 
 T = TypeVar("T")
-
-STRANGER = 0.05
-"""Seconds of cost that a payer is assumed to have caused before its first task."""
-MOST_KNOWN = 10_000
-"""Payers whose clocks are remembered."""
 
 
 class FairQueue(Generic[T]):
@@ -88,7 +108,7 @@ class FairQueue(Generic[T]):
         """A task of the payer took that long: its next ones wait accordingly."""
         self._clocks[payer] = max(self._clocks.get(payer, 0.0), self._clock) + seconds
         self._clocks.move_to_end(payer)
-        if len(self._clocks) > MOST_KNOWN:
+        if len(self._clocks) > LIMITS.max_known:
             self._clocks.popitem(last=False)
 
     def drop_heaviest(self) -> T:
@@ -103,7 +123,7 @@ class FairQueue(Generic[T]):
 
     def _push(self, payer: str) -> None:
         clock = self._clocks.get(payer)
-        begins = self._clock + STRANGER if clock is None else max(clock, self._clock)
+        begins = self._clock + LIMITS.stranger if clock is None else max(clock, self._clock)
         self._turn += 1
         heapq.heappush(self._heap, (begins, self._turn, payer))
 
@@ -118,11 +138,8 @@ class FairQueue(Generic[T]):
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 64
 PASSED_ON = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """Variables of the daemon that workers see: others may hold secrets, as the database's password."""
-END_SECONDS = 5.0
-"""Until the template has killed its workers and ended."""
 
 Ended = int | None
 """How a worker ended: its status, the negative number of a signal, or None where nobody knows."""
@@ -247,7 +264,7 @@ class Launcher:
         """End the template and with it all workers."""
         self._lost("the pool was closed")
         for template in self._templates:
-            await asyncio.to_thread(template.wait, END_SECONDS)
+            await asyncio.to_thread(template.wait, LIMITS.end_seconds)
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -283,7 +300,7 @@ class Launcher:
         """Take over what the template says."""
         while self._control is not None:
             try:
-                message = self._control.recv(LONGEST_MESSAGE)
+                message = self._control.recv(LIMITS.max_message)
             except BlockingIOError:
                 return
             except ConnectionResetError:
@@ -331,19 +348,12 @@ class Launcher:
 
 P = ParamSpec("P")
 
-MOMENT = 0.1
-"""Seconds that a task may take in the short lane: pages that people read need hundredths."""
 LARGE = 1 << 20
 """Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
 MOST_WAITING = 24 << 20
 """Bytes that wait to be read in all. Beyond, whoever has most waiting loses the latest of it."""
-WALL_FACTOR = 6.0
-"""Where processors are scarce a task may take that many times its processor time until its worker is killed."""
 GROWN = 48 << 20
 """Bytes by which a worker may have grown to be used again; a new one begins small."""
-NICENESS = 15
-"""Of the worker in the long lane: the event loop and the short lane go first."""
-RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 
 
 @dataclass(slots=True, eq=False)
@@ -445,7 +455,7 @@ class WorkerPool:
 
     async def _take_seat(self) -> None:
         worker = await self._fork()
-        worker.yield_processor(NICENESS)
+        worker.yield_processor(LIMITS.niceness)
         if self._long:
             self._begin(worker, self._long.pop())
         else:  # what waited was dropped meanwhile
@@ -454,7 +464,7 @@ class WorkerPool:
 
     async def _fork(self) -> WorkerProcess:
         """A new worker, however long that takes: without one nothing can be read."""
-        wait = RETRY_SECONDS
+        wait = LIMITS.retry_seconds
         while True:
             try:
                 return await self._launcher.fork()
@@ -462,7 +472,7 @@ class WorkerPool:
                 why = error if str(error) else "out of memory"
                 log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - no fault of ours
                 await asyncio.sleep(wait)
-                wait = min(2 * wait, MAX_RETRY_SECONDS)
+                wait = min(2 * wait, LIMITS.max_retry_seconds)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -476,9 +486,9 @@ class WorkerPool:
         loop = asyncio.get_running_loop()
         task.began = loop.time()
         if task.long:
-            task.timer = loop.call_later(WALL_FACTOR * self._limits.seconds, self._overdue, worker, task)
+            task.timer = loop.call_later(LIMITS.wall_factor * self._limits.seconds, self._overdue, worker, task)
         else:
-            task.timer = loop.call_later(MOMENT, self._outgrown, worker, task)
+            task.timer = loop.call_later(LIMITS.moment, self._outgrown, worker, task)
         finish = partial(self._finish, worker, task)
         try:
             message, shape = packed_task(task.work, task.given, task.named), signature_of(task.work).result
@@ -494,9 +504,9 @@ class WorkerPool:
             worker.kill()
             return
         task.long = self._seat_taken = True
-        worker.yield_processor(NICENESS)
+        worker.yield_processor(LIMITS.niceness)
         loop = asyncio.get_running_loop()
-        task.timer = loop.call_later(WALL_FACTOR * self._limits.seconds, self._overdue, worker, task)
+        task.timer = loop.call_later(LIMITS.wall_factor * self._limits.seconds, self._overdue, worker, task)
         self._short_workers -= 1
         self._serve()
 
@@ -528,7 +538,7 @@ class WorkerPool:
         if status == -signal.SIGPROF:
             _fail(task, f"reading it took more than {self._limits.seconds:g} s of processor time")
         elif task.overdue:
-            _fail(task, f"reading it took more than {WALL_FACTOR * self._limits.seconds:g} s")
+            _fail(task, f"reading it took more than {LIMITS.wall_factor * self._limits.seconds:g} s")
         elif self._closed:
             _fail(task, "the daemon stops")
         else:

@@ -23,11 +23,24 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from crawld.read.workers.confinement import Confinement, confine, give_up_rights
 from crawld.read.workers.worker import Limits, work
 
-LONGEST_MESSAGE = 64
+
+@dataclass(frozen=True)
+class TemplateLimits:
+    """Numbers that bound and tune this module."""
+
+    max_message: int = 64
+    niceness: int = 5
+    """Workers yield to the event loop where processors are scarce."""
+
+
+LIMITS = TemplateLimits()
+
+
 CODECS = [
     f"encodings.{module.name}"
     for module in pkgutil.iter_modules(encodings.__path__)
@@ -36,8 +49,6 @@ CODECS = [
 """Python loads a codec at its first use; these two are of another system."""
 LAYERS = (Confinement(landlock=True), Confinement(seccomp=True))
 """In the order in which they can be applied one by one."""
-NICENESS = 5
-"""Workers yield to the event loop where processors are scarce."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -109,7 +120,7 @@ def _kill_group(worker: int) -> None:
 
 def _obey(pool: socket.socket, workers: set[int], limits: Limits, confinement: Confinement) -> bool:
     """Do what the pool asks for; False where it is gone."""
-    message, descriptors, _, _ = socket.recv_fds(pool, LONGEST_MESSAGE, 1)
+    message, descriptors, _, _ = socket.recv_fds(pool, LIMITS.max_message, 1)
     verb, _, argument = message.decode().partition(" ")
     if verb == "fork":
         worker = _fork(descriptors[0], limits, confinement)
@@ -132,7 +143,7 @@ def _fork(descriptor: int, limits: Limits, confinement: Confinement) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)
-        os.nice(NICENESS)
+        os.nice(LIMITS.niceness)
         with socket.socket(fileno=descriptor) as sock:
             work(sock, limits, confinement)
         status = 0

@@ -20,18 +20,36 @@ from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, 
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Ints, Phase, Population, World, draw_world, from_quality, run_key
 
+
+@dataclass(frozen=True)
+class FleetLimits:
+    """Numbers that bound and tune this module."""
+
+    shards: int = 256
+    pages_per_host: int = 4
+    start: float = 20.0
+    steady: float = 20.25
+    step: float = 21.0
+    call: float = 21.5
+    end: float = 22.0
+    """The past ends; figures count from here; rates step up; the largest host signals all its pages; the end."""
+    steep: float = 10.0
+    """By how much the rates of one worker's pages rise."""
+    call_seconds: float = 1.0
+    called_truly: float = 0.5
+    """The share of the largest host's pages that have changed when it signals them all."""
+    learning: int = 5
+    """Rounds between two rounds of learning."""
+    min_pages: int = 1600
+    pages_per_worker: int = 100
+
+
+LIMITS = FleetLimits()
+
+
 # The world of a fleet: hosts in shards, a past that everyone has learnt from, a step of rates and a host that calls.
 
 SECOND = 0.025
-SHARDS = 256
-PAGES_PER_HOST = 4
-START, STEADY, STEP, CALL, END = 20.0, 20.25, 21.0, 21.5, 22.0
-"""The past ends; figures count from here; rates step up; the largest host signals all its pages; the end."""
-STEEP = 10.0
-"""By how much the rates of one worker's pages rise."""
-CALL_SECONDS = 1.0
-CALLED_TRULY = 0.5
-"""The share of the largest host's pages that have changed when it signals them all."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ class FleetWorld:
         since = np.zeros(len(pages), np.int64)
         for at, page in enumerate(pages.tolist()):
             crawls = self.past_crawls[:, page]
-            counts = np.diff(np.searchsorted(signals_by_page[page], [*crawls, START], side="right"))
+            counts = np.diff(np.searchsorted(signals_by_page[page], [*crawls, LIMITS.start], side="right"))
             signals[at], since[at] = counts[:-1], counts[-1]
             changed[at] = np.diff(np.searchsorted(self.world.changes_by_page[page], crawls, side="right")) > 0
         return _Seen(signals, changed, since)
@@ -96,7 +114,7 @@ def part_of(world: World, pages: Ints) -> World:
     """The world of some pages from the start on, with pages and hosts numbered anew."""
     place = np.full(world.population.pages, -1)
     place[pages] = np.arange(len(pages))
-    heard = (place[world.signal_pages] >= 0) & (world.signal_times > START)
+    heard = (place[world.signal_pages] >= 0) & (world.signal_times > LIMITS.start)
     changes = [world.changes_by_page[page] for page in pages.tolist()]
     some = world.population
     return World(
@@ -115,22 +133,22 @@ def draw_fleet_world(pages: int, workers: int, key: int) -> FleetWorld:
     rng = np.random.default_rng(key)
     hosts = _hosts(pages)
     population = _population(rng, hosts)
-    stepped = np.where(_workers(hosts, workers) == 0, STEEP, 1.0)
+    stepped = np.where(_workers(hosts, workers) == 0, LIMITS.steep, 1.0)
     later = replace(population, delta=population.delta * stepped, nu=population.nu * stepped)
-    drawn = replace(draw_world([Phase(0.0, population), Phase(STEP, later)], END, key), hosts=hosts)
-    days = np.arange(np.floor(START))[:, None]
+    drawn = replace(draw_world([Phase(0.0, population), Phase(LIMITS.step, later)], LIMITS.end, key), hosts=hosts)
+    days = np.arange(np.floor(LIMITS.start))[:, None]
     return FleetWorld(_with_call(rng, drawn), workers, days + rng.random(pages))
 
 
 def _workers(host_of: Ints, workers: int) -> Ints:
     """By page, the worker that holds the shard of its host."""
-    shards = [shard_of_host(f"host{host}.test", SHARDS) for host in range(int(host_of.max()) + 1)]
+    shards = [shard_of_host(f"host{host}.test", LIMITS.shards) for host in range(int(host_of.max()) + 1)]
     return np.array(shards)[host_of] % workers
 
 
 def _hosts(pages: int) -> Ints:
     """By page, its host: sizes fall as 1/(k + 10), so that the first ones may not be asked as often as others."""
-    shares = np.cumsum(1.0 / (10.0 + np.arange(1, max(2, pages // PAGES_PER_HOST) + 1)))
+    shares = np.cumsum(1.0 / (10.0 + np.arange(1, max(2, pages // LIMITS.pages_per_host) + 1)))
     return np.searchsorted(shares / shares[-1], (np.arange(pages) + 0.5) / pages).astype(np.int64)
 
 
@@ -149,9 +167,9 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
     """The same world, but that the largest host signals all its pages within a second; some have changed just then."""
     called = np.flatnonzero(world.host_of == 0)
     changes = list(world.changes_by_page)
-    for page in called[rng.random(len(called)) < CALLED_TRULY].tolist():
-        changes[page] = np.sort(np.append(changes[page], CALL))
-    times = np.append(world.signal_times, CALL + CALL_SECONDS * SECOND * rng.random(len(called)))
+    for page in called[rng.random(len(called)) < LIMITS.called_truly].tolist():
+        changes[page] = np.sort(np.append(changes[page], LIMITS.call))
+    times = np.append(world.signal_times, LIMITS.call + LIMITS.call_seconds * SECOND * rng.random(len(called)))
     order = np.argsort(times, kind="stable")
     return replace(
         world,
@@ -167,8 +185,6 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
 ROUND = 2.0 * SECOND
 BIDDING = 1.0 * SECOND
 """How long before a round begins its bids are made."""
-LEARNING = 5
-"""Rounds between two rounds of learning."""
 SPACING = 1.0 * SECOND
 """Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
 AUCTION, EQUAL, BY_PAGES, ONE = "auction", "equal", "by-pages", "one-scheduler"
@@ -187,7 +203,7 @@ class FleetWorker:
         past = replace(fleet.past(pages), others=others)
         self._crawler = OnlineCrawler(DEFAULT, world, float(len(pages)), learning, gate=self._gate, past=past)
         self._events = Events(world, self._crawler, [])
-        self._rate, self._credit, self._at = 0.0, 0.0, START  # requests a day; of a slot, as of when
+        self._rate, self._credit, self._at = 0.0, 0.0, LIMITS.start  # requests a day; of a slot, as of when
         self._last: list[float] = (past.last / DAY).tolist()
         self.times: list[float] = []
         self.crawled: list[int] = []
@@ -251,8 +267,8 @@ def run_fleet(fleet: FleetWorld, policy: str) -> Run:
     parts = [everyone] if policy == ONE else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
     workers = _join(fleet, [pages for pages in parts if len(pages)])
     requests = len(everyone) * ROUND
-    clearing = _clearing(policy, workers, requests, (START, START), math.inf)
-    for number, begin in enumerate(np.arange(START, END - ROUND / 2, ROUND).tolist(), start=1):
+    clearing = _clearing(policy, workers, requests, (LIMITS.start, LIMITS.start), math.inf)
+    for number, begin in enumerate(np.arange(LIMITS.start, LIMITS.end - ROUND / 2, ROUND).tolist(), start=1):
         for name, worker in workers.items():
             worker.grant(clearing.shares[name] / ROUND)
             worker.run(begin + ROUND - BIDDING)
@@ -260,7 +276,7 @@ def run_fleet(fleet: FleetWorld, policy: str) -> Run:
         clearing = _clearing(policy, workers, requests, bidding, clearing.level)
         for worker in workers.values():
             worker.run(begin + ROUND)
-        if number % LEARNING == 0:
+        if number % LIMITS.learning == 0:
             _learn(list(workers.values()), begin + ROUND)
     return _all_crawls(fleet, list(workers.values()))
 
@@ -303,15 +319,16 @@ def _all_crawls(fleet: FleetWorld, workers: Sequence[FleetWorker]) -> Run:
     return Run(fleet.world, times[order], pages[order].astype(np.int64), slots, started_fresh=True)
 
 
-LEAST_PAGES, PAGES_PER_WORKER = 1600, 100
-
-
 def measure_fleet(trial: Trial) -> Measures:
     """The freshness that a way to share the budget reaches: steady, after a step of rates, and after a host's call."""
     workers = trial.pages
-    fleet = draw_fleet_world(max(LEAST_PAGES, PAGES_PER_WORKER * workers), workers, run_key(trial.seed, trial.repeat))
+    fleet = draw_fleet_world(
+        max(LIMITS.min_pages, LIMITS.pages_per_worker * workers), workers, run_key(trial.seed, trial.repeat)
+    )
     run = run_fleet(fleet, trial.contestant)
-    steady, stepped, called = run.ledger().accuracy_series(np.array([STEADY, STEP, CALL, END])).tolist()
+    steady, stepped, called = (
+        run.ledger().accuracy_series(np.array([LIMITS.steady, LIMITS.step, LIMITS.call, LIMITS.end])).tolist()
+    )
     return {"accuracy": steady, "after_step": stepped, "after_call": called}
 
 
@@ -326,13 +343,15 @@ FLEET = Experiment(
     measured="freshness",
     best=ONE,
     settings={
-        "pages": f"{PAGES_PER_WORKER} a worker, at least {LEAST_PAGES}, in hosts of different sizes, each page crawled "
+        "pages": f"{LIMITS.pages_per_worker} a worker, at least {LIMITS.min_pages}, in hosts of different sizes, "
+        "each page crawled "
         "every 40 seconds on average",
         "round": "2 seconds, bids a second before it",
         "hosts": "asked once a second at most",
-        "learning": f"by each worker from its own crawls, every {LEARNING} rounds; what hosts in general are like is "
+        "learning": f"by each worker from its own crawls, every {LIMITS.learning} rounds; "
+        "what hosts in general are like is "
         "shared",
-        "after_step": f"from when the pages of one worker change {STEEP:g} times as often",
+        "after_step": f"from when the pages of one worker change {LIMITS.steep:g} times as often",
         "after_call": "from when the largest host signals all its pages within a second",
         "loss": f"in percent of what {ONE} reaches in the same world",
     },

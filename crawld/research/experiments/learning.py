@@ -6,6 +6,7 @@ copies is not mistaken for learning, nor luck for knowledge. Each learner is mea
 by the harmonic cost, the others by freshness; and always beside the same policy with the truth about what it learns.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,25 +15,41 @@ from crawld.learn.observations import Prior
 from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
 from crawld.research.engine import Run, simulate
 from crawld.research.experiments.ncis import shaped_page
-from crawld.research.experiments.papers import LAMBDA_VISITED, paper_costs, paper_rates
+from crawld.research.experiments.papers import LIMITS as PAPERS_LIMITS
+from crawld.research.experiments.papers import paper_costs, paper_rates
 from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Population, World, draw_world, run_key
 
-EPOCH = 1.0
-"""Kolobov et al.'s learner re-solves once a day; crawld's learns all the time."""
+
+@dataclass(frozen=True)
+class LearningLimits:
+    """Numbers that bound and tune this module."""
+
+    epoch: float = 1.0
+    """Kolobov et al.'s learner re-solves once a day; crawld's learns all the time."""
+    steady: float = 5.0
+    settled: float = 10.0
+    judged: float = 30.0
+    first_guess: float = 1.0
+
+
+LIMITS = LearningLimits()
+
+
 MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 """The days at which knowledge is judged."""
-STEADY = 5.0
-SETTLED, JUDGED = 10.0, 30.0
-FIRST_GUESS = 1.0
-PRIOR = Prior(1.0, DAY / FIRST_GUESS, 1.0, 1.0)
+PRIOR = Prior(1.0, DAY / LIMITS.first_guess, 1.0, 1.0)
 """Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
 OURS = "greedy-ncis"
 PAPERS = {
-    "lambdacrawl": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
-    "lambdacrawl-approximate": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
-    "binary-lambdacrawl-epsilon": Learning(partial(SmoothedFit, FIRST_GUESS), EPOCH, (FIRST_GUESS, np.inf)),
+    "lambdacrawl": Learning(partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)),
+    "lambdacrawl-approximate": Learning(
+        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
+    ),
+    "binary-lambdacrawl-epsilon": Learning(
+        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
+    ),
 }
 
 
@@ -91,27 +108,27 @@ def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tup
     LambdaCrawl's kin by the paper's formulas, as in the paper; greedy policies, for which there are none, in a world of
     their own.
     """
-    bandwidth = LAMBDA_VISITED * truth.pages
+    bandwidth = PAPERS_LIMITS.lambda_visited * truth.pages
     unsignalled = np.zeros(truth.pages, dtype=np.bool_)
     rates = paper_rates(policy, Population(truth.mu, believed.alpha, truth.lam, truth.nu), unsignalled, bandwidth)
     if rates is not None:
         harmonic, binary = paper_costs(rates, truth, unsignalled)
         return 1.0 - binary, harmonic
     ledger = simulate(world, convinced(policy, truth.mu, believed, bandwidth), bandwidth).ledger()
-    return ledger.accuracy(SETTLED, world.horizon), ledger.harmonic(SETTLED, world.horizon)
+    return ledger.accuracy(LIMITS.settled, world.horizon), ledger.harmonic(LIMITS.settled, world.horizon)
 
 
 def measure_learning(trial: Trial) -> Measures:
     """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
-    policy, pages, bandwidth = trial.contestant, trial.pages, LAMBDA_VISITED * trial.pages
+    policy, pages, bandwidth = trial.contestant, trial.pages, PAPERS_LIMITS.lambda_visited * trial.pages
     world = draw_world(population, MARKS[-1] + 0.5, key)
     learner, run = learn_by(policy, world, bandwidth)
     ledger = run.ledger()
     # The oracle knows the truth about what its policy learns: Kolobov et al.'s learns no signals.
     truth = population if policy == OURS else population.without_signals()
-    apart = draw_world(population, SETTLED + JUDGED, run_key(trial.seed, trial.repeat + 1_000_000))
+    apart = draw_world(population, LIMITS.settled + LIMITS.judged, run_key(trial.seed, trial.repeat + 1_000_000))
     certain: Floats = np.full(pages, np.inf)
     oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
     judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in MARKS]
@@ -119,7 +136,7 @@ def measure_learning(trial: Trial) -> Measures:
     by_cost = [oracle[1] / harmonic for _, harmonic in judged]
     shares = by_cost if policy.startswith("lambdacrawl") else by_freshness
     return {
-        "accuracy": ledger.accuracy(STEADY, world.horizon),
+        "accuracy": ledger.accuracy(LIMITS.steady, world.horizon),
         "oracle": oracle[0],
         "freshness_share_at_0": by_freshness[0],
         "freshness_share_at_end": by_freshness[-1],
@@ -150,7 +167,7 @@ LEARNING = Experiment(
     summarise=days_to_95,
     pairs=tuple((OURS, other) for other in PAPERS),
     settings={
-        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "burn_in": STEADY,
+        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "burn_in": LIMITS.steady,
         "epoch": "1 day, greedy-ncis a twentieth of all pages",
         "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
         "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",

@@ -30,6 +30,36 @@ from crawld.research.world import (
     run_key,
 )
 
+
+@dataclass(frozen=True)
+class NcisLimits:
+    """Numbers that bound and tune this module."""
+
+    bandwidth: float = 100.0
+    measured: float = 100.0
+    short_delay: float = 6.0
+    """Mean delay in slots, Poisson."""
+    discard: float = 5.0 / bandwidth
+    long_delay: float = 3.0
+    """Mean delay in rounds of all pages, where it is to be long."""
+    learning_time: float = 100.0
+    horizon: float = 400.0
+    step_burn_in: float = 40.0
+    window: float = 2.0
+    settled: float = 0.1
+    """Share of the step in accuracy that may still be missing."""
+    burn_in: float = 60.0
+    quality_measured: float = 140.0
+    visited: float = 0.05
+    """Share of the pages that can be crawled in a unit of time."""
+    top: float = 0.05
+    """Share of pages whose signals are the best ones."""
+    estimation_horizon: float = 100_000.0
+
+
+LIMITS = NcisLimits()
+
+
 # What formulas promise for a population, to be set beside what simulation finds.
 
 BASELINE, OPTIMUM = "baseline", "optimum"
@@ -49,11 +79,7 @@ def promised(contestant: str, population: Population, bandwidth: float) -> float
     return None
 
 
-BANDWIDTH = 100.0
-MEASURED = 100.0
-
-
-def burn_in(pages: int, bandwidth: float = BANDWIDTH) -> float:
+def burn_in(pages: int, bandwidth: float = LIMITS.bandwidth) -> float:
     """Time left out of account: a little, and two rounds of all pages."""
     return 10.0 + 2.0 * pages / bandwidth
 
@@ -77,8 +103,8 @@ NONE = Signals()
 PARTIAL = Signals((0.25, 0.25))
 NOISY = Signals((0.25, 0.25), (0.1, 0.6))
 COMMON = {
-    "bandwidth": BANDWIDTH,
-    "measured_time": MEASURED,
+    "bandwidth": LIMITS.bandwidth,
+    "measured_time": LIMITS.measured,
     "burn_in": "10 + 2 * pages / bandwidth",
     "mu": "U(0,1)",
     "delta": "U(0,1)",
@@ -91,12 +117,12 @@ def measure(recipe: Recipe, trial: Trial) -> Measures:
     """A policy by its name, or what a formula gives for the same pages."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(recipe, trial.pages, key)
-    formula = promised(trial.contestant, population, BANDWIDTH)
+    formula = promised(trial.contestant, population, LIMITS.bandwidth)
     if formula is not None:
         return {"accuracy": formula}
     start = burn_in(trial.pages)
-    world = draw_world(population, start + MEASURED, key)
-    run = simulate(world, scheduled(trial.contestant, population, BANDWIDTH), BANDWIDTH)
+    world = draw_world(population, start + LIMITS.measured, key)
+    run = simulate(world, scheduled(trial.contestant, population, LIMITS.bandwidth), LIMITS.bandwidth)
     return {"accuracy": run.ledger().accuracy(start, world.horizon)}
 
 
@@ -141,38 +167,31 @@ FALSE_SIGNALS = Experiment(
 
 # Busa-Fekete et al. 2025 appendices C and D: signals that come late, and a bandwidth that changes.
 
-SHORT_DELAY = 6.0
-"""Mean delay in slots, Poisson."""
-DISCARD = 5.0 / BANDWIDTH
-LONG_DELAY = 3.0
-"""Mean delay in rounds of all pages, where it is to be long."""
-LEARNING_TIME = 100.0
-
 
 def _delayed_crawler(contestant: str, world: World) -> SimulatedCrawler:
     population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
         vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0), round_share=0.1)
-        return OnlineCrawler("greedy-ncis", world, BANDWIDTH, vague, copies=False)
-    discard = DISCARD if "discarding" in contestant else 0.0
-    return scheduled(contestant.partition(",")[0], population, BANDWIDTH, discard=discard)
+        return OnlineCrawler("greedy-ncis", world, LIMITS.bandwidth, vague, copies=False)
+    discard = LIMITS.discard if "discarding" in contestant else 0.0
+    return scheduled(contestant.partition(",")[0], population, LIMITS.bandwidth, discard=discard)
 
 
 def measure_delays(trial: Trial) -> Measures:
     """A policy with prompt signals, with signals some slots late, or with signals rounds late."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(NOISY.draw, trial.pages, key)
-    formula = promised(trial.contestant, population, BANDWIDTH)
+    formula = promised(trial.contestant, population, LIMITS.bandwidth)
     if formula is not None:
         return {"accuracy": formula}
-    start = burn_in(trial.pages) + LEARNING_TIME
+    start = burn_in(trial.pages) + LIMITS.learning_time
     delay = 0.0
     if "late" in trial.contestant:
-        delay = LONG_DELAY * trial.pages if "very late" in trial.contestant else SHORT_DELAY
-    world = draw_world(population, start + MEASURED, key, delay_mean=delay, slot=1.0 / BANDWIDTH)
+        delay = LIMITS.long_delay * trial.pages if "very late" in trial.contestant else LIMITS.short_delay
+    world = draw_world(population, start + LIMITS.measured, key, delay_mean=delay, slot=1.0 / LIMITS.bandwidth)
     learnt = trial.contestant.endswith("fitted")
-    run = simulate(world, _delayed_crawler(trial.contestant, world), BANDWIDTH, started_fresh=not learnt)
+    run = simulate(world, _delayed_crawler(trial.contestant, world), LIMITS.bandwidth, started_fresh=not learnt)
     return {"accuracy": run.ledger().accuracy(start, world.horizon)}
 
 
@@ -199,24 +218,20 @@ DELAYED_SIGNALS = Experiment(
 )  # fmt: skip
 
 STEPS = (Bandwidth(0.0, 100.0), Bandwidth(133.0, 150.0), Bandwidth(266.0, 100.0))
-HORIZON, STEP_BURN_IN = 400.0, 40.0
-WINDOW = 2.0
-SETTLED = 0.1
-"""Share of the step in accuracy that may still be missing."""
 
 
 def _series(policy: str, population: Population, key: int, steps: tuple[Bandwidth, ...]) -> Floats:
-    world = draw_world(population, HORIZON, key)
+    world = draw_world(population, LIMITS.horizon, key)
     run = simulate(world, scheduled(policy, population, steps[0].rate), steps)
-    return run.ledger().accuracy_series(np.arange(0.0, HORIZON + WINDOW / 2, WINDOW))
+    return run.ledger().accuracy_series(np.arange(0.0, LIMITS.horizon + LIMITS.window / 2, LIMITS.window))
 
 
 def _settling(changing: Floats, steady: Floats, step: float, since: float) -> float:
     """Time from a step until accuracy, over three windows, is within a tenth of that step of the steady one."""
-    first = int(np.ceil(since / WINDOW))
+    first = int(np.ceil(since / LIMITS.window))
     gap = np.convolve((changing - steady)[first : first + 50], np.ones(3) / 3, mode="valid")
-    calm = np.flatnonzero(np.abs(gap) < SETTLED * step)
-    return float(calm[0]) * WINDOW if len(calm) else float("inf")
+    calm = np.flatnonzero(np.abs(gap) < LIMITS.settled * step)
+    return float(calm[0]) * LIMITS.window if len(calm) else float("inf")
 
 
 def measure_steps(trial: Trial) -> Measures:
@@ -227,15 +242,15 @@ def measure_steps(trial: Trial) -> Measures:
     low, high = (Bandwidth(0.0, 100.0),), (Bandwidth(0.0, 150.0),)
     steps = {"100": low, "150": high}.get(how, STEPS)
     series = _series(policy, population, key, steps)
-    measures = {"accuracy": float(series[int(STEP_BURN_IN / WINDOW) :].mean())}
+    measures = {"accuracy": float(series[int(LIMITS.step_burn_in / LIMITS.window) :].mean())}
     if steps is STEPS:
         little, much = (_series(policy, population, key, steady) for steady in (low, high))
-        step = float(np.mean((much - little)[int(STEP_BURN_IN / WINDOW) :]))
+        step = float(np.mean((much - little)[int(LIMITS.step_burn_in / LIMITS.window) :]))
         measures["settles_up"] = _settling(series, much, step, STEPS[1].start)
         measures["settles_down"] = _settling(series, little, step, STEPS[2].start)
     else:
         measures |= {"settles_up": np.nan, "settles_down": np.nan}
-    ends = np.arange(1, len(series) + 1) * WINDOW
+    ends = np.arange(1, len(series) + 1) * LIMITS.window
     return {**measures, **{f"accuracy@{end:g}": float(value) for end, value in zip(ends, series, strict=True)}}
 
 
@@ -249,7 +264,7 @@ BANDWIDTH_CHANGE = Experiment(
     pairs=(("greedy, 150", "greedy, 100"), ("greedy, 100-150-100", "lds, 100-150-100")),
     settings={
         **{name: COMMON[name] for name in ("mu", "delta", "parameters")},
-        "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": HORIZON, "burn_in": STEP_BURN_IN,
+        "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": LIMITS.horizon, "burn_in": LIMITS.step_burn_in,
         "settles": "time until, over 6 units, the gap to a steady bandwidth is below a tenth of the step in accuracy",
     },
 )  # fmt: skip
@@ -257,11 +272,6 @@ BANDWIDTH_CHANGE = Experiment(
 
 # Busa-Fekete et al. 2025 section 6.7: what happens when the quality of signals is not known exactly.
 
-BURN_IN, QUALITY_MEASURED = 60.0, 140.0
-VISITED = 0.05
-"""Share of the pages that can be crawled in a unit of time."""
-TOP = 0.05
-"""Share of pages whose signals are the best ones."""
 NOISES = (0.0, 0.1, 0.2)
 
 
@@ -276,10 +286,10 @@ def shaped_page(stream: np.random.Generator) -> tuple[float, float, float, float
     Importance is skewed, most pages change once in a few days, and one in twenty has signals of the upper tail of
     precision and recall, the others of the rest.
     """
-    top = stream.random() < TOP
+    top = stream.random() < LIMITS.top
     mu = float(stream.lognormal(0.0, 1.5)) * (8.6 if top else 1.0)
     delta = float(stream.lognormal(np.log(0.25), 1.2))
-    low, high = (1.0 - TOP, 1.0) if top else (0.0, 1.0 - TOP)
+    low, high = (1.0 - LIMITS.top, 1.0) if top else (0.0, 1.0 - LIMITS.top)
     precision, recall = (bounded_quantile(stream.uniform(low, high), 1.5, 3.0) for _ in range(2))
     return from_quality(mu, delta, precision, recall)
 
@@ -302,15 +312,15 @@ def measure_quality(trial: Trial) -> Measures:
     """A policy that believes in a share of noise, named after an `@`."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
-    bandwidth = VISITED * trial.pages
+    bandwidth = LIMITS.visited * trial.pages
     policy, _, noise = trial.contestant.partition(" noise ")
     formula = promised(policy, population, bandwidth)
     if formula is not None:
         return {"accuracy": formula}
     believed = corrupted(population, float(noise), key) if noise else population
-    world = draw_world(population, BURN_IN + QUALITY_MEASURED, key)
+    world = draw_world(population, LIMITS.burn_in + LIMITS.quality_measured, key)
     run = simulate(world, scheduled(policy, believed, bandwidth), bandwidth)
-    return {"accuracy": run.ledger().accuracy(BURN_IN, world.horizon)}
+    return {"accuracy": run.ledger().accuracy(LIMITS.burn_in, world.horizon)}
 
 
 def _noisy(policy: str) -> tuple[str, ...]:
@@ -331,8 +341,8 @@ CORRUPTED_SIGNALS = Experiment(
     ),
     settings={
         "bandwidth": "0.05 * pages",
-        "burn_in": BURN_IN,
-        "measured_time": QUALITY_MEASURED,
+        "burn_in": LIMITS.burn_in,
+        "measured_time": LIMITS.quality_measured,
         "mu": "lognormal(0, 1.5), times 8.6 for the top pages",
         "delta": "lognormal(ln .25, 1.2)",
         "precision, recall": "Kumaraswamy(1.5, 3): highest 5 % for the top 5 % of pages, the rest for the others",
@@ -345,7 +355,6 @@ CORRUPTED_SIGNALS = Experiment(
 
 Bools = NDArray[np.bool_]
 
-ESTIMATION_HORIZON = 100_000.0
 VAGUE = Prior(alpha_shape=1.0, alpha_rate=1e-9, kappa_shape=1.0, kappa_rate=1e-9)
 """So weak that the posterior's highest point is the maximum of the likelihood."""
 WARY = Prior(alpha_shape=1.0, alpha_rate=10.0, kappa_shape=1.0, kappa_rate=1.0)
@@ -358,7 +367,7 @@ def intervals(page: int, key: int, crawls: int | None) -> tuple[Floats, Ints, Bo
     precision, recall = draw.uniform(0.2, 0.95, 2)
     delta = 1.0 / draw.uniform(2.0, 20.0)
     every = 1.0 / (delta * 4.0 ** draw.uniform(-1.0, 1.0))
-    count = int(ESTIMATION_HORIZON / every) if crawls is None else crawls
+    count = int(LIMITS.estimation_horizon / every) if crawls is None else crawls
     times = np.cumsum(page_stream(key, page, VISITS).exponential(every, count))
     horizon = float(times[-1])
     stream = page_stream(key, page, EVENTS)
@@ -426,7 +435,7 @@ ESTIMATION = Experiment(
     ),
     settings={
         "accuracy": "1 - root mean square error of precision and recall",
-        "horizon": ESTIMATION_HORIZON,
+        "horizon": LIMITS.estimation_horizon,
         "precision, recall": "U(.2, .95)",
         "mean time between changes": "U(2, 20)",
         "crawls per change": "4^U(-1, 1), at random moments",

@@ -1,5 +1,7 @@
 """Which cost a policy minimises, judged by all of them; and crawld beside its peers."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from crawld.choose import allocation
@@ -12,8 +14,21 @@ from crawld.research.peers import peer_crawler
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Population, draw_world, run_key
 
-VISITED = 0.2
-BURN_IN, MEASURED = 100.0, 300.0
+
+@dataclass(frozen=True)
+class ExperimentsObjectivesLimits:
+    """Numbers that bound and tune this module."""
+
+    visited: float = 0.2
+    burn_in: float = 100.0
+    measured: float = 300.0
+    peer_burn_in: float = 300.0
+    peer_measured: float = 100.0
+
+
+LIMITS = ExperimentsObjectivesLimits()
+
+
 FORMULAS = {
     "freshness optimum": (allocation.freshness_optimal, VisitOrder.FIXED),
     "harmonic optimum": (allocation.harmonic_optimal, VisitOrder.FIXED),
@@ -27,7 +42,7 @@ def measure_objectives(trial: Trial) -> Measures:
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(NONE.draw, trial.pages, key)
     mu, delta = population.mu, population.delta
-    bandwidth = VISITED * trial.pages
+    bandwidth = LIMITS.visited * trial.pages
     if trial.contestant in FORMULAS:
         solve, order = FORMULAS[trial.contestant]
         rates = solve(mu, delta, bandwidth)
@@ -37,15 +52,15 @@ def measure_objectives(trial: Trial) -> Measures:
             "age": weighted(mu, age(delta, rates, order)),
             "starved": float(np.mean(rates == 0)),
         }
-    world = draw_world(population, BURN_IN + MEASURED, key)
+    world = draw_world(population, LIMITS.burn_in + LIMITS.measured, key)
     run = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth)
     ledger = run.ledger()
-    span = BURN_IN, world.horizon
+    span = LIMITS.burn_in, world.horizon
     return {
         "accuracy": ledger.accuracy(*span),
         "harmonic": ledger.harmonic(*span),
         "age": ledger.age(*span),
-        "starved": run.starved(BURN_IN),
+        "starved": run.starved(LIMITS.burn_in),
     }
 
 
@@ -61,12 +76,11 @@ OBJECTIVES = Experiment(
         ("greedy", "freshness optimum"),
     ),
     settings={
-        "bandwidth": "0.2 * pages", "burn_in": BURN_IN, "measured_time": MEASURED,
+        "bandwidth": "0.2 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured,
         "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share never crawled while measured",
     },
 )  # fmt: skip
 
-PEER_BURN_IN, PEER_MEASURED = 300.0, 100.0
 BUDGETS = {"": 1.0, ", 4 a day": 4.0}
 SHOWN_PEERS = ("nutch-adaptive", "stormcrawler-adaptive", "changedetection.io", "miniflux-frequency")
 """The best known; `python -m benchmarks.freshness` has all."""
@@ -81,7 +95,7 @@ def measure_peers(trial: Trial) -> Measures:
     """A peer's timers, or one of crawld's policies, at so many crawls per page and day."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(weekly_page, trial.pages, key)
-    world = draw_world(population, PEER_BURN_IN + PEER_MEASURED, key)
+    world = draw_world(population, LIMITS.peer_burn_in + LIMITS.peer_measured, key)
     name, _, often = trial.contestant.partition(", ")
     bandwidth = trial.pages * (4.0 if often else 1.0)
     crawler: SimulatedCrawler
@@ -94,8 +108,8 @@ def measure_peers(trial: Trial) -> Measures:
     run = simulate(world, crawler, bandwidth, started_fresh=False)
     ledger = run.ledger()
     return {
-        "accuracy": ledger.accuracy(PEER_BURN_IN, world.horizon),
-        "age": ledger.age(PEER_BURN_IN, world.horizon),
+        "accuracy": ledger.accuracy(LIMITS.peer_burn_in, world.horizon),
+        "age": ledger.age(LIMITS.peer_burn_in, world.horizon),
         "budget_used": run.used,
     }
 
@@ -113,7 +127,8 @@ PEER_COMPARISON = Experiment(
         for budget in BUDGETS for name in _CONTESTANTS if name != "greedy-ncis learnt"
     ),
     settings={
-        "bandwidth": "1 or 4 crawls per page and day", "burn_in": PEER_BURN_IN, "measured_time": PEER_MEASURED,
+        "bandwidth": "1 or 4 crawls per page and day",
+        "burn_in": LIMITS.peer_burn_in, "measured_time": LIMITS.peer_measured,
         "mu": 1, "delta": "lognormal(ln 1/7, 2) a day", "signals": "none", "start": "no copies",
         "parameters": "known, but for 'learnt' and the peers",
     },

@@ -1,5 +1,6 @@
 """Cho & Garcia-Molina 2000: the order in which pages are visited (Table 2), and how often each (Tables 5 and 6)."""
 
+from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
@@ -27,10 +28,32 @@ from crawld.research.engine import settle_accounts, simulate
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import VISITS, Floats, Population, draw_world, page_stream, run_key
 
+
+@dataclass(frozen=True)
+class PapersLimits:
+    """Numbers that bound and tune this module."""
+
+    visited: float = 0.1
+    burn_in: float = 60.0
+    measured: float = 200.0
+    years: float = 365.0
+    allocation_burn_in: float = 2 * years
+    allocation_horizon: float = 10 * years
+    orders_horizon: float = 200.0
+    lambda_visited: float = 0.2
+    """Kolobov et al.'s bandwidth: a fifth of the pages a day."""
+    complete: float = 0.04
+    """Share of the pages of which every change is announced; they carry 26 % of the importance."""
+    epsilon: float = 0.4
+    lambda_burn_in: float = 40.0
+    lambda_measured: float = 60.0
+
+
+LIMITS = PapersLimits()
+
+
 # Azar et al. 2018 Fig. 1: the randomised optimum, made deterministic, beside the true one and simpler policies.
 
-VISITED = 0.1
-BURN_IN, MEASURED = 60.0, 200.0
 ZIPF = 1.0 / np.arange(1, 10_001) ** 2.0
 
 
@@ -72,7 +95,7 @@ def measure(trial: Trial) -> Measures:
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(RECIPES[utility], trial.pages, key)
     mu, delta = population.mu, population.delta
-    bandwidth = VISITED * trial.pages
+    bandwidth = LIMITS.visited * trial.pages
     rates = rates_of(policy, mu, delta, bandwidth)
     even = weighted(mu, freshness(delta, rates))
     measures = {
@@ -83,9 +106,9 @@ def measure(trial: Trial) -> Measures:
     if policy in SIMULATED:
         blind = np.ones_like(mu) if policy == "change-rate" else mu
         believed = Population(blind, delta, population.lam, population.nu)
-        world = draw_world(population, BURN_IN + MEASURED, key)
+        world = draw_world(population, LIMITS.burn_in + LIMITS.measured, key)
         run = simulate(world, scheduled(SIMULATED[policy], believed, bandwidth), bandwidth)
-        measures["accuracy"] = run.ledger().accuracy(BURN_IN, world.horizon)
+        measures["accuracy"] = run.ledger().accuracy(LIMITS.burn_in, world.horizon)
     return measures
 
 
@@ -101,7 +124,7 @@ AZAR = Experiment(
         (f"azar, {utility}", f"{other}, {utility}") for utility in RECIPES for other in _POLICIES if other != "azar"
     ),
     settings={
-        "bandwidth": "0.1 * pages", "burn_in": BURN_IN, "measured_time": MEASURED, "delta": "U(0,1)",
+        "bandwidth": "0.1 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured, "delta": "U(0,1)",
         "mu": "U(0,1), or Zipf with exponent 2 on 1..10000", "even, at_random": "by formula for the same rates",
         "accuracy": "simulated, but for utility-proportional",
     },
@@ -126,10 +149,6 @@ def table_6(pages: int) -> Floats:
     return np.repeat(1.0 / TABLE_6_DAYS, np.diff(ends, prepend=0))
 
 
-YEARS = 365.0
-ALLOCATION_BURN_IN, ALLOCATION_HORIZON = 2 * YEARS, 10 * YEARS
-
-
 def measure_allocation(trial: Trial) -> Measures:
     """The rates of Table 5, or freshness and age of Table 6 by formula and, where crawld has the policy, simulated."""
     table, policy = trial.contestant.split(", ")
@@ -149,9 +168,9 @@ def measure_allocation(trial: Trial) -> Measures:
     measures = {"accuracy": formula, "freshness": formula, "age": float(age(delta, rates).mean())}
     if policy in POLICIES:
         population = Population(mu, delta, none, none)
-        world = draw_world(population, ALLOCATION_HORIZON, run_key(trial.seed, trial.repeat))
+        world = draw_world(population, LIMITS.allocation_horizon, run_key(trial.seed, trial.repeat))
         ledger = simulate(world, scheduled(policy, population, bandwidth), bandwidth).ledger()
-        measures["accuracy"] = ledger.accuracy(ALLOCATION_BURN_IN, world.horizon)
+        measures["accuracy"] = ledger.accuracy(LIMITS.allocation_burn_in, world.horizon)
     return measures
 
 
@@ -172,12 +191,11 @@ ALLOCATION = Experiment(
         "table 5": "5 pages changing 1..5 times a day, 5 visits a day in all",
         "table 6": "23/15/16/16/30 % of pages change every 1/7/30/120/365 days; a visit a month each",
         "freshness, age": "by formula, in days", "accuracy": "simulated, but for table 5 and age-optimal",
-        "burn_in": ALLOCATION_BURN_IN, "horizon": ALLOCATION_HORIZON,
+        "burn_in": LIMITS.allocation_burn_in, "horizon": LIMITS.allocation_horizon,
     },
 )  # fmt: skip
 
 
-ORDERS_HORIZON = 200.0
 ORDER_OF = {
     VisitOrder.FIXED: fixed_order,
     VisitOrder.RANDOM: random_order,
@@ -191,11 +209,11 @@ def measure_orders(trial: Trial) -> Measures:
     order, delta = VisitOrder(name), np.full(trial.pages, float(ratio))
     none, rates = np.zeros(trial.pages), np.ones(trial.pages)
     key = run_key(trial.seed, trial.repeat)
-    world = draw_world(Population(np.ones(trial.pages), delta, none, none), ORDERS_HORIZON, key)
+    world = draw_world(Population(np.ones(trial.pages), delta, none, none), LIMITS.orders_horizon, key)
     visits = ORDER_OF[order](rates, page_stream(key, 0, VISITS))
-    times, pages = zip(*takewhile(lambda visit: visit[0] < ORDERS_HORIZON, visits), strict=True)
+    times, pages = zip(*takewhile(lambda visit: visit[0] < LIMITS.orders_horizon, visits), strict=True)
     ledger = settle_accounts(world, np.array(times), np.array(pages))
-    span = 20.0, ORDERS_HORIZON
+    span = 20.0, LIMITS.orders_horizon
     return {
         "accuracy": ledger.accuracy(*span),
         "formula": float(freshness(delta, rates, order)[0]),
@@ -217,7 +235,7 @@ ORDERS = Experiment(
         for a, b in ((VisitOrder.FIXED, VisitOrder.RANDOM), (VisitOrder.RANDOM, VisitOrder.PURELY_RANDOM))
     ),
     settings={
-        "r": "changes per visit", "bandwidth": "1 visit per page and unit of time", "horizon": ORDERS_HORIZON,
+        "r": "changes per visit", "bandwidth": "1 visit per page and unit of time", "horizon": LIMITS.orders_horizon,
         "burn_in": 20, "formula, age_formula": "Table 2",
     },
 )  # fmt: skip
@@ -225,17 +243,10 @@ ORDERS = Experiment(
 
 # Kolobov et al. 2019 section 7: which penalty to optimise, and what complete signals are worth.
 
-LAMBDA_VISITED = 0.2
-"""Kolobov et al.'s bandwidth: a fifth of the pages a day."""
-COMPLETE = 0.04
-"""Share of the pages of which every change is announced; they carry 26 % of the importance."""
-EPSILON = 0.4
-LAMBDA_BURN_IN, LAMBDA_MEASURED = 40.0, 60.0
-
 
 def observed_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
     """A page shaped like Kolobov et al.'s data: all or none of its changes are announced."""
-    complete = stream.random() < COMPLETE
+    complete = stream.random() < LIMITS.complete
     mu = float(stream.lognormal(0.0, 1.5)) * (8.6 if complete else 1.0)
     return mu, float(stream.lognormal(np.log(0.25), 1.2)), float(complete), 0.0
 
@@ -251,7 +262,7 @@ def paper_rates(policy: str, population: Population, complete: NDArray[np.bool_]
         case "binary-lambdacrawl":
             return allocation.binary_lambdacrawl(mu, delta, bandwidth)
         case "binary-lambdacrawl-epsilon":
-            return allocation.binary_lambdacrawl(mu, delta, bandwidth, EPSILON)
+            return allocation.binary_lambdacrawl(mu, delta, bandwidth, LIMITS.epsilon)
         case "uniform":
             return allocation.uniform(mu, delta, bandwidth)
         case "proportional":
@@ -273,7 +284,7 @@ def measure_costs(trial: Trial) -> Measures:
     """What a policy costs in simulation and, where the paper has a formula, by that."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(observed_page, trial.pages, key)
-    bandwidth = LAMBDA_VISITED * trial.pages
+    bandwidth = LIMITS.lambda_visited * trial.pages
     complete = population.lam > 0
     rates = paper_rates(trial.contestant, population, complete, bandwidth)
     measures = {"accuracy": np.nan, "harmonic": np.nan, "age": np.nan, "paper_harmonic": np.nan, "paper_binary": np.nan}
@@ -281,9 +292,9 @@ def measure_costs(trial: Trial) -> Measures:
         uses_signals = trial.contestant.startswith("lambdacrawl")
         costs = paper_costs(rates, population, complete if uses_signals else np.zeros_like(complete))
         measures["paper_harmonic"], measures["paper_binary"] = costs
-    world = draw_world(population, LAMBDA_BURN_IN + LAMBDA_MEASURED, key)
+    world = draw_world(population, LIMITS.lambda_burn_in + LIMITS.lambda_measured, key)
     ledger = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth).ledger()
-    span = LAMBDA_BURN_IN, world.horizon
+    span = LIMITS.lambda_burn_in, world.horizon
     measures["accuracy"], measures["harmonic"] = ledger.accuracy(*span), ledger.harmonic(*span)
     measures["age"] = ledger.age(*span)
     return measures
@@ -304,9 +315,9 @@ LAMBDACRAWL = Experiment(
         ("uniform", "proportional"), ("greedy-harmonic", "lambdacrawl"), ("greedy-ncis", "lambdacrawl"),
     ),
     settings={
-        "bandwidth": "0.2 * pages a day", "burn_in": LAMBDA_BURN_IN, "measured_time": LAMBDA_MEASURED,
+        "bandwidth": "0.2 * pages a day", "burn_in": LIMITS.lambda_burn_in, "measured_time": LIMITS.lambda_measured,
         "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
-        "complete": COMPLETE, "epsilon": EPSILON, "parameters": "known",
+        "complete": LIMITS.complete, "epsilon": LIMITS.epsilon, "parameters": "known",
         "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
     },
 )  # fmt: skip

@@ -28,25 +28,34 @@ from aiohttp.typedefs import Middleware
 from crawld.fetch.signing import DIRECTORY_PATH
 from crawld.model.errors import StoreError
 from crawld.show.api.listener import PROOF
-from crawld.show.api.refusals import REFUSED_SECONDS, Handler, RefusedError, Strangers
+from crawld.show.api.refusals import LIMITS as REFUSALS_LIMITS
+from crawld.show.api.refusals import Handler, RefusedError, Strangers
+
+
+@dataclass(frozen=True)
+class AccessLimits:
+    """Numbers that bound and tune this module."""
+
+    token_bytes: int = 32
+    """Random bytes of a new token: nobody guesses 256 bits."""
+    min_token: int = 16
+    """Characters that a token written by hand has at least; a shorter one is refused rather than trusted."""
+    max_token: int = 1024
+    """Characters of a token file that are read: a file that is no token is not taken into memory."""
+    code_seconds: float = 600.0
+    """For which a code is good: time enough to forward a port, or to carry the link to another machine."""
+    cookie_seconds: int = 30 * 86400
+
+
+LIMITS = AccessLimits()
+
 
 # The token that opens the listener: made once, kept in a file that only the daemon's own user can read.
-
-TOKEN_BYTES = 32
-"""Random bytes of a new token: nobody guesses 256 bits."""
-SHORTEST_TOKEN = 16
-"""Characters that a token written by hand has at least; a shorter one is refused rather than trusted."""
-LONGEST_TOKEN = 1024
-"""Characters of a token file that are read: a file that is no token is not taken into memory."""
-
-
-CODE_SECONDS = 600.0
-"""For which a code is good: time enough to forward a port, or to carry the link to another machine."""
 
 
 def login_code(token: str, now: float) -> str:
     """A code that lets one browser in."""
-    claim = f"{now + CODE_SECONDS:.0f}.{secrets.token_hex(8)}"
+    claim = f"{now + LIMITS.code_seconds:.0f}.{secrets.token_hex(8)}"
     return f"{claim}.{_proof(token, claim)}"
 
 
@@ -73,7 +82,7 @@ def make_token(file: Path) -> str:
         return read_token(file)
     except OSError as error:
         raise _unusable(file, str(error.strerror)) from None
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = secrets.token_urlsafe(LIMITS.token_bytes)
     try:
         with open(descriptor, "w", encoding="ascii") as opened:
             opened.write(f"{token}\n")
@@ -95,9 +104,9 @@ def read_token(file: Path) -> str:
             raise _unusable(file, "it belongs to another user")
         if about.st_mode & 0o077 and about.st_uid == os.geteuid():
             os.fchmod(descriptor, 0o600)
-        token = opened.read(LONGEST_TOKEN).strip()
-    if len(token) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
-        raise _unusable(file, f"it holds no token of {SHORTEST_TOKEN} characters or more")
+        token = opened.read(LIMITS.max_token).strip()
+    if len(token) < LIMITS.min_token or not all("!" <= character <= "~" for character in token):
+        raise _unusable(file, f"it holds no token of {LIMITS.min_token} characters or more")
     return token
 
 
@@ -114,7 +123,6 @@ _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "
 FEED = "/v1/feed"
 LOGIN = "/login"
 """Where a browser that brings a code gets its cookie."""
-COOKIE_SECONDS = 30 * 86400
 NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
 
@@ -191,7 +199,7 @@ class Access:
         until = code_expiry(self.token, code)
         for old in [one for one, end in self._used.items() if end < now]:
             del self._used[old]
-        made = until - CODE_SECONDS
+        made = until - LIMITS.code_seconds
         if now > until or made > now + 1.0 or made + 1.0 < self.started or code in self._used:
             return False
         self._used[code] = until
@@ -202,7 +210,7 @@ class Access:
         response.set_cookie(
             _cookie_name(request),
             self._cookie,
-            max_age=COOKIE_SECONDS,
+            max_age=LIMITS.cookie_seconds,
             httponly=True,
             samesite="Strict",
             path="/",
@@ -327,7 +335,7 @@ def guarded_by(access: Access, strangers: Strangers) -> Middleware:
         refusal = access.refusal(request)
         stranger = refusal is not None or right_of(request.method, request.path) is Right.NONE
         if stranger and not access.knows(request) and not strangers.admit(_address(request, "peername")):
-            await asyncio.sleep(REFUSED_SECONDS)
+            await asyncio.sleep(REFUSALS_LIMITS.refused_seconds)
             raise RefusedError(429, "too many requests without the token: try again later", Retry_After="5")
         if refusal is not None:
             raise refusal

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import stat
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from aiohttp import web
@@ -26,21 +26,29 @@ from crawld.show.api.routes import add_v1
 from crawld.store.contract import Action
 from crawld.store.control import Steered
 
-CONTROL_BYTES = 2**20
-"""Of a request's body: what is parsed in one go stops the loop for some 10 ms at the most."""
-MOST_URLS = 5_000
-"""Of a request: taken over in one go, and more than a body of the size above usually holds."""
-MAX_UNDONE = 100
-"""Pages of a request of the command line that can be undone: of a list of a million, what undoes it is not kept."""
-BACKLOG = 1_024
-"""Connections that the system keeps until they are looked at: many readers may come at once."""
-URLS_AT_ONCE = 200
-"""Addresses read before others get their turn: some 5 ms."""
+
+@dataclass(frozen=True)
+class AppLimits:
+    """Numbers that bound and tune this module."""
+
+    control_bytes: int = 2**20
+    """Of a request's body: what is parsed in one go stops the loop for some 10 ms at the most."""
+    max_urls: int = 5_000
+    """Of a request: taken over in one go, and more than a body of the size above usually holds."""
+    max_undone: int = 100
+    """Pages of a request of the command line that can be undone: of a list of a million, what undoes it is not kept."""
+    backlog: int = 1_024
+    """Connections that the system keeps until they are looked at: many readers may come at once."""
+    urls_at_once: int = 200
+    """Addresses read before others get their turn: some 5 ms."""
+
+
+LIMITS = AppLimits()
 
 
 async def _body(request: web.Request) -> dict[str, object]:
     try:
-        given = json.loads(await read_body(request, CONTROL_BYTES) or b"{}")
+        given = json.loads(await read_body(request, LIMITS.control_bytes) or b"{}")
     except (ValueError, RecursionError) as error:
         raise InputError(f"the request's body is not JSON: {error}") from None
     if not isinstance(given, dict):
@@ -92,11 +100,11 @@ async def _wanted(body: dict[str, object]) -> list[Wanted]:
     given = body.get("urls")
     if not isinstance(given, list):
         raise InputError('give {"urls": ["https://…", …]}')
-    if len(given) > MOST_URLS:
-        raise InputError(f"{len(given)} URLs are too many for one request: send at most {MOST_URLS} at a time")
+    if len(given) > LIMITS.max_urls:
+        raise InputError(f"{len(given)} URLs are too many for one request: send at most {LIMITS.max_urls} at a time")
     pages = []
     for number, item in enumerate(given):
-        if number % URLS_AT_ONCE == 0:
+        if number % LIMITS.urls_at_once == 0:
             await asyncio.sleep(0)
         url, importance = (item.get("url"), item.get("importance", 1.0)) if isinstance(item, dict) else (item, 1.0)
         if not isinstance(url, str):
@@ -107,7 +115,7 @@ async def _wanted(body: dict[str, object]) -> list[Wanted]:
 
 async def _add(request: web.Request) -> web.Response:
     wanted = [(page.url, page.importance) for page in await _wanted(await _body(request))]
-    adoption = (await _act(request, "add", wanted=wanted, undoable=len(wanted) <= MAX_UNDONE)).result
+    adoption = (await _act(request, "add", wanted=wanted, undoable=len(wanted) <= LIMITS.max_undone)).result
     return web.json_response(
         {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
     )
@@ -119,7 +127,7 @@ async def _remove(request: web.Request) -> web.Response:
     urls, keep_out = [page.url for page in await _wanted(given)], given.get("keep_out", False)
     if not isinstance(keep_out, bool):
         raise InputError("`keep_out` must be true or false")
-    done = await _act(request, "remove", urls=urls, keep_out=keep_out, undoable=len(urls) <= MAX_UNDONE)
+    done = await _act(request, "remove", urls=urls, keep_out=keep_out, undoable=len(urls) <= LIMITS.max_undone)
     origins = await request.app[CONTROL].origins(done.result)
     return web.json_response({"removed": done.result, "origins": dict(origins)})
 
@@ -259,7 +267,7 @@ class ControlServer:
         try:
             sock = _unix_socket(self.path)
             inode = self.path.lstat().st_ino
-            await web.SockSite(runner, sock, backlog=BACKLOG).start()
+            await web.SockSite(runner, sock, backlog=LIMITS.backlog).start()
             self._listener.control_is_open()
             await asyncio.Event().wait()
         finally:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
 
 from aiohttp import web
@@ -17,14 +17,24 @@ from crawld.show.api.models import AskCopy
 from crawld.show.api.refusals import RefusedError, use_denied
 from crawld.store.control import Copy, Freshened, Gone
 
-MOST_COPIES = 4
-"""Copies served at once, each up to `fetch.max_bytes` in memory until its reader has it."""
-WAIT_SECONDS = 10.0
-"""For which a request waits for its place among those; then it is told to come again."""
-COPY_SECONDS = 60.0
-"""In which a reader has to take a copy."""
-PIECE_BYTES = 65_536
-"""Written of a copy at once: the rest waits until the reader has taken it."""
+
+@dataclass(frozen=True)
+class CopiesLimits:
+    """Numbers that bound and tune this module."""
+
+    max_copies: int = 4
+    """Copies served at once, each up to `fetch.max_bytes` in memory until its reader has it."""
+    wait_seconds: float = 10.0
+    """For which a request waits for its place among those; then it is told to come again."""
+    copy_seconds: float = 60.0
+    """In which a reader has to take a copy."""
+    piece_bytes: int = 65_536
+    """Written of a copy at once: the rest waits until the reader has taken it."""
+
+
+LIMITS = CopiesLimits()
+
+
 EVEN_GONE = "X-Include-Gone"
 """The request header that asks for the last copy of a page even where the page is gone."""
 COPY_HEADERS = {
@@ -49,7 +59,7 @@ SERVED = web.AppKey("served", asyncio.Semaphore)
 async def place_among(places: asyncio.Semaphore) -> AsyncIterator[None]:
     """One of a few places; RefusedError where none becomes free in time."""
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(LIMITS.wait_seconds):
             await places.acquire()
     except TimeoutError:
         raise RefusedError(503, "too many requests at once: try again later", Retry_After="10") from None
@@ -224,11 +234,11 @@ async def _send_whole(request: web.Request, headers: Mapping[str, str], body: by
     response = web.StreamResponse(headers=headers)
     response.content_length = len(body)
     try:
-        async with asyncio.timeout(COPY_SECONDS):
+        async with asyncio.timeout(LIMITS.copy_seconds):
             await response.prepare(request)
             if request.method != "HEAD":
-                for start in range(0, len(body), PIECE_BYTES):
-                    await response.write(body[start : start + PIECE_BYTES])
+                for start in range(0, len(body), LIMITS.piece_bytes):
+                    await response.write(body[start : start + LIMITS.piece_bytes])
             await response.write_eof()
     except TimeoutError:
         response.force_close()

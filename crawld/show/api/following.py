@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 from xml.sax.saxutils import escape, quoteattr
@@ -20,9 +20,34 @@ from crawld.model.crawl import ChangeVerdict
 from crawld.model.errors import InputError
 from crawld.model.page import Document
 from crawld.show.api.endpoints import PARTS, adapter
-from crawld.show.api.models import LARGEST, AskChanges, AskEvents, AskFeed
+from crawld.show.api.models import LIMITS as MODELS_LIMITS
+from crawld.show.api.models import AskChanges, AskEvents, AskFeed
 from crawld.show.api.refusals import RefusedError
 from crawld.store.views import Change, Changes
+
+
+@dataclass(frozen=True)
+class FollowingLimits:
+    """Numbers that bound and tune this module."""
+
+    gather_seconds: float = 0.2
+    """Between a commit and the look at it: many followers then read one part each instead of one for every commit."""
+    beat_seconds: float = 15.0
+    """Between two signs of life in a stream without changes: proxies close what is silent for a minute."""
+    look_seconds: float = 1.0
+    """Between two looks whether the asker is still there: one that left gives its place to another."""
+    events_at_once: int = 100
+    texts_at_once: int = 20
+    read_at_once: int = 20
+    """Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
+    far: int = 10_000
+    """Changes passed over after which those that follow are looked at before an answer waits."""
+    max_followers: int = 32
+    """Requests that wait for changes at once."""
+
+
+LIMITS = FollowingLimits()
+
 
 # The newest changes as an Atom feed (RFC 4287), for feed readers.
 
@@ -83,21 +108,8 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-GATHER_SECONDS = 0.2
-"""Between a commit and the look at it: many followers then read one part each instead of one for every commit."""
-BEAT_SECONDS = 15.0
-"""Between two signs of life in a stream without changes: proxies close what is silent for a minute."""
-LOOK_SECONDS = 1.0
-"""Between two looks whether the asker is still there: one that left gives its place to another."""
-EVENTS_AT_ONCE = 100
-TEXTS_AT_ONCE, READ_AT_ONCE = 20, 20
-"""Changes whose texts are looked for at once, and copies that are read for them where no text was kept."""
 ANSWER_BYTES = 1 << 20
 """Bytes of texts after which an answer ends."""
-FAR = 10_000
-"""Changes passed over after which those that follow are looked at before an answer waits."""
-MOST_FOLLOWERS = 32
-"""Requests that wait for changes at once."""
 log = logging.getLogger(__name__)
 FOLLOWERS = web.AppKey("followers", asyncio.Semaphore)
 
@@ -131,7 +143,7 @@ async def events(request: web.Request, asked: AskEvents) -> web.StreamResponse:
     parts = request.app[PARTS]
     cursor = await _cursor(request, _last_event(request) if "Last-Event-ID" in request.headers else asked.after)
     async with _following(request):
-        found = await parts.read.changes(cursor, EVENTS_AT_ONCE)
+        found = await parts.read.changes(cursor, LIMITS.events_at_once)
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
         try:
@@ -151,7 +163,7 @@ async def _read(
     while True:
         found = await read.changes(after, limit, url=url, kinds=asked.kinds, use=asked.use)
         missed = missed or found.missed
-        if found.changes or not asked.kinds or found.cursor - after < FAR:
+        if found.changes or not asked.kinds or found.cursor - after < LIMITS.far:
             return replace(found, missed=missed)
         after = found.cursor
 
@@ -161,14 +173,14 @@ async def _stream(request: web.Request, response: web.StreamResponse, cursor: in
     parts = request.app[PARTS]
     while True:
         committed = parts.events.next()
-        found = await _read(request, cursor, EVENTS_AT_ONCE, asked)
-        for start in range(0, len(found.changes), TEXTS_AT_ONCE):
-            some = found.changes[start : start + TEXTS_AT_ONCE]
+        found = await _read(request, cursor, LIMITS.events_at_once, asked)
+        for start in range(0, len(found.changes), LIMITS.texts_at_once):
+            some = found.changes[start : start + LIMITS.texts_at_once]
             if asked.include is not None:
                 some = await _texts(request, some, asked.include)
             await response.write(b"".join(map(_event, some)))
         cursor = found.cursor
-        if len(found.changes) < EVENTS_AT_ONCE and not await _wait(request, committed, BEAT_SECONDS):
+        if len(found.changes) < LIMITS.events_at_once and not await _wait(request, committed, LIMITS.beat_seconds):
             await response.write(b": still here\n\n")
 
 
@@ -179,12 +191,12 @@ async def _with_texts(request: web.Request, found: Changes, include: str) -> web
     """
     told: list[bytes] = []
     size, cursor = 0, found.cursor
-    for start in range(0, len(found.changes), TEXTS_AT_ONCE):
-        for change in await _texts(request, found.changes[start : start + TEXTS_AT_ONCE], include):
+    for start in range(0, len(found.changes), LIMITS.texts_at_once):
+        for change in await _texts(request, found.changes[start : start + LIMITS.texts_at_once], include):
             told.append(adapter(Change).dump_json(change))
             size += len(told[-1])
-        if size > ANSWER_BYTES and start + TEXTS_AT_ONCE < len(found.changes):
-            cursor = found.changes[start + TEXTS_AT_ONCE - 1].id
+        if size > ANSWER_BYTES and start + LIMITS.texts_at_once < len(found.changes):
+            cursor = found.changes[start + LIMITS.texts_at_once - 1].id
             break
         await asyncio.sleep(0)
     rest = adapter(Changes).dump_json(replace(found, changes=(), cursor=cursor))
@@ -198,8 +210,8 @@ async def _texts(request: web.Request, changes: Sequence[Change], include: str) 
     versions = [change.version for change in changes if change.version is not None]
     found: dict[int, Document | None] = dict(await parts.read.documents(versions)) if versions else {}
     missing = [version for version in versions if version not in found]
-    for start in range(0, len(missing), READ_AT_ONCE):
-        bodies = list((await parts.read.version_bodies(missing[start : start + READ_AT_ONCE])).values())
+    for start in range(0, len(missing), LIMITS.read_at_once):
+        bodies = list((await parts.read.version_bodies(missing[start : start + LIMITS.read_at_once])).values())
         found |= dict(zip((one.version.id for one in bodies), await parts.texts.documents(bodies)))
     told = []
     for change in changes:
@@ -219,7 +231,7 @@ def _event(change: Change) -> bytes:
 
 def _last_event(request: web.Request) -> int:
     given = request.headers["Last-Event-ID"].strip()
-    if not (given.isascii() and given.isdecimal() and int(given[:20]) <= LARGEST):
+    if not (given.isascii() and given.isdecimal() and int(given[:20]) <= MODELS_LIMITS.largest):
         raise InputError("Last-Event-ID: must be the number of a change")
     return int(given)
 
@@ -238,11 +250,11 @@ async def _wait(request: web.Request, committed: asyncio.Event, seconds: float) 
         if request.transport.is_closing():
             return False
         try:
-            async with asyncio.timeout(min(left, LOOK_SECONDS)):
+            async with asyncio.timeout(min(left, LIMITS.look_seconds)):
                 await committed.wait()
         except TimeoutError:
             continue
-        await asyncio.sleep(GATHER_SECONDS)
+        await asyncio.sleep(LIMITS.gather_seconds)
         return True
     return False
 
@@ -252,7 +264,7 @@ async def _following(request: web.Request) -> AsyncIterator[None]:
     """One of a few places to wait in."""
     places = request.app[FOLLOWERS]
     if places.locked():
-        sentence = f"{MOST_FOLLOWERS} requests wait for changes already: try again later"
+        sentence = f"{LIMITS.max_followers} requests wait for changes already: try again later"
         raise RefusedError(503, sentence, Retry_After="10")
     async with places:
         yield

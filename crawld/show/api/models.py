@@ -15,15 +15,25 @@ from crawld.show.api.endpoints import RequestModel
 from crawld.store.control import Refreshed
 from crawld.store.views import PageLine, PageSort, PageView, SearchHit, Version
 
-LONGEST_WAIT = 60.0
-"""Seconds for which a request for changes may wait for the next one."""
-MOST_CHANGES = 1_000
-MOST_PAGES = 500
-MOST_URLS = 5_000
-LARGEST = 2**63 - 1
+
+@dataclass(frozen=True)
+class ModelsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wait: float = 60.0
+    """Seconds for which a request for changes may wait for the next one."""
+    max_changes: int = 1_000
+    max_pages: int = 500
+    max_urls: int = 5_000
+    largest: int = 2**63 - 1
+
+
+LIMITS = ModelsLimits()
+
+
 _Url = Annotated[str, Field(min_length=1, max_length=8_000, description="The page, in any spelling of its URL")]
 GivenUrl = Annotated[_Url, AfterValidator(normalise_given)]
-Number = Annotated[int, Field(ge=1, le=LARGEST)]
+Number = Annotated[int, Field(ge=1, le=LIMITS.largest)]
 Rate = Annotated[
     str | float, Field(description="Requests per second, or as 2/s, 90/min, 5000/day"), AfterValidator(parse_rate)
 ]
@@ -48,7 +58,7 @@ class AskPages(RequestModel):
     search: Annotated[str, Field(max_length=1_000)] | None = None
     use: WantedUse | None = None
     after: Annotated[str, Field(max_length=12_000, description="`next` of the part before")] | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 50
+    limit: Annotated[int, Field(ge=1, le=LIMITS.max_pages)] = 50
 
 
 class AskPage(RequestModel):
@@ -75,7 +85,7 @@ class AskCopy(AskUrl):
         Annotated[float, Field(ge=0, le=1, description="Fetched at this moment where it is less fresh")] | None
     ) = None
     wait: (
-        Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait; 10 with min_freshness")] | None
+        Annotated[float, Field(ge=0, le=LIMITS.max_wait, description="Seconds to wait; 10 with min_freshness")] | None
     ) = None
 
 
@@ -89,7 +99,7 @@ class AskDiff(AskUrl):
 
 
 Cursor = Annotated[
-    Annotated[int, Field(ge=0, le=LARGEST)] | Literal["now"],
+    Annotated[int, Field(ge=0, le=LIMITS.largest)] | Literal["now"],
     Field(description="The cursor to go on from; 0: the oldest change that is kept; now: the next one"),
 ]
 
@@ -115,8 +125,8 @@ class AskChanges(RequestModel):
     """Changes after a cursor."""
 
     after: Cursor = 0
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait where there is none yet")] = 0.0
-    limit: Annotated[int, Field(ge=1, le=MOST_CHANGES)] = 100
+    wait: Annotated[float, Field(ge=0, le=LIMITS.max_wait, description="Seconds to wait where there is none yet")] = 0.0
+    limit: Annotated[int, Field(ge=1, le=LIMITS.max_changes)] = 100
     url: GivenUrl | None = None
     use: WantedUse | None = None
     include: Include | None = None
@@ -204,8 +214,8 @@ class WantedUrl(RequestModel):
 class SetUrls(RequestModel):
     """Pages to add and to remove."""
 
-    add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
-    remove: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
+    add: Annotated[tuple[WantedUrl, ...], Field(max_length=LIMITS.max_urls)] = ()
+    remove: Annotated[tuple[_Url, ...], Field(max_length=LIMITS.max_urls)] = ()
     keep_out: Annotated[bool, Field(description="Whether no list and no sitemap may bring removed pages back")] = False
 
 
@@ -213,10 +223,10 @@ class AddPages(RequestModel):
     """Pages to keep, as one `url`, as `urls`, or as `add` where each has its weight."""
 
     url: _Url | None = None
-    urls: Annotated[tuple[_Url, ...], Field(max_length=MOST_URLS)] = ()
-    add: Annotated[tuple[WantedUrl, ...], Field(max_length=MOST_URLS)] = ()
+    urls: Annotated[tuple[_Url, ...], Field(max_length=LIMITS.max_urls)] = ()
+    add: Annotated[tuple[WantedUrl, ...], Field(max_length=LIMITS.max_urls)] = ()
     importance: Annotated[float, Field(gt=0, le=MAX_IMPORTANCE, allow_inf_nan=False)] = 1.0
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait for first copies")] = 0.0
+    wait: Annotated[float, Field(ge=0, le=LIMITS.max_wait, description="Seconds to wait for first copies")] = 0.0
 
     @property
     def wanted(self) -> list[WantedUrl]:
@@ -228,8 +238,8 @@ class AddPages(RequestModel):
 class AskRefresh(RequestModel):
     """Pages to crawl now, before all others."""
 
-    urls: Annotated[tuple[GivenUrl, ...], Field(min_length=1, max_length=MOST_URLS)]
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="Seconds to wait until they are crawled")] = 0.0
+    urls: Annotated[tuple[GivenUrl, ...], Field(min_length=1, max_length=LIMITS.max_urls)]
+    wait: Annotated[float, Field(ge=0, le=LIMITS.max_wait, description="Seconds to wait until they are crawled")] = 0.0
 
 
 class AskRules(RequestModel):
@@ -256,7 +266,7 @@ class SetRules(RequestModel):
 class SetRead(RequestModel):
     """The newest change that was read."""
 
-    until: Annotated[int, Field(ge=0, le=LARGEST)]
+    until: Annotated[int, Field(ge=0, le=LIMITS.largest)]
 
 
 class AskActions(RequestModel):

@@ -36,32 +36,57 @@ from crawld.show.api.refusals import (
 from crawld.show.api.routes import add_v1
 from crawld.store.control import Inbox
 
+
+@dataclass(frozen=True)
+class PublicLimits:
+    """Numbers that bound and tune this module."""
+
+    max_connections: int = 256
+    """Open at once: few of the 1,024 files of the smallest limit, and more than programs on one machine need."""
+    max_per_address: int = 64
+    """Of one address: a proxy in front of the listener comes from one address and needs no more."""
+    max_readers: int = 2_048
+    """Open at once where files are plenty: readers who wait for a fresh copy keep their connections."""
+    files_share: float = 0.25
+    loopback_share: float = 0.75
+    """Of the files that the system allows, what connections may take; of those, what programs on this machine may."""
+    head_seconds: float = 15.0
+    """From the opening of a connection, or the last answer, until a request's headers are whole."""
+    grace_seconds: float = 1.0
+    """For which a connection may be idle where its address has more than strangers may have."""
+    send_seconds: float = 60.0
+    """For which a client may take an answer out of the buffers."""
+    sweep_seconds: float = 1.0
+    """Between two looks at all connections."""
+    receive_bytes: int = 16_384
+    """The kernel's buffer of a connection, which Linux doubles: what one turn of the loop parses of it at the most."""
+    parsing_share: float = 0.1
+    """Of the loop's time that all connections together may take to parse: bytes can be sent that cost much."""
+    parsing_credit: float = 0.05
+    """Seconds of waiting that are forgiven: ordinary requests never come near it."""
+    max_pause: float = 5.0
+    """Seconds for which a connection is not read at the most; others wait behind it less."""
+    signals_bytes: int = 5 * 2**20
+    """Of a ping, which brings the token: some 50,000 addresses."""
+    indexnow_bytes: int = 2 * 2**20
+    """Of an IndexNow submission: its 10,000 addresses of 200 characters."""
+    delivery_bytes: int = 5 * 2**20
+    """Of a WebSub delivery, a feed."""
+    max_bodies: int = 4
+    """Bodies without the token that are read at once: 20 MB at the most. Others wait unread."""
+    max_line: int = 8_190
+    max_header: int = 4_096
+    max_headers: int = 64
+    """Of a request: an address in a query takes 6,000 characters at the most, and no client sends more headers."""
+    backlog: int = 1_024
+    """Connections that the system keeps until they are looked at: many readers may come at once."""
+
+
+LIMITS = PublicLimits()
+
+
 # The listener's connections: how many there may be, and how long one may say nothing that can be answered.
 
-MOST_CONNECTIONS = 256
-"""Open at once: few of the 1,024 files of the smallest limit, and more than programs on one machine need."""
-MOST_PER_ADDRESS = 64
-"""Of one address: a proxy in front of the listener comes from one address and needs no more."""
-MOST_READERS = 2_048
-"""Open at once where files are plenty: readers who wait for a fresh copy keep their connections."""
-FILES_SHARE, LOOPBACK_SHARE = 0.25, 0.75
-"""Of the files that the system allows, what connections may take; of those, what programs on this machine may."""
-HEAD_SECONDS = 15.0
-"""From the opening of a connection, or the last answer, until a request's headers are whole."""
-GRACE_SECONDS = 1.0
-"""For which a connection may be idle where its address has more than strangers may have."""
-SEND_SECONDS = 60.0
-"""For which a client may take an answer out of the buffers."""
-SWEEP_SECONDS = 1.0
-"""Between two looks at all connections."""
-RECEIVE_BYTES = 16_384
-"""The kernel's buffer of a connection, which Linux doubles: what one turn of the loop parses of it at the most."""
-PARSING_SHARE = 0.1
-"""Of the loop's time that all connections together may take to parse: bytes can be sent that cost much."""
-PARSING_CREDIT = 0.05
-"""Seconds of waiting that are forgiven: ordinary requests never come near it."""
-LONGEST_PAUSE = 5.0
-"""Seconds for which a connection is not read at the most; others wait behind it less."""
 LOOPBACK = frozenset({network_of("127.0.0.1"), network_of("::1")})
 
 
@@ -127,9 +152,9 @@ class Connections:
     """Every connection of one listener."""
 
     monotonic: Callable[[], float]
-    most: int = MOST_CONNECTIONS
-    most_per_address: int = MOST_PER_ADDRESS
-    most_here: int = MOST_PER_ADDRESS  # of a loopback address
+    most: int = LIMITS.max_connections
+    most_per_address: int = LIMITS.max_per_address
+    most_here: int = LIMITS.max_per_address  # of a loopback address
     _paid_until: float = 0.0  # when what was parsed has had its share of the time
     _open: dict[asyncio.BaseTransport, Connection] = field(default_factory=dict)
     _by_address: Counter[str] = field(default_factory=Counter)
@@ -137,8 +162,8 @@ class Connections:
     @classmethod
     def by_files(cls, monotonic: Callable[[], float], files: int) -> "Connections":
         """As many as a process with so many files can spare; programs on this machine may have most of them."""
-        most = max(MOST_CONNECTIONS, min(int(FILES_SHARE * files), MOST_READERS))
-        here = int(LOOPBACK_SHARE * most) if most > MOST_CONNECTIONS else MOST_PER_ADDRESS
+        most = max(LIMITS.max_connections, min(int(LIMITS.files_share * files), LIMITS.max_readers))
+        here = int(LIMITS.loopback_share * most) if most > LIMITS.max_connections else LIMITS.max_per_address
         return cls(monotonic, most, most_here=here)
 
     def __len__(self) -> int:
@@ -155,7 +180,7 @@ class Connections:
             room = self._close_idlest(own)
         else:
             if held >= self.most_per_address:
-                self._close_idlest(own, GRACE_SECONDS)
+                self._close_idlest(own, LIMITS.grace_seconds)
             room = len(self._open) < self.most or self._close_idlest(list(self._open.values()))
         if not room or new.transport is None:
             return False
@@ -173,9 +198,9 @@ class Connections:
 
     def parsed(self, began: float, ended: float) -> float:
         """Count time spent parsing; for how many seconds whose bytes they were is not to be read."""
-        self._paid_until = max(self._paid_until, began) + (ended - began) / PARSING_SHARE
+        self._paid_until = max(self._paid_until, began) + (ended - began) / LIMITS.parsing_share
         pause = self._paid_until - ended
-        return min(pause, LONGEST_PAUSE) if pause > PARSING_CREDIT else 0.0
+        return min(pause, LIMITS.max_pause) if pause > LIMITS.parsing_credit else 0.0
 
     def _close_idlest(self, among: list[Connection], seconds: float = 0.0) -> bool:
         """Close the one that has waited longest without a request, for at least so long; False where there is none."""
@@ -199,16 +224,18 @@ class Connections:
         for transport, one in list(self._open.items()):
             waited = now - one.since
             sending = one.transport is not None and one.transport.get_write_buffer_size() > 0
-            if not one.busy and waited > (SEND_SECONDS if sending else HEAD_SECONDS):
+            if not one.busy and waited > (LIMITS.send_seconds if sending else LIMITS.head_seconds):
                 assert transport is one.transport  # noqa: S101 - that is its key
                 self._abort(one)
-            elif self._by_address[one.address] > self.most_per_address and not one.busy and waited > GRACE_SECONDS:
+            elif (
+                self._by_address[one.address] > self.most_per_address and not one.busy and waited > LIMITS.grace_seconds
+            ):
                 self._abort(one)
 
     async def keep_sweeping(self) -> None:
         """Do so until cancelled."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(LIMITS.sweep_seconds)
             self.sweep()
 
     @web.middleware
@@ -225,16 +252,6 @@ class Connections:
             one.since = self.monotonic()
 
 
-SIGNALS_BYTES = 5 * 2**20
-"""Of a ping, which brings the token: some 50,000 addresses."""
-INDEXNOW_BYTES = 2 * 2**20
-"""Of an IndexNow submission: its 10,000 addresses of 200 characters."""
-DELIVERY_BYTES = 5 * 2**20
-"""Of a WebSub delivery, a feed."""
-MOST_BODIES = 4
-"""Bodies without the token that are read at once: 20 MB at the most. Others wait unread."""
-LONGEST_LINE, LONGEST_HEADER, MOST_HEADERS = 8_190, 4_096, 64
-"""Of a request: an address in a query takes 6,000 characters at the most, and no client sends more headers."""
 TAKEN = "another program has this port; set api.listen to another one, or to null, and restart"
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
@@ -244,7 +261,7 @@ READING = web.AppKey("reading", asyncio.Semaphore)
 
 
 async def _signals(request: web.Request) -> web.Response:
-    body = await read_body(request, SIGNALS_BYTES)
+    body = await read_body(request, LIMITS.signals_bytes)
     status, said = await request.app[INBOX].post_signals(body)
     return web.json_response(dict(said), status=status)
 
@@ -256,7 +273,7 @@ async def _get_indexnow(request: web.Request) -> web.Response:
 
 async def _post_indexnow(request: web.Request) -> web.Response:
     async with place_among(request.app[READING]):
-        body = await read_body(request, INDEXNOW_BYTES, in_chunks=False)
+        body = await read_body(request, LIMITS.indexnow_bytes, in_chunks=False)
         status, said = await request.app[INBOX].post_indexnow(body)
     return web.json_response(dict(said), status=status)
 
@@ -269,7 +286,7 @@ async def _confirm(request: web.Request) -> web.Response:
 async def _deliver(request: web.Request) -> web.Response:
     headers = {name.lower(): value for name, value in request.headers.items()}
     async with place_among(request.app[READING]):
-        body = await read_body(request, DELIVERY_BYTES, in_chunks=False)
+        body = await read_body(request, LIMITS.delivery_bytes, in_chunks=False)
         status, text = await request.app[INBOX].deliver(request.match_info["token"], body, headers)
     return web.Response(status=status, text=text)
 
@@ -303,7 +320,7 @@ def public_app(
     guard = guarded_by(access, Strangers(time.monotonic))
     app = web.Application(middlewares=[*outer, errors_are_sentences, guard])
     app[INBOX], app[CONTROL], app[LISTENER] = inbox, parts.control, listener
-    app[READING] = asyncio.Semaphore(MOST_BODIES)
+    app[READING] = asyncio.Semaphore(LIMITS.max_bodies)
     add_v1(app, parts)
     add_metrics(app, parts.metrics)
     app.add_routes(
@@ -323,10 +340,6 @@ def public_app(
     return app
 
 
-BACKLOG = 1_024
-"""Connections that the system keeps until they are looked at: many readers may come at once."""
-
-
 class PublicServer:
     """Serves the public interface until cancelled."""
 
@@ -343,10 +356,10 @@ class PublicServer:
             shutdown_timeout=1.0,
             lingering_time=0.2,
             logger=log,
-            read_bufsize=RECEIVE_BYTES,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_HEADER,
-            max_headers=MOST_HEADERS,
+            read_bufsize=LIMITS.receive_bytes,
+            max_line_size=LIMITS.max_line,
+            max_field_size=LIMITS.max_header,
+            max_headers=LIMITS.max_headers,
             auto_decompress=False,  # a packed body would be unpacked on the loop
         )
         await runner.setup()
@@ -375,10 +388,10 @@ class PublicServer:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                protocol, host.strip("[]"), int(port), start_serving=False, backlog=BACKLOG
+                protocol, host.strip("[]"), int(port), start_serving=False, backlog=LIMITS.backlog
             )
             for sock in server.sockets:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)  # connections inherit it
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LIMITS.receive_bytes)  # connections inherit it
             await server.start_serving()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:

@@ -15,6 +15,30 @@ from crawld.model.usage import PageUse
 from crawld.show.api.listener import LISTENER
 from crawld.store.control import Control
 
+
+@dataclass(frozen=True)
+class RefusalsLimits:
+    """Numbers that bound and tune this module."""
+
+    body_seconds: float = 30.0
+    """In which a request's body has to arrive: megabytes over a slow line, and no place held for longer."""
+    strangers_rate: float = 20.0
+    strangers_burst: float = 40.0
+    """Requests a second, and at once, of one address without the token: a hub or a site that publishes sends far
+    fewer."""
+    all_rate: float = 100.0
+    all_burst: float = 200.0
+    """The same of all addresses together: at a fifth of a millisecond each they cost the loop a fiftieth of its
+    time."""
+    max_addresses: int = 4096
+    """Addresses whose requests are counted; beyond it the one that was silent longest is forgotten (some 1 MB)."""
+    refused_seconds: float = 1.0
+    """Until a request too many is answered: a connection that floods gets one answer a second."""
+
+
+LIMITS = RefusalsLimits()
+
+
 # What both HTTP interfaces share: mistakes are answered in a sentence.
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -72,18 +96,6 @@ async def status(request: web.Request) -> web.Response:
     return web.json_response(await request.app[CONTROL].status() | {"listener": request.app[LISTENER].standing()})
 
 
-BODY_SECONDS = 30.0
-"""In which a request's body has to arrive: megabytes over a slow line, and no place held for longer."""
-STRANGERS_RATE, STRANGERS_BURST = 20.0, 40.0
-"""Requests a second, and at once, of one address without the token: a hub or a site that publishes sends far fewer."""
-ALL_RATE, ALL_BURST = 100.0, 200.0
-"""The same of all addresses together: at a fifth of a millisecond each they cost the loop a fiftieth of its time."""
-MOST_ADDRESSES = 4096
-"""Addresses whose requests are counted; beyond it the one that was silent longest is forgotten (some 1 MB)."""
-REFUSED_SECONDS = 1.0
-"""Until a request too many is answered: a connection that floods gets one answer a second."""
-
-
 class RefusedError(CrawldError):
     """A request that is answered with a status and a sentence, after which its connection is closed."""
 
@@ -117,13 +129,13 @@ async def read_body(request: web.Request, most: int, *, in_chunks: bool = True) 
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(LIMITS.body_seconds):
             async for some in request.content.iter_any():
                 body += some
                 if len(body) > most:
                     raise too_large
     except TimeoutError:
-        raise RefusedError(408, f"the body did not arrive within {BODY_SECONDS:g} s") from None
+        raise RefusedError(408, f"the body did not arrive within {LIMITS.body_seconds:g} s") from None
     return bytes(body)
 
 
@@ -149,7 +161,7 @@ class Strangers:
     """Counts requests that come without the token, by address (of IPv6 the /64 network) and in all."""
 
     monotonic: Callable[[], float]
-    _all: _Bucket = field(default_factory=lambda: _Bucket(ALL_BURST, 0.0))
+    _all: _Bucket = field(default_factory=lambda: _Bucket(LIMITS.all_burst, 0.0))
     _by_address: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
@@ -158,11 +170,13 @@ class Strangers:
     def admit(self, address: str) -> bool:
         """Whether one more request of this address is answered."""
         now, network = self.monotonic(), network_of(address)
-        bucket = self._by_address.setdefault(network, _Bucket(STRANGERS_BURST, now))
+        bucket = self._by_address.setdefault(network, _Bucket(LIMITS.strangers_burst, now))
         self._by_address.move_to_end(network)
-        if len(self._by_address) > MOST_ADDRESSES:
+        if len(self._by_address) > LIMITS.max_addresses:
             self._by_address.popitem(last=False)
-        return bucket.take(now, STRANGERS_RATE, STRANGERS_BURST) and self._all.take(now, ALL_RATE, ALL_BURST)
+        return bucket.take(now, LIMITS.strangers_rate, LIMITS.strangers_burst) and self._all.take(
+            now, LIMITS.all_rate, LIMITS.all_burst
+        )
 
 
 def network_of(address: str) -> str:

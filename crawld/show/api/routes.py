@@ -199,8 +199,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 def add_v1(app: web.Application, parts: EndpointParts) -> None:
     """Let an application answer version 1, with its description."""
-    app[following.FOLLOWERS] = asyncio.Semaphore(following.MOST_FOLLOWERS)
-    app[copies.SERVED] = asyncio.Semaphore(copies.MOST_COPIES)
+    app[following.FOLLOWERS] = asyncio.Semaphore(following.LIMITS.max_followers)
+    app[copies.SERVED] = asyncio.Semaphore(copies.LIMITS.max_copies)
     add_routes(app, ENDPOINTS, parts)
     described = web.json_response(describe(ENDPOINTS)).body
 

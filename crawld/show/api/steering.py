@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -36,10 +37,18 @@ from crawld.show.api.refusals import actor_of
 from crawld.store.contract import Action
 from crawld.store.control import Steered
 
-URLS_AT_ONCE = 200
-"""Addresses read before others get their turn: some 5 ms."""
-MAX_TOLD = 100
-"""Pages that an answer tells of."""
+
+@dataclass(frozen=True)
+class ApiSteeringLimits:
+    """Numbers that bound and tune this module."""
+
+    urls_at_once: int = 200
+    """Addresses read before others get their turn: some 5 ms."""
+    max_told: int = 100
+    """Pages that an answer tells of."""
+
+
+LIMITS = ApiSteeringLimits()
 
 
 async def _act(request: web.Request, verb: str, **what: object) -> Action:
@@ -104,7 +113,7 @@ async def add_pages(request: web.Request, asked: AddPages) -> AddAnswer:
     adoption = (await _act(request, "add", wanted=wanted)).result
     if asked.wait:
         await parts.fresh.first_copies(spelt, asked.wait)
-    views = [await parts.read.page(url, crawls=0, signals=0, changes=0) for url in spelt[:MAX_TOLD]]
+    views = [await parts.read.page(url, crawls=0, signals=0, changes=0) for url in spelt[: LIMITS.max_told]]
     added = len(adoption.added) + len(adoption.returned)
     return AddAnswer(added, len(adoption.reweighted), [view.page for view in views if view is not None])
 
@@ -138,7 +147,7 @@ async def _spelt(urls: Sequence[str]) -> list[str]:
     """URLs as they are asked for; others get their turn between them."""
     found = []
     for number, url in enumerate(urls):
-        if number % URLS_AT_ONCE == 0:
+        if number % LIMITS.urls_at_once == 0:
             await asyncio.sleep(0)
         found.append(normalise(url))
     return found

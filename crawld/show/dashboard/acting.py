@@ -11,10 +11,23 @@ from crawld.read.url_list import BadLine, read_url_list
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import link
 
-# Choosing parts of a page that are no longer compared.
 
-MAX_FOUND = 200
-"""Characters of a part's text that are known (`crawld.read.page.blocks`)."""
+@dataclass(frozen=True)
+class ActingLimits:
+    """Numbers that bound and tune this module."""
+
+    max_found: int = 200
+    """Characters of a part's text that are known (`crawld.read.page.blocks`)."""
+    refresh_seconds: float = 5.0
+    """For which a browser waits until a page that was asked for has been crawled."""
+    max_pages: int = 5_000
+    """That are added at once."""
+
+
+LIMITS = ActingLimits()
+
+
+# Choosing parts of a page that are no longer compared.
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
@@ -46,10 +59,6 @@ def _chosen(parts: Sequence[PagePart], text: str) -> str | None:
     return max(fitting, key=lambda part: part.depth).selector if fitting else None
 
 
-REFRESH_SECONDS = 5.0
-"""For which a browser waits until a page that was asked for has been crawled."""
-MAX_PAGES = 5_000
-"""That are added at once."""
 Form = Mapping[str, Sequence[str]]
 
 
@@ -91,7 +100,7 @@ def _page(form: Form) -> tuple[str, str]:
 
 def _add(form: Form) -> Deed:
     listed = read_url_list(_one(form, "urls").encode())
-    if len(listed.wanted) > MAX_PAGES:
+    if len(listed.wanted) > LIMITS.max_pages:
         raise InputError(
             f"{len(listed.wanted):,} pages are too many at once: `crawld urls import FILE` takes any number"
         )
@@ -108,7 +117,7 @@ def _remove(form: Form) -> Deed:
 
 def _refresh(form: Form) -> Deed:
     url, then = _page(form)
-    return Deed("refresh", {"urls": [url], "wait": REFRESH_SECONDS}, then)
+    return Deed("refresh", {"urls": [url], "wait": LIMITS.refresh_seconds}, then)
 
 
 def _importance(form: Form) -> Deed:

@@ -10,8 +10,22 @@ from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import link
 from crawld.store.views import VersionBody
 
+
+@dataclass(frozen=True)
+class DashboardChangesLimits:
+    """Numbers that bound and tune this module."""
+
+    rows: int = 50
+    around: int = 2
+    """Blocks that stayed which are shown before and after a change."""
+    max_blocks: int = 2_000
+    """Shown at the most: a browser that is given more is of no use to anyone."""
+
+
+LIMITS = DashboardChangesLimits()
+
+
 PATH = "/changes"
-ROWS = 50
 KINDS: Mapping[str, tuple[str, Sequence[ChangeVerdict]]] = {
     "": ("everything", ()),
     "again": ("without first copies", [verdict for verdict in ChangeVerdict if verdict is not ChangeVerdict.NEW]),
@@ -25,8 +39,8 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     before, kind = _number(query, "before"), query.get("kind", "")
     if kind not in KINDS:
         raise InputError(f"?kind= is one of {', '.join(filter(None, KINDS))}, not {kind[:40]!r}")
-    found = await sources.reading.latest_changes(before, ROWS, verdicts=KINDS[kind][1])
-    older = found.changes[-1].id if len(found.changes) == ROWS and found.changes[-1].id > found.first else None
+    found = await sources.reading.latest_changes(before, LIMITS.rows, verdicts=KINDS[kind][1])
+    older = found.changes[-1].id if len(found.changes) == LIMITS.rows and found.changes[-1].id > found.first else None
     read_until = await sources.control.actions.read_until()
     context = {
         "changes": found.changes,
@@ -45,7 +59,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 async def show_new(sources: Sources, query: Mapping[str, str]) -> View:
     """The rows after `?after=` alone, newest first: what the live list puts before those it has."""
-    found = await sources.reading.changes(_number(query, "after") or 0, ROWS)
+    found = await sources.reading.changes(_number(query, "after") or 0, LIMITS.rows)
     read_until = await sources.control.actions.read_until()
     context = {"changes": list(found.changes)[::-1], "cursor": found.cursor, "read_until": read_until}
     return View("changes_new.html", "Changes", PATH, sources.now(), context)
@@ -63,10 +77,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 # The difference between two versions of a page, word by word.
 
 DIFFERENCE_PATH = "/diff"
-AROUND = 2
-"""Blocks that stayed which are shown before and after a change."""
-MOST_BLOCKS = 2_000
-"""Shown at the most: a browser that is given more is of no use to anyone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +105,8 @@ async def show_difference(sources: Sources, query: Mapping[str, str]) -> View:
         "before": before.version,
         "after": after.version,
         "versions": versions,
-        "parts_shown": None if parts is None else parts[:MOST_BLOCKS],
-        "cut": parts is not None and len(parts) > MOST_BLOCKS,
+        "parts_shown": None if parts is None else parts[: LIMITS.max_blocks],
+        "cut": parts is not None and len(parts) > LIMITS.max_blocks,
         "same": edits is not None and all(edit.edit is Edit.SAME for edit in edits),
         "sentence": sentence,
     }
@@ -115,7 +125,7 @@ async def _version(sources: Sources, url: str, given: str | None, usual: int) ->
 def shortened(edits: Sequence[BlockEdit]) -> Iterator[BlockEdit | Skipped]:
     """What changed with a little of what is around it; how much is left out in between."""
     changed = [at for at, edit in enumerate(edits) if edit.edit is not Edit.SAME]
-    near = {place for at in changed for place in range(at - AROUND, at + AROUND + 1)}
+    near = {place for at in changed for place in range(at - LIMITS.around, at + LIMITS.around + 1)}
     skipped = 0
     for at, edit in enumerate(edits):
         if at in near:

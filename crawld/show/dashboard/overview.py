@@ -18,10 +18,26 @@ from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
 from crawld.store.contract import FreshnessPoint
 from crawld.store.views import Overdue, Overview, SlotLine
 
-# How fresh the copy is, in one sentence, or that crawling has stopped.
 
-FIRST_ROUND = 0.1
-"""Share of the pages without a copy from which on it is the first round that matters, not freshness."""
+@dataclass(frozen=True)
+class OverviewLimits:
+    """Numbers that bound and tune this module."""
+
+    first_round: float = 0.1
+    """Share of the pages without a copy from which on it is the first round that matters, not freshness."""
+    max_columns: int = 48
+    max_tick: float = 3.0
+    """Of the usual length: a longer one spans a time in which no daemon ran."""
+    max_age_of_rate: float = 300.0
+    """Seconds after which a rate that was reached says nothing of now."""
+    max_points: int = 240
+    """Of a line: more than a screen can show apart."""
+
+
+LIMITS = OverviewLimits()
+
+
+# How fresh the copy is, in one sentence, or that crawling has stopped.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +73,7 @@ def headline(
         return Headline("The bandwidth is 0: nothing is crawled.", current)
     if waiting == pages:
         return Headline("Nothing is fetched yet.", f"{many(pages, 'page')} on the list; each is fetched once first.")
-    if waiting > FIRST_ROUND * pages:
+    if waiting > LIMITS.first_round * pages:
         fetched = f"{pages - waiting:,} of {pages:,} pages are fetched."
         return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
     if expected is None:
@@ -78,17 +94,14 @@ GROUPS = {
     "idle": ("idle",),
     "skipped": ("skipped",),
 }
-MOST_COLUMNS = 48
 MINUTE = 60.0
-LONGEST_TICK = 3.0
-"""Of the usual length: a longer one spans a time in which no daemon ran."""
 QUIET = frozenset({"idle", "skipped"})
 GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
 
 
 def bucket(seconds: float) -> float:
     """The span of a column where so many seconds are shown: whole minutes."""
-    return max(math.ceil(seconds / MOST_COLUMNS / MINUTE), 1) * MINUTE
+    return max(math.ceil(seconds / LIMITS.max_columns / MINUTE), 1) * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,7 @@ def _covered(ticks: Sequence[float], span: float) -> Iterable[tuple[float, float
     sums: dict[float, float] = {}
     for at, length in zip(ticks, (usual, *lengths)):
         start = at // span * span
-        sums[start] = sums.get(start, 0.0) + (length if length <= LONGEST_TICK * usual else usual)
+        sums[start] = sums.get(start, 0.0) + (length if length <= LIMITS.max_tick * usual else usual)
     return sums.items()
 
 
@@ -178,10 +191,6 @@ def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: f
 
 HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
-MAX_AGE_OF_RATE = 300.0
-"""Seconds after which a rate that was reached says nothing of now."""
-MOST_POINTS = 240
-"""Of a line: more than a screen can show apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +249,7 @@ def first_seen(points: Sequence[FreshnessPoint]) -> float:
 
 def thinned(points: Sequence[FreshnessPoint]) -> list[FreshnessPoint]:
     """Points evenly taken from many, always with the last."""
-    step = -(-len(points) // MOST_POINTS) or 1
+    step = -(-len(points) // LIMITS.max_points) or 1
     return list(points[::-1][::step][::-1])
 
 
@@ -280,7 +289,7 @@ def _figures(status: Mapping[str, Any], overview: Overview, changes: int, second
     measured, latest = status["measured_freshness"], overview.latest
     interval = "" if measured is None else f"95 %: {share(measured['low'])} to {share(measured['high'])}"
     stopped = not status["store"]["healthy"]
-    known = latest is not None and now - latest.at < MAX_AGE_OF_RATE and not stopped
+    known = latest is not None and now - latest.at < LIMITS.max_age_of_rate and not stopped
     reached = rate(latest.request_rate) if latest is not None and known else NOTHING
     allowed = f"of {rate(status['bandwidth'])} set" + (", paused" if status["paused"] else "")
     allowed = "stopped" if stopped else allowed

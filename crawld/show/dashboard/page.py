@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from crawld.model.crawl import ChangeVerdict, Verdict
@@ -15,17 +16,27 @@ from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration, figure, share, words_of
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
 
-# One page over time: its crawls, changes and signals, and how fresh its copy was by what is believed now.
 
-MOST_CRAWLS = 30
-"""Teeth that can be told apart."""
-MOST_AHEAD = 0.35
-"""Share of the time shown that may lie ahead, up to the next crawl."""
+@dataclass(frozen=True)
+class PageLimits:
+    """Numbers that bound and tune this module."""
+
+    max_crawls: int = 30
+    """Teeth that can be told apart."""
+    max_ahead: float = 0.35
+    """Share of the time shown that may lie ahead, up to the next crawl."""
+    crawls_shown: int = 20
+
+
+LIMITS = PageLimits()
+
+
+# One page over time: its crawls, changes and signals, and how fresh its copy was by what is believed now.
 
 
 def timeline(view: PageView, now: float) -> Chart:
     """The chart; where nothing is believed yet, the events alone."""
-    crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-MOST_CRAWLS:]
+    crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-LIMITS.max_crawls :]
     since = crawls[0].at if crawls else 0.0
     signals = [signal for signal in view.signals if not signal.stale and signal.seen_at >= since]
     changes = [change for change in view.changes if change.at >= since and change.verdict is not ChangeVerdict.NEW]
@@ -55,7 +66,7 @@ def _saw_teeth(
     lines = [Line("predicted", saw_tooth(times, now, course, [signal.seen_at for signal in signals]))]
     expected = view.page.next_crawl_at
     if expected is not None and expected > now:
-        ahead = min(expected, now + MOST_AHEAD * max(now - times[0], 1.0))
+        ahead = min(expected, now + LIMITS.max_ahead * max(now - times[0], 1.0))
         steps = [now + (ahead - now) * step / 12 for step in range(13)]
         lines.append(Line("until the next crawl", [ChartPoint(at, course(times[-1], at)) for at in steps], Look.QUIET))
     return lines
@@ -86,7 +97,6 @@ def _crawl(crawl: CrawlLine, now: float) -> str:
 
 
 PATH = "/page"
-CRAWLS_SHOWN = 20
 Fact = tuple[str, str]
 
 
@@ -111,7 +121,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "facts": list(_facts(view, now)),
         "beliefs": list(_beliefs(view.estimate)),
         "worth": list(_worth(held, now)),
-        "crawls": view.crawls[:CRAWLS_SHOWN],
+        "crawls": view.crawls[: LIMITS.crawls_shown],
         "versions": view.versions,
         "retired": view.retired_at is not None,
         "named_by": None if view.origin == BY_HAND else "The URL list" if view.origin == FROM_LIST else "Its site",

@@ -18,6 +18,21 @@ from crawld.store.contract import Action
 from crawld.store.control import Control
 from crawld.store.views import PageTexts, ReadModel
 
+
+@dataclass(frozen=True)
+class RenderingLimits:
+    """Numbers that bound and tune this module."""
+
+    kept_seconds: float = 60.0
+    """For which an answer serves: estimates move slowly, and a forecast of many pages takes seconds."""
+    max_kept: int = 8
+    patience_seconds: float = 0.1
+    """For which a view that only mentions a forecast waits; then it goes without."""
+
+
+LIMITS = RenderingLimits()
+
+
 VIEWS = (
     ("Overview", "/"),
     ("Pages", "/pages"),
@@ -118,11 +133,6 @@ class Renderer:
 
 # Forecasts for views: kept for a minute, and for whoever cannot wait the last one.
 
-KEPT_SECONDS = 60.0
-"""For which an answer serves: estimates move slowly, and a forecast of many pages takes seconds."""
-MOST_KEPT = 8
-PATIENCE_SECONDS = 0.1
-"""For which a view that only mentions a forecast waits; then it goes without."""
 Document = Mapping[str, Any]
 Question = tuple[float, ...]
 
@@ -151,7 +161,7 @@ class CachedForecasts:
         """What is expected at the rate set, as far as it is known already."""
         task = self._task((bandwidth,))
         if self._last is None:
-            await asyncio.wait((task,), timeout=PATIENCE_SECONDS)
+            await asyncio.wait((task,), timeout=LIMITS.patience_seconds)
         if task.done():
             self._last = _expected(task)
         return self._last
@@ -159,11 +169,11 @@ class CachedForecasts:
     def _task(self, question: Question) -> "asyncio.Task[Document]":
         """The answer to a question, under way or given; the oldest are forgotten."""
         at, task = self._asked.get(question, (float("-inf"), None))
-        if task is None or (task.done() and not 0 <= self._now() - at <= KEPT_SECONDS):
+        if task is None or (task.done() and not 0 <= self._now() - at <= LIMITS.kept_seconds):
             self._asked.pop(question, None)
             task = asyncio.create_task(self._ask(question))
             self._asked[question] = self._now(), task
-            for old in list(self._asked)[:-MOST_KEPT]:
+            for old in list(self._asked)[: -LIMITS.max_kept]:
                 del self._asked[old]
         return task
 

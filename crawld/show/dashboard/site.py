@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -15,6 +15,20 @@ from crawld.show.dashboard import changes as difference
 from crawld.show.dashboard import forecast as calibration
 from crawld.show.dashboard.rendering import Renderer, Sources, View
 from crawld.store.contract import Action
+
+
+@dataclass(frozen=True)
+class DashboardSiteLimits:
+    """Numbers that bound and tune this module."""
+
+    max_form: int = 2**20
+    """Bytes of a form: a list of some thousand pages."""
+    notice_seconds: float = 600.0
+    """After an action, in which the view that it led to tells of it."""
+
+
+LIMITS = DashboardSiteLimits()
+
 
 Show = Callable[[Sources, Mapping[str, str]], Awaitable[View]]
 HEADERS = {
@@ -29,10 +43,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Of every page: no inline script or style, nothing of another site, nobody's frame, and no copy in a cache."""
-MAX_FORM = 2**20
-"""Bytes of a form: a list of some thousand pages."""
-NOTICE_SECONDS = 600.0
-"""After an action, in which the view that it led to tells of it."""
 FOREVER = "private, max-age=31536000, immutable"
 """A file's name changes with its content."""
 SHOWN: Mapping[str, Show] = {
@@ -103,7 +113,7 @@ class Dashboard:
             done = await self._sources.control.actions.get(int(number))
         except CrawldError:
             return None  # the view itself says what is wrong
-        return done if done is not None and self._sources.now() - done.at < NOTICE_SECONDS else None
+        return done if done is not None and self._sources.now() - done.at < LIMITS.notice_seconds else None
 
     async def _change_bandwidth(self, request: web.Request) -> web.Response:
         return await self._done(partial(forecast.change, self._sources), request)
@@ -144,6 +154,6 @@ async def _form(request: web.Request) -> acting.Form:
     body = bytearray()
     async for some in request.content.iter_any():
         body += some
-        if len(body) > MAX_FORM:
+        if len(body) > LIMITS.max_form:
             raise InputError("the form is too long: `crawld urls import FILE` takes lists of any length")
     return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)

@@ -9,7 +9,7 @@ Every waiting page that has been crawled is in one of three states:
 A pick reads the models of all candidates. The best of them is the best page of all if it is not below the level, so
 that no bounded page can beat it. Where models leave open which is the best, they are made anew, which gives exact
 values now and sharp models for the slots to come. If the best is below the level, the bounded pages of the hosts that
-are ready are evaluated, or the level is lowered. Due pages come before all of these in their turn (due_first.py).
+are ready are evaluated, or the level is lowered. Due pages come before all of these in their turn (chooser.py).
 """
 
 from collections.abc import Iterator

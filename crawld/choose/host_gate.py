@@ -11,9 +11,9 @@ Requests change it through admission alone. Beside those, hosts come and go with
 
 Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
 more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
-asked again is kept in a table of fixed size (waits.py): a Retry-After is never forgotten.
+asked again is kept in a table of fixed size (`Waits`): a Retry-After is never forgotten.
 
-A host backs off when several of its URLs fail and none succeeds (evidence.py). Each wait ends with one request, the
+A host backs off when several of its URLs fail and none succeeds (`Evidence`). Each wait ends with one request, the
 probe: if it fails, the next wait is longer; a success ends the back-off at once. A Retry-After is waited out in full.
 """
 

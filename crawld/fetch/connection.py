@@ -3,7 +3,7 @@
 aiohttp parses whatever has arrived in one go, up to 256 KB of it, on the event loop. A server that sends nothing but
 framing (interim answers, chunks of one byte, headers, trailers) keeps the loop busy for tens of milliseconds with each
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
-more than others waits for turns (see loop_share.py).
+more than others waits for turns (see `LoopShare`).
 
 What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
 that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head
@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, thread_time
+from time import thread_time
 from typing import Any, Protocol, cast
 
 import aiohttp
@@ -477,7 +477,7 @@ class BoundedConnector(aiohttp.TCPConnector):
 
     def _use(self, key: Any) -> tuple[_HostUse, bool]:
         """The use of a host, now; True where it comes round too seldom for a connection to last."""
-        now = monotonic()
+        now = asyncio.get_running_loop().time()
         use = self._uses.get(key)
         if use is None:
             self._uses[key] = use = _HostUse(now, LIMITS.kept_seconds)
@@ -493,4 +493,6 @@ class BoundedConnector(aiohttp.TCPConnector):
     @staticmethod
     def _ended(use: _HostUse, since: float) -> None:
         """The server has closed a connection that was kept since then."""
-        use.kept_seconds = min(max(monotonic() - since - LIMITS.closing_seconds, 0.0), LIMITS.kept_seconds)
+        use.kept_seconds = min(
+            max(asyncio.get_running_loop().time() - since - LIMITS.closing_seconds, 0.0), LIMITS.kept_seconds
+        )

@@ -28,7 +28,7 @@ ORIGINS = 4096
 """Size of the cache of origins that can be asked."""
 READING: dict[str, Any] = {
     "read_until_eof": True,
-    "auto_decompress": False,  # see content/encodings.py
+    "auto_decompress": False,  # see body.py
     "max_line_size": 32_768,
     "max_field_size": 32_768,
     "max_headers": 256,

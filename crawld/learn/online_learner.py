@@ -129,7 +129,7 @@ class OnlineLearner:
         counts = np.maximum(counts, histories.signal_counts)  # histories may reach less far back
         self.rates.count(at_row, number, np.nan_to_num(now - histories.first_success), counts)
         gamma = self.rates.of(at_row, number)
-        rows = _Rows(histories, page, foretold, age_weights(histories.at, now, self._half_life), gamma)
+        rows = _HistoryRows(histories, page, foretold, age_weights(histories.at, now, self._half_life), gamma)
         end = histories.at[foretold]
         age = self._age(number[page[foretold]], end - histories.tau[foretold], end)
         old, news = rows.split(np.arange(len(ids)), [], age, OWN_SHARES)
@@ -150,14 +150,16 @@ class OnlineLearner:
             again = np.union1d(again, self._page_ids(self.deaf.rows_at(moved)))
         return self._update(rows, number, fit, heard, again)
 
-    def _listen(self, ear: Ear, rows: "_Rows", number: Ints, some: Ints, age: Floats) -> tuple[_Heard, Ints]:
+    def _listen(self, ear: Ear, rows: "_HistoryRows", number: Ints, some: Ints, age: Floats) -> tuple[_Heard, Ints]:
         old, news = rows.split(some, ear.sources, age, (0.0, 1.0))
         usual = rows.usual()[some][:, ear.sources]
         fit, again = ear.priors.fit(rows.histories.page_ids[some], number[some], old, news, usual)
         place = np.flatnonzero(np.isin(rows.page[rows.new], some))
         return _Heard(some, fit, ear.priors.common(number[some]), place, news.fresh, news.blind), again
 
-    def _update(self, rows: "_Rows", number: Ints, fit: Fit, heard: Sequence[_Heard | None], again: Ints) -> Update:
+    def _update(
+        self, rows: "_HistoryRows", number: Ints, fit: Fit, heard: Sequence[_Heard | None], again: Ints
+    ) -> Update:
         own, caution = self.own.weights(number), self.caution.weights(number)[:, 1]
         shape, rate = self.deaf.grid.gamma_of(
             _by_share(self.deaf.common(number).alpha, self.deaf.prior(number).alpha, fit.evidence.alpha, own), caution
@@ -199,7 +201,7 @@ class OnlineLearner:
             significance=None if self._magnitudes is None else self._significance(self._magnitudes, rows, number),
         )
 
-    def _significance(self, magnitudes: Magnitudes, rows: "_Rows", number: Ints) -> Floats:
+    def _significance(self, magnitudes: Magnitudes, rows: "_HistoryRows", number: Ints) -> Floats:
         """How much of its text a change of each page changes, over the mean of all changes seen; 1 where unknown."""
         at_row, told = self.deaf.rows.find(rows.histories.page_ids), rows.histories.magnitude
         if told is not None:
@@ -211,7 +213,7 @@ class OnlineLearner:
     # -- what hosts are told ----------------------------------------------------------------------------------------
 
     def _tell_hosts(
-        self, of: "_Rows", number: Ints, new: Ints, fit: Fit, news: NewIntervals, heard: Sequence[_Heard | None]
+        self, of: "_HistoryRows", number: Ints, new: Ints, fit: Fit, news: NewIntervals, heard: Sequence[_Heard | None]
     ) -> Ints:
         """Every interval once: a page's whole history at first sight, then what is new; hosts whose weights moved."""
         histories, page, foretold = of.histories, of.page, of.new
@@ -240,7 +242,13 @@ class OnlineLearner:
         return np.unique(np.concatenate(moved))
 
     def _judge_ears(
-        self, of: "_Rows", news: NewIntervals, host: Ints, size: Ints, share: Floats, heard: Sequence[_Heard | None]
+        self,
+        of: "_HistoryRows",
+        news: NewIntervals,
+        host: Ints,
+        size: Ints,
+        share: Floats,
+        heard: Sequence[_Heard | None],
     ) -> Ints:
         def mean(fresh: Floats, weight: Floats) -> Floats:
             return (1.0 - weight) * fresh[:, 0] + weight * fresh[:, -1]
@@ -411,7 +419,7 @@ class OnlineLearner:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _HistoryRows:
     """Intervals of several pages, of which some are new."""
 
     histories: Histories

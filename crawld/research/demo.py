@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import tempfile
-import time
 import webbrowser
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from crawld.cli.dashboard import own_listener, token_of
 from crawld.cli.options import RATE
 from crawld.cli.tables import console, fitted, name, number, word
 from crawld.main.settings import Settings
+from crawld.model.clock import SystemClock
 from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate
 from crawld.research.contest import LabDaemons, contest_progress
@@ -72,7 +72,7 @@ async def _wait(database: Path, interrupted: asyncio.Event) -> None:
             break
         except CrawldError:  # not yet; where the daemon ends, so does this
             await asyncio.sleep(0.05)
-    link = f"http://{address}/login?code={login_code(token_of(settings), time.time())}"
+    link = f"http://{address}/login?code={login_code(token_of(settings), SystemClock().now())}"
     told = Console(stderr=True)
     told.print("\nIn the browser until ctrl-C, while the site and crawld go on:\n")
     told.print(f"  {link}", highlight=False, soft_wrap=True)

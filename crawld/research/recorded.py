@@ -260,7 +260,7 @@ def polite_crawling_world(folder: Path, pages: int, seed: int = 1) -> World:
 
 
 @dataclass(slots=True)
-class _Page:
+class _RecordedPage:
     number: str
     host: str
     importance: float = 1.0
@@ -284,11 +284,11 @@ class _Sample:
             room -= self._taken[names[index]]
             if not room:
                 break
-        self._pages: dict[str, _Page] = {}
+        self._pages: dict[str, _RecordedPage] = {}
         for _, number, host in _tsv_rows(folder, URLS, 3):
             if self._taken.get(host, 0) > 0 and number not in self._pages:
                 self._taken[host] -= 1
-                self._pages[number] = _Page(number, host)
+                self._pages[number] = _RecordedPage(number, host)
 
     def world(self) -> World:
         """Everything known of the pages; those of which nothing was seen are left out."""
@@ -306,7 +306,7 @@ class _Sample:
             raise InputError(f"no page of {self._folder} that was drawn has a history: ask for more --pages")
         return self._joined(pages)
 
-    def _take_history(self, page: _Page, offset: float, history: str) -> None:
+    def _take_history(self, page: _RecordedPage, offset: float, history: str) -> None:
         figures = np.array(_NUMBER.findall(history), float)
         if len(figures) % 2 or not len(figures) or (figures[0::2] < 0).any():
             return
@@ -316,7 +316,7 @@ class _Sample:
         stream = np.random.default_rng([self._seed, *page.number.encode()])
         page.changes = np.sort(ends[found] - figures[0::2][found] * stream.random(len(found)))
 
-    def _take_rate(self, page: _Page, rate: float) -> None:
+    def _take_rate(self, page: _RecordedPage, rate: float) -> None:
         page.reliable = True
         if page.end <= page.birth and rate > 0:
             stream = np.random.default_rng([self._seed, *page.number.encode()])
@@ -324,7 +324,7 @@ class _Sample:
             page.changes = np.sort(stream.uniform(0.0, DAYS, stream.poisson(min(rate, 100.0) * DAYS)))
 
     @staticmethod
-    def _joined(pages: list[_Page]) -> World:
+    def _joined(pages: list[_RecordedPage]) -> World:
         lived = np.array([page.end - page.birth for page in pages])
         counts = np.array([len(page.changes) for page in pages])
         reliable = np.array([page.reliable for page in pages])

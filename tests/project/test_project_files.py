@@ -58,7 +58,7 @@ def test_what_the_guide_tells_to_edit_has_those_names() -> None:
         ("crawld/model/signal.py", "Source"),
         ("crawld/model/fetched.py", "Trouble"),
         ("crawld/cli/__init__.py", "COMMANDS"),
-        ("crawld/cli/__init__.py", "_PACKAGE_OF"),
+        ("crawld/cli/__init__.py", "_ELSEWHERE"),
         ("crawld/store/control.py", "Control"),
     ):
         assert f"`{path}`" in text

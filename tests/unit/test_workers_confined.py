@@ -284,7 +284,7 @@ async def test_a_group_is_ended_as_a_whole(tmp_path: Path) -> None:
     """What a worker left behind on a kernel without seccomp is killed with it, before the pool is closed."""
     script = f"""
 import os, socket, sys, time
-from crawld.workers import template, worker
+from crawld.read.workers import template, worker
 from crawld.read.workers.confinement import Confinement
 
 def leave(sock, limits, confinement):

@@ -82,7 +82,7 @@ class FleetWorld:
         histories.heard_many(everyone, since)
         return Past(histories, crawls[-1] * DAY, since)
 
-    def _seen(self, pages: Ints) -> "_Seen":
+    def _seen(self, pages: Ints) -> "_SeenPages":
         """Of each page and each of its past intervals, the signals and whether it changed; and signals after them."""
         signals_by_page = self._signals_by_page
         intervals = len(self.past_crawls) - 1
@@ -93,7 +93,7 @@ class FleetWorld:
             counts = np.diff(np.searchsorted(signals_by_page[page], [*crawls, LIMITS.start], side="right"))
             signals[at], since[at] = counts[:-1], counts[-1]
             changed[at] = np.diff(np.searchsorted(self.world.changes_by_page[page], crawls, side="right")) > 0
-        return _Seen(signals, changed, since)
+        return _SeenPages(signals, changed, since)
 
     @cached_property
     def _signals_by_page(self) -> list[Floats]:
@@ -104,7 +104,7 @@ class FleetWorld:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenPages:
     signals: Ints
     changed: NDArray[np.bool_]
     since: Ints

@@ -74,7 +74,7 @@ def command(no_open: bool, config_file: Path | None, database: str | None) -> No
     settings = load(config_file, {"database": database})
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
-    if look(config_file, database, "/status", REMOTE_LIMITS.look_seconds).state == "not_running":
+    if look(config_file, database, "/v1/status", REMOTE_LIMITS.look_seconds).state == "not_running":
         raise CrawldError("no daemon runs with this database: start it with `crawld run`, or go to where it runs")
     link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)

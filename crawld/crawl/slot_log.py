@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.reasons import Reasons, delay_of
+from crawld.model.metrics import RecentSlots
 from crawld.model.page import Page
 from crawld.model.units import format_duration, format_rate
 from crawld.model.why import Why, most_decisive_first
@@ -88,20 +89,20 @@ class SlotLog:
         self._span(monotonic).idle[why] += 1
         return why
 
-    def report(self, monotonic: float) -> dict[str, object]:
-        """The slots of the last minutes as JSON: how many came, were idle and why, and were skipped."""
+    def report(self, monotonic: float) -> RecentSlots:
+        """Sums up the slots of the last minutes."""
         spans = [span for span in self._spans if span.begin > monotonic - LIMITS.span_seconds * (LIMITS.spans + 1)]
         idle: Counter[Why] = Counter()
         for span in spans:
             idle.update(span.idle)
-        return {
-            "seconds": monotonic - spans[0].begin if spans else 0.0,
-            "slots": sum(span.slots for span in spans),
-            "skipped": sum(span.skipped for span in spans),
-            "skipped_spans": sum(span.skipped > 0 for span in spans),
-            "idle": idle.total(),
-            "idle_because": {why.value: count for why, count in idle.most_common()},
-        }
+        return RecentSlots(
+            monotonic - spans[0].begin if spans else 0.0,
+            sum(span.slots for span in spans),
+            sum(span.skipped for span in spans),
+            sum(span.skipped > 0 for span in spans),
+            idle.total(),
+            {why.value: count for why, count in idle.most_common()},
+        )
 
     def _span(self, monotonic: float) -> _Span:
         if not self._spans or monotonic >= self._spans[-1].begin + LIMITS.span_seconds:

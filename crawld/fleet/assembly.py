@@ -36,9 +36,10 @@ from crawld.model.errors import ConfigError, StoreError
 from crawld.model.shards import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.model.web import Clock
 from crawld.read.page.rules import DigestRules
+from crawld.show.actions import Control
 from crawld.show.api.access import make_token
 from crawld.show.api.app import ControlServer
-from crawld.store.control import Control, FreshReads, ListNews, Reload
+from crawld.store.control import FreshReads, ListNews, Reload
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
 from crawld.model.shards import Grant, Lease
+from crawld.show.report import Status
 from crawld.store.contract import Action, Adoption, Ints, Listed, SourceFile, Store, StoredPages
 
 
@@ -29,7 +30,7 @@ class Report:
     stale: int = 0  # records dropped so far because their shard had another owner
     revision: int = 0  # of the fleet's settings that it goes by wholly
     clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
-    status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
+    status: Status | None = None  # what its own control says, every few seconds; None: as before
 
 
 PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"

@@ -2,9 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from crawld.crawl.loop import Crawler
 from crawld.fleet.contracts import Report, ShardStore
 from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, RateSchedule
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.show.report import Status
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Reporter:
     store: ShardStore
     clock: DatabaseClock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
-    status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
+    status: Callable[[], Awaitable[Status]]  # what our own control says
     revision: int = 0  # of the fleet's settings that we go by wholly
     level: float = 0.0  # at which the last round was cleared; 0: not known
     held_up: tuple[int, ...] = ()  # hosts whose gates are worth waiting for, by our last bid
@@ -47,7 +47,7 @@ class Reporter:
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
     _mark: tuple[float, int] = (0.0, 0)
     _rate: float = 0.0
-    _status: Mapping[str, Any] | None = None
+    _status: Status | None = None
 
     def report(self, *, bids: bool) -> Report:
         """The report of this moment; without a bid where nothing may be sent in the next round."""
@@ -68,7 +68,7 @@ class Reporter:
             status=self._take_status(),
         )
 
-    def _take_status(self) -> Mapping[str, Any] | None:
+    def _take_status(self) -> Status | None:
         """What our own control says, once."""
         status, self._status = self._status, None
         return status

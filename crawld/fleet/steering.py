@@ -27,6 +27,7 @@ from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, steer
 from crawld.show.forecasts import StoredScheduler, Terms
+from crawld.show.report import Status
 from crawld.store.contract import ActionLog, Adoption
 from crawld.store.control import Freshened, Refreshed, Reload, Steered
 from crawld.store.views import ReadModel
@@ -92,8 +93,8 @@ class FleetSteering:
         self._one_at_a_time = asyncio.Lock()
         self._read: tuple[float, StoredScheduler, float] | None = None
 
-    async def status(self) -> dict[str, object]:
-        """What the workers are doing now, together."""
+    async def status(self) -> Status:
+        """Returns what the workers are doing now, together."""
         audits = Audits()
         for fresh in await self._store.audits(AUDITS_KEPT):
             audits.record(fresh=fresh)
@@ -103,7 +104,7 @@ class FleetSteering:
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
         """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
         view = await self._store.view()
-        spent = merged_status(view, None, self._terms.intervals)["requests_by_purpose"]
+        spent = merged_status(view, None, self._terms.intervals).requests_by_purpose
         async with self._one_at_a_time:
             monotonic, now = self._clock.monotonic(), self._clock.now()
             if self._read is None or monotonic - self._read[0] > LIMITS.kept_seconds:

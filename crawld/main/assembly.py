@@ -50,6 +50,7 @@ from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
+from crawld.show.actions import Control
 from crawld.show.api.access import Access, make_token
 from crawld.show.api.app import ControlServer
 from crawld.show.api.endpoints import EndpointParts as ApiParts
@@ -66,7 +67,7 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
-from crawld.store.control import Control, Copies, FreshReads, Reload
+from crawld.store.control import Copies, FreshReads, Reload
 from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore

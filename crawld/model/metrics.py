@@ -49,6 +49,19 @@ class HookStanding:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentSlots:
+    """The slots of the last minutes: how many came, were skipped, and were idle, and what allows no more."""
+
+    seconds: float = 0.0
+    slots: int = 0
+    skipped: int = 0
+    skipped_spans: int = 0
+    idle: int = 0
+    idle_because: Mapping[str, int] = field(default_factory=dict)
+    bottleneck: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """Everything that is told at one moment."""
 

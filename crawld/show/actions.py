@@ -16,8 +16,9 @@ from crawld.model.units import format_rate, many
 from crawld.model.url import host_of
 from crawld.model.web import Clock
 from crawld.read.page.rules import DigestRules, Selector, rule_for
-from crawld.store.contract import Action, Listed
-from crawld.store.control import Control, Refreshed
+from crawld.show.report import Status
+from crawld.store.contract import Action, ActionLog, Adoption, Listed
+from crawld.store.control import Refreshed, Reload, Steered
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,68 @@ What = Mapping[str, Any]
 Undo = Mapping[str, Any] | None
 Done = tuple[str, Any, Undo]
 """The sentence that tells what was done, what came of it, and what undoes it."""
+
+
+class Control(Protocol):
+    """What an operator can ask of a running daemon; changes in somebody's name go through `actions`."""
+
+    @property
+    def actions(self) -> ActionLog:
+        """What was done to the crawl, and by whom."""
+
+    async def status(self) -> Status:
+        """Returns what the daemon is doing now."""
+
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+
+    def healthy(self) -> bool:
+        """Whether slots are served and the store takes what is recorded."""
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on; kept over a restart."""
+
+    async def pause(self, *, paused: bool) -> None:
+        """Pauses or resumes crawling; kept over a restart."""
+
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> Steered:
+        """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
+
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
+        """Take further pages in."""
+
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here. With `keep_out` no list and no sitemap brings them back."""
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL: those that are removed come back from there, unless they are kept out."""
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
+
+        Those who ask for a page meanwhile share one request. The answer comes when all pages are crawled, or after
+        so many seconds.
+        """
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that the operator has marked as not to be compared."""
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on; kept over a restart."""
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change: the rule of the settings, without what is marked."""
+
+    async def explain(self, page_id: int) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+
+    async def reload(self, *, retire: bool = False) -> Reload:
+        """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
 
 
 class ActionStore(Protocol):
@@ -168,7 +231,7 @@ class Actions:
         return f"set the spacing of the host {host} to {steered.spacing:g} s", steered, undo
 
     async def _bandwidth(self, what: What) -> Done:
-        before = (await self._control.status())["bandwidth"]
+        before = (await self._control.status()).bandwidth
         await self._control.change_bandwidth(float(what["rate"]))
         undo = {"verb": "bandwidth", "what": {"rate": before}}
         return f"set the bandwidth to {format_rate(float(what['rate']))}", None, undo

@@ -5,16 +5,16 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
 from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
-from crawld.crawl.reasons import hosts_in_trouble
+from crawld.crawl.reasons import blocked_hosts
 from crawld.crawl.slot_log import bottleneck
 from crawld.model.errors import InputError
-from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
+from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
 from crawld.model.metrics import HookStanding
 from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
@@ -26,6 +26,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
+from crawld.show.report import MeasuredFreshness, RobotsUnavailable, Status, StoreStatus
 from crawld.store.contract import ActionLog, Adoption
 from crawld.store.control import Refreshed, Reload, Steered
 
@@ -73,50 +74,53 @@ class Steering:
         """Take over what operators have marked, as it is kept."""
         self._rules.change_marks(parse_marks(await self._store.setting(MARKS)))
 
-    async def status(self) -> dict[str, object]:
-        """What the daemon is doing now."""
-        return self.figures()
+    async def status(self) -> Status:
+        """Returns what the daemon is doing now."""
+        return self.status_now()
 
-    def figures(self) -> dict[str, object]:
-        """The same, for whoever cannot wait."""
+    def status_now(self) -> Status:
+        """Returns the same without waiting."""
         status, now = self._crawler.status, self._clock.now()
-        measured = self._crawler.audits.measured()
-        chooser = self._scheduler.chooser
-        return {
-            "pages": self._scheduler.documents,
-            "bandwidth": self._rate,
-            "paused": self._paused,
-            "requests": status.requests,
-            "requests_by_purpose": status.by_purpose(),
-            "requests_by_outcome": status.by_outcome(),
-            "slots_served": status.slots - status.idle_slots,
-            "slots_by_use": _by_use(status.spent()),
-            "verdicts": dict(status.verdicts),
-            "troubles": dict(status.troubles),
-            "in_flight": status.in_flight,
-            "waiting": status.waiting,
-            "idle_slots": status.idle_slots,
-            "idle_because": dict(status.idle),
-            "skipped_slots": status.skipped_slots,
-            "bytes": status.bytes,
-            "uptime_seconds": now - status.started_at,
-            "predicted_freshness": self._forecasts.freshness.predicted(),
-            "measured_freshness": None
-            if measured is None
-            else dict(zip(("mean", "low", "high"), measured, strict=True)),
-            "level": chooser.level,
-            "active_pages": chooser.active,
-            "evaluations": chooser.pages.evaluations,
-            "picks": chooser.picks,
-            "faults": status.faults,
-            "reload_refused": status.reload_refused,
-            "list_held_back": status.list_held_back,
-            "pid": os.getpid(),
-            "min_interval_seconds": chooser.pages.intervals.shortest,
-            "max_interval_seconds": chooser.pages.intervals.longest,
-            "hooks": [asdict(hook) for hook in self.hooks()],
-            **self._troubles(now),
-        }
+        measured, chooser = self._crawler.audits.measured(), self._scheduler.chooser
+        store, robots = self._store, self._crawler.robots_failures(now)
+        slots = self._crawler.slots.report(self._clock.monotonic())
+        return Status(
+            pages=self._scheduler.documents,
+            bandwidth=self._rate,
+            paused=self._paused,
+            requests=status.requests,
+            requests_by_purpose=status.by_purpose(),
+            requests_by_outcome=status.by_outcome(),
+            slots_served=status.slots - status.idle_slots,
+            slots_by_use=_by_use(status.spent()),
+            verdicts=dict(status.verdicts),
+            troubles=dict(status.troubles),
+            in_flight=status.in_flight,
+            waiting=status.waiting,
+            idle_slots=status.idle_slots,
+            idle_because=dict(status.idle),
+            skipped_slots=status.skipped_slots,
+            bytes=status.bytes,
+            uptime_seconds=now - status.started_at,
+            predicted_freshness=self._forecasts.freshness.predicted(),
+            measured_freshness=None if measured is None else MeasuredFreshness(*measured),
+            level=chooser.level,
+            active_pages=chooser.active,
+            evaluations=chooser.pages.evaluations,
+            picks=chooser.picks,
+            faults=status.faults,
+            reload_refused=status.reload_refused,
+            list_held_back=status.list_held_back,
+            pid=os.getpid(),
+            min_interval_seconds=chooser.pages.intervals.shortest,
+            max_interval_seconds=chooser.pages.intervals.longest,
+            hooks=self.hooks(),
+            store=StoreStatus(store.healthy, store.trouble, store.trouble_since, store.backlog, store.lost),
+            hosts=blocked_hosts(self._gate, self._pages, now),
+            robots_unavailable=RobotsUnavailable(len(robots), [self._tried_again(one) for one in robots[:MAX_NAMED]]),
+            turned_away=sum_up_turned_away(self._pages.turned_away()),
+            slots=replace(slots, bottleneck=bottleneck(self._scheduler, self._gate, self._pages, self._rate)),
+        )
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
         """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
@@ -126,32 +130,11 @@ class Steering:
         """Whether slots are served and the store takes what is recorded."""
         return self._crawler.serves_slots() and self._store.healthy
 
-    def _troubles(self, now: float) -> dict[str, object]:
-        """Everything that may keep pages from being crawled: the store, hosts, robots.txt, and slots without use."""
-        store, robots = self._store, self._crawler.robots_failures(now)
-        slots = self._crawler.slots.report(self._clock.monotonic())
-        return {
-            "store": {
-                "healthy": store.healthy,
-                "trouble": store.trouble,
-                "since": store.trouble_since,
-                "backlog": store.backlog,
-                "lost": store.lost,
-            },
-            "hosts": hosts_in_trouble(self._gate, self._pages, now),
-            "robots_unavailable": {
-                "count": len(robots),
-                "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
-            },
-            "turned_away": sum_up_turned_away(self._pages.turned_away()),
-            "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
-        }
-
-    def _robots_trouble(self, failure: RobotsFailure) -> dict[str, object]:
-        """A robots.txt that is unavailable; it is not tried again before its host may be asked."""
+    def _tried_again(self, failure: RobotsFailure) -> RobotsFailure:
+        """Returns the failure with the time of the next try, which is not before its host may be asked."""
         host = host_of(failure.origin)
         waits = self._gate.export(self._gate.host(host)).blocked_until if self._gate.knows(host) else 0.0
-        return asdict(failure) | {"until": max(failure.until, waits)}
+        return replace(failure, until=max(failure.until, waits))
 
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on."""

@@ -169,8 +169,8 @@ class DaemonMetrics:
     def _standing(self, costly: Costly) -> list[Family]:
         """How things stand."""
         status, chooser = self.crawler.status, self.scheduler.chooser
-        spans = self.crawler.slots.report(self.clock.monotonic())
-        seconds, slots, idle = (float(str(spans[name])) for name in ("seconds", "slots", "idle"))
+        slots = self.crawler.slots.report(self.clock.monotonic())
+        sent = (slots.slots - slots.idle) / slots.seconds if slots.seconds else 0.0
         mean, low, high = self.crawler.audits.measured() or (None, None, None)
         well = self.crawler.serves_slots() and self.store.healthy
         measured = {"mean": mean, "low": low, "high": high}
@@ -183,7 +183,7 @@ class DaemonMetrics:
             _one("crawld_start_time_seconds", GAUGE, "When the daemon started (UTC).", status.started_at),
             _one("crawld_healthy", GAUGE, "1 while slots are served and the store writes.", float(well)),
             _one("crawld_bandwidth_per_second", GAUGE, "Requests per second that may leave.", status.bandwidth),
-            _one("crawld_request_rate_per_second", GAUGE, reached, (slots - idle) / seconds if seconds else 0.0),
+            _one("crawld_request_rate_per_second", GAUGE, reached, sent),
             _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.scheduler.documents),
             _one("crawld_pages_overdue", GAUGE, "Pages not crawled with success for max_interval.", costly.overdue),
             _many("crawld_pages_turned_away", GAUGE, away, self._turned_away(), "trouble"),

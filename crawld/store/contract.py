@@ -12,8 +12,9 @@ from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
-from crawld.model.page import Alias, Document, ListedPages, Page, PageState, Wanted
+from crawld.model.page import Alias, Document, Page, PageState, Wanted
 from crawld.model.signal import SOURCES, Signal, SignalGain, SignalTrust, Source
+from crawld.read.url_list import ListedPages
 
 # What people and programs do to a crawl.
 

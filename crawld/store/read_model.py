@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import StoreError
 from crawld.model.fetched import GONE_STATUSES
-from crawld.model.page import NOT_LISTED, Document, PageState
+from crawld.model.page import NOT_LISTED, Document, OverduePages, PageState
 from crawld.model.signal import SOURCES, Source
 from crawld.model.usage import PageUse, usage_of
 from crawld.model.web import Clock
@@ -56,7 +56,6 @@ from crawld.store.views import (
     FollowedLine,
     HostLine,
     LivePages,
-    Overdue,
     Overview,
     PageLines,
     PageQuery,
@@ -335,10 +334,10 @@ class SqlReadModel:
         )
 
     @apart
-    async def overdue(self, before: float) -> Overdue:
+    async def overdue(self, before: float) -> OverduePages:
         """Pages that were not crawled with success since that time."""
         async with self._connected() as connection:
-            return Overdue(*(await connection.execute(overdue_since(before))).one())
+            return OverduePages(*(await connection.execute(overdue_since(before))).one())
 
     @apart
     async def pages(self, query: PageQuery) -> PageLines:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import ConfigDict, Field
 
 from crawld.model.crawl import BlockEdit, ChangeVerdict, Verdict
-from crawld.model.page import NOT_LISTED, Document, Page, PagePart, PageState
+from crawld.model.page import NOT_LISTED, Document, OverduePages, Page, PagePart, PageState
 from crawld.model.signal import Source, bought_in_words
 from crawld.model.usage import PageUse
 from crawld.store.contract import Floats, FreshnessPoint, Ints
@@ -401,21 +401,13 @@ class Overview:
         return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Overdue:
-    """Pages that could be asked but were not crawled with success for long, and when the oldest copy was made."""
-
-    count: int
-    oldest_crawl_at: float | None
-
-
 class ReadModel(Protocol):
     """Answers about what is committed. Nothing here waits for the writer, nor makes it wait."""
 
     async def overview(self) -> Overview:
         """How all pages stand."""
 
-    async def overdue(self, before: float) -> Overdue:
+    async def overdue(self, before: float) -> OverduePages:
         """Pages that were not crawled with success since that time."""
 
     async def pages(self, query: PageQuery) -> PageLines:

@@ -13,6 +13,7 @@ import pytest
 from crawld.main.assembly import Assembly, Tempo
 from crawld.main.settings import Settings
 from crawld.model.host import HostState
+from crawld.model.metrics import RecentSlots
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
 from tests.support.behaviours import answer, silent
 from tests.support.process import HANG_SECONDS
@@ -117,9 +118,9 @@ async def test_robots_unavailable(tmp_path: Path, status: int) -> None:
             assert found["state"] == "waiting"
             assert found["expected_in_seconds"] > 0
             daemon.gate.restore(HostState(site.host(), blocked_until=daemon.clock.now() + 9e6))
-            failing: Any = daemon.steering.figures()["robots_unavailable"]
-            assert failing["count"] == 1
-            assert failing["worst"][0]["until"] > daemon.clock.now() + 8e6  # not before its host may be asked
+            failing = daemon.steering.status_now().robots_unavailable
+            assert failing.count == 1
+            assert failing.worst[0].until > daemon.clock.now() + 8e6  # not before its host may be asked
 
 
 async def test_host_blocked_by_the_operator(tmp_path: Path) -> None:
@@ -132,8 +133,8 @@ async def test_host_blocked_by_the_operator(tmp_path: Path) -> None:
             found = await until_reason(daemon, url, Why.HOST_BLOCKED)
             assert "blocked by the operator" in found["why_not_now"]
             assert found["expected_in_seconds"] is None
-            blocked = daemon.steering.figures()["hosts"]["blocked"]  # type: ignore[index]
-            assert (blocked["count"], blocked["pages"], blocked["worst"][0]["host"]) == (1, 1, site.host())
+            blocked = daemon.steering.status_now().hosts.blocked
+            assert (blocked.count, blocked.pages, blocked.worst[0].host) == (1, 1, site.host())
 
 
 async def test_host_asked_to_wait(tmp_path: Path) -> None:
@@ -144,8 +145,8 @@ async def test_host_asked_to_wait(tmp_path: Path) -> None:
             found = await until_reason(daemon, url, Why.HOST_ASKED_TO_WAIT)
             assert "Retry-After" in found["why_not_now"]
             assert 500 < found["expected_in_seconds"] <= 600
-            hosts: Any = daemon.steering.figures()["hosts"]
-            assert (hosts["asked_to_wait"]["count"], hosts["backoff"]["count"]) == (1, 0)
+            hosts = daemon.steering.status_now().hosts
+            assert (hosts.asked_to_wait.count, hosts.backoff.count) == (1, 0)
 
 
 async def test_host_in_backoff(tmp_path: Path) -> None:
@@ -159,8 +160,8 @@ async def test_host_in_backoff(tmp_path: Path) -> None:
             found = explained(daemon, untried)
             assert found["reason"] == "host_backoff"
             assert "is in back-off" in found["why_not_now"]
-            waiting = daemon.steering.figures()["hosts"]["backoff"]  # type: ignore[index]
-            assert (waiting["count"], waiting["pages"]) == (1, 30)
+            waiting = daemon.steering.status_now().hosts.backoff
+            assert (waiting.count, waiting.pages) == (1, 30)
 
 
 async def test_host_busy_by_spacing(tmp_path: Path) -> None:
@@ -265,21 +266,19 @@ async def test_store_unwell(tmp_path: Path) -> None:
                 await until(lambda: not daemon.store.healthy)
                 found = await until_reason(daemon, urls[0], Why.STORE_UNWELL)
                 assert "locked" in found["why_not_now"]
-                await until(lambda: "store_unwell" in slots(daemon)["idle_because"])
-                store: Any = daemon.steering.figures()["store"]
-                assert (store["healthy"], "locked" in store["trouble"]) == (False, True)
-                assert store["since"] is not None
+                await until(lambda: "store_unwell" in slots(daemon).idle_because)
+                store = daemon.steering.status_now().store
+                assert (store.healthy, "locked" in (store.trouble or "")) == (False, True)
+                assert store.since is not None
                 other.execute("ROLLBACK")
             other.close()
             await until(lambda: daemon.store.healthy)
             assert daemon.store.trouble_since is None
 
 
-def slots(daemon: Assembly) -> dict[str, Any]:
+def slots(daemon: Assembly) -> RecentSlots:
     """What became of the slots of late."""
-    found = daemon.steering.figures()["slots"]
-    assert isinstance(found, dict)
-    return found
+    return daemon.steering.status_now().slots
 
 
 async def test_idle_slots_of_one_host_are_blamed_on_its_delay(tmp_path: Path) -> None:
@@ -288,19 +287,19 @@ async def test_idle_slots_of_one_host_are_blamed_on_its_delay(tmp_path: Path) ->
         urls = [site.url(f"/ok/{i}") for i in range(20)]
         given = {"bandwidth": "10/s", "politeness": {"delay": 1, "per_host": 1}}
         async with running(tmp_path, urls, **given) as daemon:
-            await until(lambda: slots(daemon)["idle"] >= 12)
+            await until(lambda: slots(daemon).idle >= 12)
             found = slots(daemon)
-            assert next(iter(found["idle_because"])) in {"host_busy", "robots_unknown"}
-            assert found["idle_because"]["host_busy"] > 0
-            assert found["bottleneck"] == "one host, politeness.delay 1s allows 1/s of 10/s"
-            assert found["idle"] <= found["slots"]
+            assert next(iter(found.idle_because)) in {"host_busy", "robots_unknown"}
+            assert found.idle_because["host_busy"] > 0
+            assert found.bottleneck == "one host, politeness.delay 1s allows 1/s of 10/s"
+            assert found.idle <= found.slots
 
 
 async def test_idle_slots_of_few_pages_are_blamed_on_min_interval(tmp_path: Path) -> None:
     """With every page crawled within min_interval there is nothing to do, and the status says so."""
     async with Site() as site, running(tmp_path, [site.url("/ok/1"), site.url("/ok/2")]) as daemon:
-        await until(lambda: slots(daemon)["idle_because"].get("min_interval", 0) > 0)
-        assert slots(daemon)["bottleneck"] == "2 pages, min_interval 60min allows 2/hour of 50/s"
+        await until(lambda: slots(daemon).idle_because.get("min_interval", 0) > 0)
+        assert slots(daemon).bottleneck == "2 pages, min_interval 60min allows 2/hour of 50/s"
 
 
 def test_reasons_without_an_end_say_so() -> None:

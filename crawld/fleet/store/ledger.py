@@ -225,7 +225,7 @@ class SqlLedger:
     async def beat(self, worker: str, report: Report) -> Beat:
         """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
         figures = {name: getattr(report, name) for name in FIGURES}
-        status = None if report.status is None else json.dumps(report.status)
+        status = None if report.status is None else json.dumps(report.status.document())
         found = await self._beats.row(
             statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
             list(self._read), LIMITS.max_mail, status,

@@ -13,18 +13,16 @@ from aiohttp import web
 
 from crawld.model.access import shared_with_group
 from crawld.model.errors import InputError, StoreError
-from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
-from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
+from crawld.show.api import reading, steering
 from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
-from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import CONTROL, actor_of, errors_are_sentences, read_body, status
-from crawld.show.api.routes import add_v1
+from crawld.show.api.models import AskCopy, AskForecast, SetHost
+from crawld.show.api.refusals import CONTROL, actor_of, errors_are_sentences, read_body
+from crawld.show.api.routes import add_v1, versioned
 from crawld.store.contract import Action
-from crawld.store.control import Steered
 
 
 @dataclass(frozen=True)
@@ -60,40 +58,9 @@ async def _act(request: web.Request, verb: str, **what: object) -> Action:
     return await request.app[CONTROL].actions.act(actor_of(request), verb, what)
 
 
-async def _bandwidth(request: web.Request) -> web.Response:
-    given = (await _body(request)).get("rate")
-    if not isinstance(given, str | int | float):
-        raise InputError('give {"rate": "2/s"}')
-    await _act(request, "bandwidth", rate=parse_rate(given))
-    return web.json_response(await request.app[CONTROL].status())
-
-
-async def _pause(request: web.Request) -> web.Response:
-    await _act(request, request.path.removeprefix("/"))
-    return web.json_response(await request.app[CONTROL].status())
-
-
 async def _host(request: web.Request) -> web.Response:
-    given = await _body(request)
-    blocked, delay = given.get("blocked"), given.get("delay")
-    if blocked is not None and not isinstance(blocked, bool):
-        raise InputError("`blocked` must be true or false")
-    if isinstance(delay, bool) or not isinstance(delay, str | int | float | None):
-        raise InputError("`delay` must be a duration like 5s, or null to drop it")
-    seconds = None if delay is None else parse_duration(delay)
-    name, drop = host_name(request.match_info["name"]), "delay" in given and delay is None
-    done = await _act(request, "host", host=name, blocked=blocked, delay=seconds, drop_delay=drop)
-    steered: Steered = done.result
-    return web.json_response(
-        {
-            "host": steered.state.name,
-            "blocked": steered.state.blocked,
-            "delay": steered.state.delay,
-            "blocked_until": steered.state.blocked_until,
-            "spacing_seconds": steered.spacing,
-            "kept": steered.kept,
-        }
-    )
+    asked = SetHost.read(await _body(request) | {"host": request.match_info["name"]})
+    return web.json_response(asdict(await steering.host(request, asked)))
 
 
 async def _wanted(body: dict[str, object]) -> list[Wanted]:
@@ -147,21 +114,14 @@ async def _explain(request: web.Request) -> web.Response:
 
 async def _freshen(request: web.Request) -> web.Response:
     """Fetch a page now where its copy is not fresh enough, for a reader who takes the copy from the database."""
-    asked = AskCopy.model_validate(await _body(request))
+    asked = AskCopy.read(await _body(request))
     found = await request.app[PARTS].fresh.freshen(asked.url, asked.min_freshness, asked.wait)
     return web.json_response(asdict(found))
 
 
-def _number_or_text(given: str) -> str | float:
-    try:
-        return float(given)
-    except ValueError:
-        return given
-
-
 async def _forecast(request: web.Request) -> web.Response:
-    rates = [parse_rate(_number_or_text(given)) for given in request.query.getall("bandwidth", [])]
-    return web.json_response(await request.app[CONTROL].forecast(rates))
+    asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
+    return web.json_response(await reading.forecast(request, asked))
 
 
 async def _reload(request: web.Request) -> web.Response:
@@ -189,11 +149,11 @@ def control_app(parts: EndpointParts, listener: Listener) -> web.Application:
     add_metrics(app, parts.metrics)
     app.add_routes(
         [
-            web.get("/status", status),
+            web.get("/status", versioned("GET", "/v1/status")),
             web.get(PROOF, vouch),
-            web.put("/bandwidth", _bandwidth),
-            web.post("/pause", _pause),
-            web.post("/resume", _pause),
+            web.put("/bandwidth", versioned("POST", "/v1/bandwidth")),
+            web.post("/pause", versioned("POST", "/v1/pause")),
+            web.post("/resume", versioned("POST", "/v1/resume")),
             web.put("/hosts/{name}", _host),
             web.post("/urls", _add),
             web.delete("/urls", _remove),

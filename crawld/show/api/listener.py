@@ -8,10 +8,12 @@ import asyncio
 import hmac
 import re
 import secrets
+from dataclasses import asdict
 
 from aiohttp import web
 
 from crawld.model.errors import InputError
+from crawld.show.report import ListenerStatus
 
 PROOF = "/listener"
 """The route of the proof: open at the listener, and with where that is over the control socket."""
@@ -47,9 +49,9 @@ class Listener:
         await self._known.wait()
         return self.address
 
-    def standing(self) -> dict[str, str | None]:
-        """The same as JSON."""
-        return {"address": self.address, "trouble": self.trouble}
+    def standing(self) -> ListenerStatus:
+        """Returns the address, or why there is none."""
+        return ListenerStatus(self.address, self.trouble)
 
     def proof(self, nonce: str) -> str:
         """What only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
@@ -70,4 +72,4 @@ async def vouch(request: web.Request) -> web.Response:
     """Say over the control socket where the listener is, and what it answers to a nonce."""
     listener = request.app[LISTENER]
     await listener.known()
-    return web.json_response(listener.standing() | {"proof": listener.proof(request.query.get("nonce", ""))})
+    return web.json_response(asdict(listener.standing()) | {"proof": listener.proof(request.query.get("nonce", ""))})

@@ -290,20 +290,6 @@ class AskFeed(RequestModel):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
-class Status(BaseModel):
-    """What the daemon is doing now; further figures may come with it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    pages: int
-    bandwidth: float
-    paused: bool
-    requests: int
-    uptime_seconds: float
-    predicted_freshness: float | None
-    measured_freshness: dict[str, float] | None
-
-
 @dataclass(frozen=True, slots=True)
 class ExplainedPage:
     """A page with its timeline and, where the daemon holds it, why it is not crawled just now."""

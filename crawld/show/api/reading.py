@@ -1,6 +1,7 @@
 """Endpoints that read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
 from crawld.read.page.blocks import unified
 from crawld.show.api.endpoints import PARTS
+from crawld.show.api.listener import LISTENER
 from crawld.show.api.models import (
     ActionAnswer,
     AskActions,
@@ -33,6 +35,7 @@ from crawld.show.api.models import (
     Versions,
 )
 from crawld.show.api.refusals import RefusedError, use_denied
+from crawld.show.report import Status
 from crawld.store.contract import Action, FreshnessPoint
 from crawld.store.views import (
     CalibrationLine,
@@ -46,9 +49,9 @@ from crawld.store.views import (
 )
 
 
-async def status(request: web.Request, _: Nothing) -> Mapping[str, object]:
-    """What the daemon is doing now."""
-    return await request.app[PARTS].control.status()
+async def status(request: web.Request, _: Nothing) -> Status:
+    """What the daemon is doing now, and where its dashboard is."""
+    return replace(await request.app[PARTS].control.status(), listener=request.app[LISTENER].standing())
 
 
 async def pages(request: web.Request, asked: AskPages) -> PageLines:
@@ -147,8 +150,16 @@ async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
 
 async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any]:
     """What bandwidths buy."""
-    rates = [parse_rate(rate) for rate in asked.bandwidth.split(",") if rate.strip()]
+    rates = [_rate(given) for given in asked.bandwidth.split(",") if given.strip()]
     return await request.app[PARTS].control.forecast(rates)
+
+
+def _rate(given: str) -> float:
+    """Reads a rate with its unit, or a number of requests per second."""
+    try:
+        return parse_rate(float(given))
+    except ValueError:
+        return parse_rate(given)
 
 
 async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:

@@ -12,8 +12,7 @@ from aiohttp import web
 
 from crawld.model.errors import CrawldError, StoreError
 from crawld.model.usage import PageUse
-from crawld.show.api.listener import LISTENER
-from crawld.store.control import Control
+from crawld.show.actions import Control
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,6 @@ def _page(sentence: str) -> str:
     parts = html.escape(sentence).split("`")
     said = "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
     return f'<!doctype html><html lang="en"><title>crawld</title><h1>crawld</h1><p>{said}.</p></html>\n'
-
-
-async def status(request: web.Request) -> web.Response:
-    """What the daemon is doing now, and where its dashboard is."""
-    return web.json_response(await request.app[CONTROL].status() | {"listener": request.app[LISTENER].standing()})
 
 
 class RefusedError(CrawldError):

@@ -118,8 +118,7 @@ async def change(sources: Sources, who: str, form: Mapping[str, Sequence[str]]) 
 
 
 async def _rate_set(sources: Sources) -> float:
-    status: Document = await sources.control.status()
-    return float(status["bandwidth"])
+    return (await sources.control.status()).bandwidth
 
 
 def curve(points: Sequence[Document], bandwidth: float) -> Chart:

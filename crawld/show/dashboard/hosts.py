@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crawld.model.units import in_a_row
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration
+from crawld.show.report import Status
 from crawld.store.views import HostLine, SourceFileLine, SourceLine
 
 PATH = "/hosts"
@@ -55,11 +55,11 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     return View("hosts.html", "Hosts and signals", PATH, now, context)
 
 
-def robots_failures(status: Mapping[str, Any], now: float) -> dict[str, str]:
+def robots_failures(status: Status, now: float) -> dict[str, str]:
     """By host, why its robots.txt is unavailable."""
     return {
-        worst["origin"].partition("://")[2]: f"unavailable: {worst['reason']}, tried again {age(worst['until'], now)}"
-        for worst in status["robots_unavailable"]["worst"]
+        worst.origin.partition("://")[2]: f"unavailable: {worst.reason}, tried again {age(worst.until, now)}"
+        for worst in status.robots_unavailable.worst
     }
 
 

@@ -12,10 +12,10 @@ from markupsafe import Markup, escape
 
 from crawld import __version__
 from crawld.model.errors import CrawldError
+from crawld.show.actions import Control
 from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
 from crawld.show.dashboard import words
 from crawld.store.contract import Action
-from crawld.store.control import Control
 from crawld.store.views import PageTexts, ReadModel
 
 

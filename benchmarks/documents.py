@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import show
-from benchmarks.dashboard import free_port
 from crawld import wiring
 from crawld.api.token import make_token
 from crawld.clock import SystemClock
@@ -38,6 +37,7 @@ from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
+from tests.support.process import free_port
 
 WORDS = 60_000
 """In the vocabulary; the n-th is drawn in proportion to 1/n."""

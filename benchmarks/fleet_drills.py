@@ -7,11 +7,11 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.fleet_log import CRASH, Fault
 from benchmarks.fleet_workers import Fleet, Worker
 from crawld.cli import TRY_AGAIN
-from tests.postgres import Server
-from tests.process import command
+from tests.support.fleet_log import CRASH, Fault
+from tests.support.postgres import Server
+from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""

@@ -14,15 +14,15 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks import fleet_figures as figures
 from benchmarks.fleet_drills import Drills
-from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
 from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
-from tests.postgres import Server
-from tests.receiver import Receiver, hook
+from tests.support import fleet_figures as figures
+from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
+from tests.support.postgres import Server
+from tests.support.receiver import Receiver, hook
 
 HOSTS = 150
 IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs

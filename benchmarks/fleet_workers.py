@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from benchmarks.fleet_wire import Wire
-from tests.fleet import WRONG_CLOCK
-from tests.process import ENVIRONMENT, command
+from tests.support.fleet import WRONG_CLOCK
+from tests.support.process import ENVIRONMENT, command
 
 AGENT = "crawld-drill/1.0 (+https://{}.example)"
 """The user agent of a worker: the site knows by it who asked."""

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from tests.behaviours import page
-from tests.process import daemon, settings
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import page
+from tests.support.process import daemon, settings
+from tests.support.site import Behaviour, Site, Visit
 
 UNLISTED = 0.2
 LINKS = 4

@@ -3,7 +3,7 @@
 aiohttp parses whatever has arrived in one go, up to 256 KB of it, on the event loop. A server that sends nothing but
 framing (interim answers, chunks of one byte, headers, trailers) keeps the loop busy for tens of milliseconds with each
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
-more than others waits for turns (see turns.py).
+more than others waits for turns (see loop_share.py).
 
 What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
 that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head

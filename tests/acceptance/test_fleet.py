@@ -12,9 +12,9 @@ from signal import SIGKILL
 
 import asyncpg
 
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.process import command
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.process import command
+from tests.support.site import Site
 
 RATE, SHARDS, HOSTS, PAGES = 60, 24, 24, 96
 NAMES = ("w1", "w2", "w3")

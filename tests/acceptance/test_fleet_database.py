@@ -11,10 +11,10 @@ import pytest
 
 from crawld.fleet.pacing.grants import MARGIN
 from crawld.model.fleet import LEASE_SECONDS
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.postgres import FORGETFUL, newest_binaries, started_server
-from tests.process import ENVIRONMENT
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.postgres import FORGETFUL, newest_binaries, started_server
+from tests.support.process import ENVIRONMENT
+from tests.support.site import Site
 
 NAMES = ("w1", "w2")
 PAGES = 40

@@ -11,11 +11,10 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.behaviours import answer, page
-from tests.browser.browsing import Visitor, browser, visitor
-from tests.browser.test_dashboard import dashboard, token_of
-from tests.process import HANG_SECONDS, command
-from tests.site import Site, Visit
+from tests.support.behaviours import answer, page
+from tests.support.browsing import Visitor, browser, dashboard, token_of, visitor
+from tests.support.process import HANG_SECONDS, command
+from tests.support.site import Site, Visit
 
 QUIET = {"signals": {"sitemaps": "off", "feeds": "off"}, "audit": {"share": 0}}
 SLOW = {"min_interval": 3600, "max_interval": 86400, **QUIET}

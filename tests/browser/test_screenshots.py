@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from crawld.api.token import make_token
-from tests.behaviours import answer, html
-from tests.browser.browsing import Visitor, browser, visitor
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_documents_out import CALM
-from tests.integration.test_public_api import free_port
-from tests.process import ENVIRONMENT, ROOT, command
-from tests.site import Site
-from tests.walls import CLOUDFLARE
+from tests.support.behaviours import answer, html
+from tests.support.browsing import Visitor, browser, visitor
+from tests.support.daemon import CALM, rows, running, until
+from tests.support.process import ENVIRONMENT, ROOT, command, free_port
+from tests.support.site import Site
+from tests.support.walls import CLOUDFLARE
 
 WHOLE = frozenset({"overview-dark", "hosts-light", "forecast-dark", "calibration-light"})
 """Shown from top to bottom; of the others, what fits the screen."""

@@ -11,7 +11,7 @@ from crawld.model.crawl import Verdict
 from crawld.model.page import Document, Wanted
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, memory, record, wanted
+from tests.support.store_builders import NOW, memory, record, wanted
 
 TEXTS = {
     "a": ("Relay guide", "The relay forwards every connection. Rate limits are per host."),

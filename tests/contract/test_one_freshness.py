@@ -24,7 +24,7 @@ from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import Reader, SqlStore
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import by_source, rows
+from tests.support.store_builders import by_source, rows
 
 HOUR = 3600.0
 CLOSE = 1e-6

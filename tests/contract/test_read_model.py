@@ -16,7 +16,7 @@ from crawld.model.page import PageState, Wanted
 from crawld.store import Retention, SqlStore
 from crawld.store.read_model import change_list, page_list
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
+from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 URL = "https://example.org/{}"
 

@@ -15,7 +15,7 @@ from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.store import Reader, SqlStore
-from tests.contract.store_builders import by_source, estimate, memory, point, record, signal, wanted
+from tests.support.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time
 HOUR = 3600.0

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from crawld.cli import main, remote
-from tests.process import ENVIRONMENT, Ended, daemon, settings
-from tests.site import Site
+from tests.support.process import ENVIRONMENT, Ended, daemon, settings
+from tests.support.site import Site
 
 OWNER = 54321
 """A user and a group of which this machine knows no more than the number."""

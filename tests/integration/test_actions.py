@@ -11,9 +11,9 @@ from crawld.content.page.markup import page_title
 from crawld.content.page.rules import DEFAULT_RULE, DigestRule, DigestRules
 from crawld.content.page.selectors import Selector
 from crawld.model.page import Mark
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.site import Site
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.process import free_port
+from tests.support.site import Site
 
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
 

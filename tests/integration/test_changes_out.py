@@ -13,11 +13,11 @@ from warcio.archiveiterator import ArchiveIterator
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.page import PageState
 from crawld.store import SqlStore
-from tests.behaviours import page
-from tests.contract.store_builders import NOW, record, wanted
-from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, command
-from tests.site import Site
+from tests.support.behaviours import page
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, command
+from tests.support.site import Site
+from tests.support.store_builders import NOW, record, wanted
 
 URL = "https://example.org/a"
 DATABASE = ("--database", "sqlite:///x.db")

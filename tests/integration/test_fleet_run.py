@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import re
 import socket
+import subprocess
+import sys
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -11,18 +14,19 @@ from urllib.parse import parse_qs
 import aiohttp
 import asyncpg
 
-from benchmarks.house import fleet_in_run
 from crawld.client import Client
-from tests.behaviours import answer
-from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
-from tests.process import HANG_SECONDS, Running, command
-from tests.receiver import Receiver, hook
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
+from tests.support.process import HANG_SECONDS, ROOT, Running, command
+from tests.support.receiver import Receiver, hook
+from tests.support.site import Site
 
 
 def test_a_single_daemon_imports_no_module_of_the_fleet() -> None:
     """`crawld run` loads neither workers nor their tables: who needs no fleet pays for none."""
-    assert fleet_in_run() == 0
+    code = "import crawld.cli.run, sys; from crawld.wiring import Assembly; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if re.match(r"crawld\.(\w+\.)*fleet", name)] == []
 
 
 async def test_what_keeps_a_worker_from_starting_is_said(tmp_path: Path, postgres_url: str) -> None:

@@ -13,8 +13,8 @@ from crawld.errors import CrawldError, InputError
 from crawld.model.host import host_name
 from crawld.model.signal import Signal, SignalTrust, Source
 from crawld.store import SqlStore
-from tests.process import OURS, command, daemon, settings
-from tests.site import Site
+from tests.support.process import OURS, command, daemon, settings
+from tests.support.site import Site
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ import pytest
 from aiohttp import web
 
 from crawld.client import BlockingClient
-from tests.behaviours import html
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_documents_out import CALM, guide
-from tests.site import Site
+from tests.support.behaviours import guide, html
+from tests.support.daemon import CALM, rows, running, until
+from tests.support.site import Site
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 NAMES = {"sqlite-fts", "git-folder", "meilisearch", "opensearch", "langchain", "llamaindex", "qdrant"}

@@ -5,13 +5,9 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.process import HANG_SECONDS, command, daemon, settings
-from tests.site import Site
-
-CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
-"""No page comes by itself again."""
+from tests.support.daemon import CALM, bearer, rows, running, until
+from tests.support.process import HANG_SECONDS, command, daemon, free_port, settings
+from tests.support.site import Site
 
 
 async def test_those_who_ask_for_a_page_share_one_request(tmp_path: Path) -> None:

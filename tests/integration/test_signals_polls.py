@@ -11,9 +11,9 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from tests.contract.store_builders import by_source
-from tests.integration.signal_daemon import DAY, SignalDaemon
-from tests.site import Site, Visit
+from tests.support.signal_daemon import DAY, SignalDaemon
+from tests.support.site import Site, Visit
+from tests.support.store_builders import by_source
 
 
 @pytest.fixture

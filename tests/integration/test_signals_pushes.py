@@ -17,12 +17,12 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
-from tests.behaviours import answer
-from tests.contract.store_builders import by_source
-from tests.in_place import InPlace
-from tests.integration.signal_daemon import DAY, SignalDaemon
-from tests.process import HANG_SECONDS
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.in_place import InPlace
+from tests.support.process import HANG_SECONDS
+from tests.support.signal_daemon import DAY, SignalDaemon
+from tests.support.site import Site
+from tests.support.store_builders import by_source
 
 KEY = "0123456789abcdef"
 

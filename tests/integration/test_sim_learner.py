@@ -20,7 +20,7 @@ from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.weblike import WeblikeWorld, weblike
 from crawld.sim.world import NO_CLAIM, Claim
 from crawld.store import SqlStore
-from tests.integration.test_learner import HandClock
+from tests.support.learning import HandClock
 
 PRIOR = Prior(alpha_rate=5 * DAY)
 UPDATES = 3

@@ -13,9 +13,9 @@ from crawld.daemon.slots.shares import Share
 from crawld.daemon.supervisor import Daemon
 from crawld.model.page import Page
 from crawld.store import Reader
-from tests.behaviours import answer, html, not_found, page
-from tests.integration.test_daemon import rows, until
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import answer, html, not_found, page
+from tests.support.daemon import rows, until
+from tests.support.site import Behaviour, Site, Visit
 
 PAGES = "SELECT url FROM pages WHERE state <> 'retired' AND last_success IS NOT NULL ORDER BY url"
 REFUSED = "SELECT p.url, s.refused FROM site_pages s JOIN pages p ON p.id = s.page_id WHERE s.refused IS NOT NULL"

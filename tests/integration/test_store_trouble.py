@@ -21,8 +21,8 @@ from crawld.model.crawl import Verdict
 from crawld.store import SqlStore, retry
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.writing import writer
-from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
+from tests.support.store_builders import NOW, estimate, memory, record, rows, wanted
 
 
 async def refused(url: str) -> str:

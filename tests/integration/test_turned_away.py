@@ -15,13 +15,11 @@ from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
 from crawld.lab.site import LabSite
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
-from tests.behaviours import answer, html
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_metrics import scrape
-from tests.integration.test_public_api import free_port
-from tests.site import Site, Visit
-from tests.walls import ARTICLE, WALLS
+from tests.support.behaviours import answer, html
+from tests.support.daemon import bearer, listening, rows, running, scrape, until
+from tests.support.process import free_port
+from tests.support.site import Site, Visit
+from tests.support.walls import ARTICLE, WALLS
 
 STATUSES = {401: "login_required", 402: "payment_required", 403: "forbidden", 451: "geo_blocked"}
 BACKED_OFF = "SELECT count(*) FROM hosts WHERE failures > 0"

@@ -18,12 +18,10 @@ from crawld.model.url_pattern import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
 from crawld.store import Reader
 from crawld.store.read_model.model import SqlReadModel
-from tests.behaviours import page
-from tests.integration.test_api_v1 import get
-from tests.integration.test_api_v1 import serving as api
-from tests.integration.test_client import BRISK
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import page
+from tests.support.daemon import BRISK, get, rows, running, until
+from tests.support.daemon import serving as api
+from tests.support.site import Behaviour, Site, Visit
 
 TOLD = "SELECT p.url, c.verdict FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY c.id"
 COPIES = "SELECT p.url, count(*) FROM bodies b JOIN pages p ON p.id = b.page_id GROUP BY p.url ORDER BY p.url"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from crawld.cli import main
-from tests.process import OURS
+from tests.support.process import OURS
 
 PAGE = "https://example.org/a"
 WORDS = ("\udcff", "9" * 21, "/nowhere/x")

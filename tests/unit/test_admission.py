@@ -17,7 +17,7 @@ from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.pacer import Pacer
 from crawld.policies import policies
 from crawld.scheduler import Arrivals, Scheduler
-from tests.unit.virtual_web import EPOCH, VirtualClock, in_virtual_time, refused, well
+from tests.support.virtual_web import EPOCH, VirtualClock, in_virtual_time, refused, well
 
 
 class _CountingGate(HostGate):

@@ -8,7 +8,7 @@ from crawld.content.page.digest import block_number
 from crawld.content.page.document import read_document
 from crawld.content.page.rules import DigestRule
 from crawld.model.page import Document
-from tests.reader_pages import LabelledPage, labelled_pages, word_f1
+from tests.support.reader_pages import LabelledPage, labelled_pages, word_f1
 
 HTML = "text/html; charset=utf-8"
 URL = "https://docs.example/guide/page.html"

@@ -10,7 +10,7 @@ import pytest
 from crawld.daemon.crawler import LIMITS
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.url import host_of
-from tests.unit.virtual_web import (
+from tests.support.virtual_web import (
     ROBOTS,
     Answer,
     Crawling,

@@ -6,7 +6,7 @@ from itertools import count
 from crawld.fetch.robots_cache import DAY
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.unit.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
+from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
 
 PAGES = 100
 numbers = count()

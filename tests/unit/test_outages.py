@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawld.model.fetched import Outcome, Request
-from tests.unit.virtual_web import (
+from tests.support.virtual_web import (
     HOST,
     ROBOTS,
     Answer,

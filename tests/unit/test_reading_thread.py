@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from crawld.store.read_model.reading_thread import ReadingThread
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
 
 
 async def _read() -> int:

@@ -12,8 +12,8 @@ from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import by_source
-from tests.unit.test_scan import Linear
+from tests.support.rising_values import Linear
+from tests.support.store_builders import by_source
 
 
 def scheduler(pages: int, *, last: float = np.nan, kappa: float = 0.0) -> Scheduler:

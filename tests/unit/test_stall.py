@@ -8,7 +8,7 @@ import pytest
 
 from crawld.daemon.crawler import LIMITS
 from crawld.model.fetched import Fetched
-from tests.unit.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
+from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
 
 MINUTE = 60.0
 FORBIDDING = Fetched(ROBOTS, 200, b"User-agent: *\nDisallow: /\n")

@@ -8,7 +8,7 @@ from crawld.content.page.rules import DigestRule
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.page import Page
 from crawld.scheduler import Arrivals
-from tests.unit.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
+from tests.support.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
 
 MINUTE = 60.0
 OTHER = "other.org"

@@ -13,7 +13,15 @@ from crawld.content.change.comparison import (
     share_changed,
 )
 from crawld.content.change.frame import HostFrame
-from crawld.content.change.volatile import DOUBT_REASON, RESTED, awaits_pair, half_proven, times_varied, varied_in_words
+from crawld.content.change.volatile import (
+    DOUBT_REASON,
+    RESTED,
+    awaits_pair,
+    comes_back,
+    half_proven,
+    times_varied,
+    varied_in_words,
+)
 from crawld.content.page.digest import Reading, read_body, scheme_of
 from crawld.content.page.head import read_head
 from crawld.content.page.prepared import Prepared
@@ -161,7 +169,7 @@ def wants_second_look(judgement: Judgement) -> bool:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
     due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
-    came_back = judgement.reverted and any(times_varied(place) == 1 and varied_in_words(place) for place in doubtful)
+    came_back = any((judgement.reverted or comes_back(place)) and varied_in_words(place) for place in doubtful)
     return bool(doubtful) and (due or came_back or any(map(half_proven, doubtful)))
 
 

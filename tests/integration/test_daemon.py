@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawld.model.page import BY_HAND, Wanted
-from crawld.store import Reader
+from crawld.store.report import Reader
 from tests.support.behaviours import BEHAVIOURS, answer
 from tests.support.daemon import rows, running, until
 from tests.support.site import Behaviour, Site

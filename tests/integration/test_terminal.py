@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from crawld.cli.terminal import shown
-from crawld.daemon.logs import JsonLines, TextLines
+from crawld.model.logs import JsonLines, TextLines
 from crawld.model.units import printable
 from tests.support.behaviours import answer
 from tests.support.daemon import running, until

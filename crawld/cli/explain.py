@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from crawld.model.page import PageState
 from crawld.model.units import format_duration, format_moment, many
 from crawld.model.url import normalise_given
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+from crawld.show.report import Explanation
 
 # Why a page is not crawled just now, from the daemon's word where it answers and from the database.
 
@@ -35,15 +37,14 @@ def explained(page: dict[str, Any], answer: Answer, now: float) -> dict[str, Any
     """`reason`, `why_not_now` and all `reasons`, the most decisive first; and the `trouble` of the last attempt."""
     trouble = last_trouble(page, now)
     if answer.said is None:
-        found = [reason.document(now) for reason in most_decisive_first(_from_database(page, answer, now))]
+        given = [reason.told(now) for reason in most_decisive_first(_from_database(page, answer, now))]
     else:
-        found = [dict(reason) for reason in answer.said["reasons"]]
-    for reason in found:
-        reason["sentence"] += _evidence(page, Why(reason["reason"]), trouble, now)
+        given = list(Explanation.of(answer.said).reasons)
+    found = [replace(one, sentence=one.sentence + _evidence(page, one.reason, trouble, now)) for one in given]
     return {
-        "reason": found[0]["reason"],
-        "why_not_now": found[0]["sentence"],
-        "reasons": found,
+        "reason": found[0].reason,
+        "why_not_now": found[0].sentence,
+        "reasons": [asdict(one) for one in found],
         "trouble": trouble,
     }
 

@@ -57,6 +57,7 @@ class AskedPage:
     answer: "asyncio.Future[Answer]"
     claim: ReadClaim
     readers: int = 0
+    read_worth: float = 0.0  # of one fresh read, beside crawl values
 
 
 Line = OrderedDict[str, OrderedDict[int, AskedPage]]
@@ -92,7 +93,9 @@ class AskedPages:
             self._lines[claim].setdefault(page.host, OrderedDict())[page.id] = asked
         return asked.answer
 
-    async def read(self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim) -> Answer | None:
+    async def read(
+        self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim, worth: float = 0.0
+    ) -> Answer | None:
         """Wait for a crawl of the page with others; None after so many seconds. A page that all left loses its place.
 
         An order stays, whoever waits for it.
@@ -102,6 +105,7 @@ class AskedPages:
         if asked is None:
             return answer.result()
         asked.readers += 1
+        asked.read_worth = worth
         try:
             await asyncio.wait([answer], timeout=wait)
         finally:

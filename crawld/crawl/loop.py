@@ -94,7 +94,6 @@ class Crawler:
         self.read_share = Share(shares.reads)
         polled = (self.poll_share, self.explore_share) if self._polls is not None else ()
         self._shares = (*polled, self.audits.share, self.read_share, self.admission.surplus)
-        self.read_worth = 0.0  # what one fresh read is worth beside crawl values
         self.page_crawls = PageCrawls(
             page_set,
             sender,
@@ -315,7 +314,7 @@ class Crawler:
         if not len(self.asked) or not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
-        worth = value + self.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
+        worth = value + (1.0 - fresh) * np.array([bid.readers * bid.read_worth for bid in bids])
         rival = 0.0 if page_id is None else self.scheduler.value_of(page_id, now)
         own = np.array([bid.page.id == page_id for bid in bids])
         if own.any():

@@ -65,7 +65,7 @@ class ReadRate:
 
 
 class Reads:
-    """Implements `interfaces.FreshReads` over a crawler.
+    """Implements `FreshReads` over a crawler.
 
     With `by_requests` importance is in requests a day already. Where crawl values do not count fresh reads
     (`in_reads` false) nothing can be weighed against them, and only those who insist are fetched for.
@@ -88,7 +88,7 @@ class Reads:
         """
         now = self._crawler.clock.now()
         self._rate.count(now)
-        self._crawler.read_worth = self._read_worth(now)
+        worth = self._read_worth(now)
         page = self._find(url)
         if page is None:
             return Freshened("unknown")
@@ -101,9 +101,11 @@ class Reads:
         seconds = LIMITS.wait_seconds if wait is None else wait
         claim = ReadClaim.BID if min_freshness is None else ReadClaim.INSIST
         reason = self._refusal(page, claim, seconds, now)
-        if reason is None and claim is ReadClaim.BID and not self._worth_it(page, fresh, now):
+        if reason is None and claim is ReadClaim.BID and not self._worth_it(page, worth * (1.0 - fresh), now):
             reason = "the slot is worth more on another page"
-        return Freshened("stale", reason) if reason is not None else await self._wait(page, claim, seconds, now)
+        if reason is not None:
+            return Freshened("stale", reason)
+        return await self._wait(page, claim, seconds, now, worth)
 
     async def first_copies(self, urls: Sequence[str], wait: float) -> None:
         """Wait until pages have their first copies, or for so many seconds."""
@@ -130,8 +132,8 @@ class Reads:
         scale = DAY if self._by_requests else self._weight / self._rate.per_second
         return scale / self._rate.copied
 
-    def _worth_it(self, page: Page, fresh: float, now: float) -> bool:
-        scheduler, worth = self._crawler.scheduler, self._crawler.read_worth * (1.0 - fresh)
+    def _worth_it(self, page: Page, worth: float, now: float) -> bool:
+        scheduler = self._crawler.scheduler
         return worth > 0 and scheduler.value_of(page.id, now) + worth >= scheduler.chooser.level
 
     def _refusal(self, page: Page, claim: ReadClaim, wait: float, now: float) -> str | None:
@@ -152,13 +154,15 @@ class Reads:
             return "the share of slots for reads is used up (read_through.share)"
         return None
 
-    async def _read(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Crawl | str | None:
+    async def _read(
+        self, page: Page, claim: ReadClaim, wait: float, now: float, worth: float = 0.0
+    ) -> Crawl | str | None:
         under_way = self._crawler.scheduler.held(page.id)
         self._crawler.wake()
-        return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim)
+        return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim, worth=worth)
 
-    async def _wait(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Freshened:
-        answer = await self._read(page, claim, wait, now)
+    async def _wait(self, page: Page, claim: ReadClaim, wait: float, now: float, worth: float) -> Freshened:
+        answer = await self._read(page, claim, wait, now, worth)
         if answer is None:
             return Freshened("stale", self._why_late(page, wait))
         if isinstance(answer, str):

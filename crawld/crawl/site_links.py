@@ -179,7 +179,6 @@ class SiteLinks:
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
         self._order: deque[str] = deque(self._sites)
         self._turn = asyncio.Lock()
-        page_set.on_listed = self._listed
 
     def __bool__(self) -> bool:
         return bool(self._sites)
@@ -306,7 +305,7 @@ class SiteLinks:
         else:
             del self._first[page_id]
 
-    def _listed(self, page_ids: Sequence[int]) -> None:
+    def listed(self, page_ids: Sequence[int]) -> None:
         """These pages are listed now: they wait for no share any longer."""
         for page_id in page_ids:
             self._first.pop(page_id, None)

@@ -66,7 +66,7 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
                 found = await control.explain(int(query["id"]))
                 if found is None:
                     raise CrawldError("no such page")
-                return found
+                return found.document()
             case "GET", "/forecast":
                 return await control.forecast([float(rate) for rate in parse_qs(asked.query).get("bandwidth", [])])
             case "POST", "/reload":

@@ -5,7 +5,7 @@ import codecs
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -157,11 +157,19 @@ class Assembly:
             PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host, self.scheduler.gone
         )
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
-        self.polls = Polls(self.polled_sources, self.store, self.scheduler, self.clock, self.workers)
+        self._follow: list[Callable[[PollResult], Awaitable[None]]] = []
+        self.polls = Polls(
+            self.polled_sources,
+            self.store,
+            self.scheduler,
+            self.clock,
+            self.workers,
+            self._follow,
+            lambda: self.page_set.indexed,
+        )
         index, merges = self.polled_sources.pages, settings.duplicates == "merge"
         aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
-        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
-        self.polls.ready = lambda: self.page_set.indexed
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases, self._listed)
         self.links = self._make_links()
         self.fetcher = self._make_fetcher()
         pacer, door = self._make_pacer()
@@ -186,13 +194,13 @@ class Assembly:
             in_reads=policy.in_reads and policy.plan is None,
         )
         self._learner: Learner | None = None
+        self._daemon: Daemon | None = None
         self.listener = Listener()
         self._lag = LoopLag(self.clock)
         self.list = self.list_type(
             lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
             self._reading_list,
             self.page_set,
-            self.store,
             self.clock,
             self.crawler.status,
             retire=retire,
@@ -202,12 +210,7 @@ class Assembly:
         self.freshness = FreshnessNow(self.scheduler, self.clock)
         self.metrics = DaemonMetrics(
             self.crawler,
-            self.scheduler,
-            self.gate,
-            self.pages,
-            self.store,
             self.read_model,
-            self.clock,
             self._lag,
             self.freshness,
             signals=lambda: dict(self.polls.counts),
@@ -215,7 +218,8 @@ class Assembly:
             learner_lag=self._learner_lag,
         )
         forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
-        self.steering = Steering(self.crawler, self.page_set, forecasts, self.reloader.rules)
+        parts = self.crawler, self.page_set, forecasts, self.reloader.rules, self.dispatcher.standings
+        self.steering = Steering(*parts, self._reload_daemon)
 
     def _make_clock(self) -> SystemClock:
         return SystemClock()
@@ -250,6 +254,9 @@ class Assembly:
         )
         fetcher.credentials, fetcher.signer = make_credentials(settings), make_signer(settings)
         return fetcher
+
+    def _listed(self, page_ids: Sequence[int]) -> None:
+        self.links.listed(page_ids)
 
     def _make_links(self) -> SiteLinks:
         """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
@@ -299,9 +306,13 @@ class Assembly:
             tick_seconds=self._tempo.tick,
             listening=self.listener.known,
         )
-        self.steering.on_reload = daemon.reload
-        self.steering.hooks = self.dispatcher.standings
+        self._daemon = daemon
         return daemon
+
+    async def _reload_daemon(self, retire: bool) -> Reload:
+        if self._daemon is None:
+            return Reload(refused="there is nothing to reload")
+        return await self._daemon.reload(retire)
 
     def _make_daemon(self, **parts: Any) -> Daemon:
         return Daemon(**parts)
@@ -363,11 +374,10 @@ class Assembly:
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
-        follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
+        self._follow.append(pushes.follow)
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
-            follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
-        self.polls.on_result = follow
+            self._follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
         if api.listen is None:
             self.listener.closed()
             return []

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 
 class FamilyKind(StrEnum):
@@ -67,10 +66,3 @@ class Figures:
 
     families: Sequence[Family]
     distributions: Sequence[Distribution] = field(default=())
-
-
-class Metrics(Protocol):
-    """Whoever can tell how the daemon does, in figures."""
-
-    async def figures(self) -> Figures:
-        """The figures as they are now; what is costly is computed beside the event loop."""

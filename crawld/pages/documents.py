@@ -157,7 +157,7 @@ class DocumentKeeper:
 
 
 class StoredTexts:
-    """Implements `interfaces.read_model.PageTexts`; `rule_for` says by URL what of a page is compared."""
+    """Implements `PageTexts`; `rule_for` says by URL what of a page is compared."""
 
     def __init__(self, workers: Workers, rule_for: Callable[[str], DigestRule]) -> None:
         self._workers = workers

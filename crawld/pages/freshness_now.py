@@ -56,7 +56,7 @@ class FreshnessNow:
 
 
 class LivePageView:
-    """Implements `interfaces.read_model.LivePages` over the scheduler and the hosts' gate."""
+    """Implements `LivePages` over the scheduler and the hosts' gate."""
 
     def __init__(self, scheduler: Scheduler, gate: HostGate, *, whole: bool = True) -> None:
         self.whole = whole

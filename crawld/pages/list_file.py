@@ -21,7 +21,7 @@ from crawld.model.web import Clock
 from crawld.pages.page_set import PageSet
 from crawld.pages.status import Counters
 from crawld.read.url_list import UrlList, read_changed_lines, read_url_list
-from crawld.store.contract import Adoption, Store
+from crawld.store.contract import Adoption
 from crawld.store.control import ListNews
 
 
@@ -120,7 +120,6 @@ class ListFile:
         source: Callable[[], tuple[str | None, float]],
         reading: Callable[[], None],
         page_set: PageSet,
-        store: Store,
         clock: Clock,
         status: Counters,
         *,
@@ -129,7 +128,7 @@ class ListFile:
     ) -> None:
         """`source` gives the list and the share of its pages that may go at once; `retire` is for the first list."""
         self._source, self._reading, self._status = source, reading, status
-        self._page_set, self._store, self._clock = page_set, store, clock
+        self._page_set, self._store, self._clock = page_set, page_set.store, clock
         self._first_wait, self._retire_at_first = first_wait, retire
         self._news = ListNews()  # since the start or the last reload
         self._one_at_a_time = asyncio.Lock()

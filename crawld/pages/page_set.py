@@ -67,7 +67,9 @@ class PageSet:
         gate: HostGate,
         index: Index,
         aliases: Aliases | None = None,
+        on_listed: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> None:
+        """`on_listed` is told of pages that links alone had kept before they were listed."""
         self._index = index
         self.aliases = aliases or Aliases(pages, scheduler, index)
         self._unindexed: list[int] = []  # ids of pages
@@ -75,7 +77,7 @@ class PageSet:
         self._pages = pages
         self._scheduler = scheduler
         self._gate = gate
-        self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
+        self._on_listed = on_listed
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
@@ -275,7 +277,7 @@ class PageSet:
             await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
         self._take_in([page for page in adoption.added if self.keeps(page.id)], first_visit)
         self._change(adoption.reweighted, adoption.respelt)
-        self.on_listed(adoption.listed)
+        self._on_listed(adoption.listed)
         for page_id in adoption.listed:
             self._scheduler.lift(page_id, -math.inf)
         self._drop([page.id for page in adoption.retired])

@@ -16,8 +16,8 @@ from crawld.model.units import format_rate, many
 from crawld.model.url import host_of
 from crawld.model.web import Clock
 from crawld.read.page.rules import DigestRules, Selector, rule_for
-from crawld.show.report import Status
-from crawld.store.contract import Action, ActionLog, Adoption, Listed
+from crawld.show.report import Explanation, Status
+from crawld.store.contract import Action, Adoption, Listed
 from crawld.store.control import Refreshed, Reload, Steered
 
 
@@ -46,7 +46,7 @@ class Control(Protocol):
     """What an operator can ask of a running daemon; changes in somebody's name go through `actions`."""
 
     @property
-    def actions(self) -> ActionLog:
+    def actions(self) -> "Actions":
         """What was done to the crawl, and by whom."""
 
     async def status(self) -> Status:
@@ -97,8 +97,8 @@ class Control(Protocol):
     def rule_of(self, url: str) -> Mapping[str, Any]:
         """What of a page counts as a change: the rule of the settings, without what is marked."""
 
-    async def explain(self, page_id: int) -> dict[str, object] | None:
-        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is held of a page and why it is not crawled just now; None if it is not here."""
 
     async def reload(self, *, retire: bool = False) -> Reload:
         """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
@@ -131,7 +131,7 @@ class ActionStore(Protocol):
 
 
 class Actions:
-    """Implements `interfaces.ActionLog`."""
+    """Does what people and programs ask for, in their name, and undoes it."""
 
     def __init__(self, control: Control, store: ActionStore, clock: Clock) -> None:
         self._control, self._store, self._clock = control, store, clock

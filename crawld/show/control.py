@@ -5,10 +5,11 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
+from crawld.choose.scheduler import Scheduler
 from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
 from crawld.crawl.reasons import blocked_hosts
@@ -16,7 +17,7 @@ from crawld.crawl.slot_log import bottleneck
 from crawld.model.errors import InputError
 from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
 from crawld.model.metrics import HookStanding
-from crawld.model.page import BY_HAND, Mark, Page, Wanted
+from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
 from crawld.model.url import host_of, identity
@@ -26,8 +27,8 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.show.report import MeasuredFreshness, RobotsUnavailable, Status, StoreStatus
-from crawld.store.contract import ActionLog, Adoption
+from crawld.show.report import Explanation, MeasuredFreshness, RobotsUnavailable, Status, StoreStatus
+from crawld.store.contract import Adoption
 from crawld.store.control import Refreshed, Reload, Steered
 
 log = logging.getLogger("crawld")
@@ -39,17 +40,24 @@ KEPT_SECONDS = 5.0
 
 
 class Steering:
-    """Implements `interfaces.Control` over the daemon's parts."""
+    """Implements `Control` over the daemon's parts."""
 
-    def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        page_set: PageSet,
+        forecasts: Forecasts,
+        rules: DigestRules,
+        hooks: Callable[[], Sequence[HookStanding]],
+        reload: Callable[[bool], Awaitable[Reload]],
+    ) -> None:
         self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
         self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
         self._forecasts, self._rules = forecasts, rules
-        self.actions: ActionLog = Actions(self, crawler.store, crawler.clock)
+        self.actions = Actions(self, crawler.store, crawler.clock)
         self._rate = crawler.status.bandwidth
         self._paused = False
-        self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
-        self.hooks: Callable[[], Sequence[HookStanding]] = tuple  # how each hook stands: there are none
+        self._hooks, self._reload = hooks, reload
 
     async def restore(self, configured: float, *, insist: bool) -> None:
         """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
@@ -114,7 +122,7 @@ class Steering:
             pid=os.getpid(),
             min_interval_seconds=chooser.pages.intervals.shortest,
             max_interval_seconds=chooser.pages.intervals.longest,
-            hooks=self.hooks(),
+            hooks=self._hooks(),
             store=StoreStatus(store.healthy, store.trouble, store.trouble_since, store.backlog, store.lost),
             hosts=blocked_hosts(self._gate, self._pages, now),
             robots_unavailable=RobotsUnavailable(len(robots), [self._tried_again(one) for one in robots[:MAX_NAMED]]),
@@ -177,7 +185,7 @@ class Steering:
         return await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=False)
 
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
-        """Retire pages, whoever listed them."""
+        """Retire pages, whatever listed them."""
         return await self._page_set.retire(urls, now=self._clock.now(), keep_out=keep_out)
 
     async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
@@ -232,36 +240,19 @@ class Steering:
         """What of a page counts as a change by the settings."""
         return rule_document(self._rules, url)
 
-    async def explain(self, page_id: int) -> dict[str, object] | None:
-        """What is held in memory of a page and why it is not crawled just now."""
-        return self.explained(page_id)
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is held in memory of a page and why it is not crawled just now; None if it is not here."""
+        return self.explain_now(page_id)
 
-    def explained(self, page_id: int) -> dict[str, object] | None:
-        """The same, for whoever cannot wait."""
+    def explain_now(self, page_id: int) -> Explanation | None:
+        """Returns the same without waiting."""
         page, standing = self._pages.get(page_id), self._scheduler.standing(page_id)
         if page is None or standing is None:
             return None
         now, host = self._clock.now(), self._gate.host(page.host)
-        seen = not math.isnan(standing.last)
-        reasons = self._reasons(page, now)
-        expected = self._expected_at(page.id, host, reasons, now)
-        return {
-            "url": page.url,
-            "host": page.host,
-            "state": self._pages.state(page.id).value,
-            "importance": standing.importance,
-            "significance": standing.significance,
-            "last_crawl_at": standing.last if seen else None,
-            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
-            "freshness": self._scheduler.freshness_of(page.id, now),
-            "value": self._scheduler.value_of(page.id, now) if seen else None,
-            "level": self._scheduler.chooser.level,
-            "host_ready_in_seconds": _finite(max(0.0, float(self._gate.ready_at[host]) - now)),
-            "expected_in_seconds": None if expected is None else expected - now,
-            "reason": reasons[0].why.value,
-            "why_not_now": reasons[0].sentence(now),
-            "reasons": [reason.document(now) for reason in reasons],
-        }
+        held = HeldPage(page, self._pages.state(page_id), float(self._gate.ready_at[host]))
+        found = explain_page(self._scheduler, held, self._reasons(page, now), float(self._gate.earliest[host]), now)
+        return replace(found, significance=standing.significance)
 
     def _reasons(self, page: Page, now: float) -> list[Reason]:
         """Every reason why the page is not crawled now, the most decisive first; there is always one."""
@@ -276,32 +267,70 @@ class Steering:
         if asked and not found:
             return [Reason(Why.NEXT)]
         if not any(reason.why is not Why.ROBOTS_UNKNOWN for reason in found):
-            worth = self._worth(page.id, now)
+            worth = worth_reason(self._scheduler, page.id, self._rate, now)
             found = [worth] if worth.why is Why.NOT_WORTH_IT else found or [worth]
         return most_decisive_first(found)
 
-    def _worth(self, page_id: int, now: float) -> Reason:
-        """Whether the page's turn has come, where nothing but its crawl value decides."""
-        value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
-        if value >= level:
-            return Reason(Why.NEXT)
-        expected = self._scheduler.expected_at(page_id, now)
-        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
-        return Reason(Why.NOT_WORTH_IT, expected, text)
-
-    def _expected_at(self, page_id: int, host: int, reasons: Sequence[Reason], now: float) -> float | None:
-        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
-        if any(reason.why in LASTING for reason in reasons):
-            return None
-        if self._scheduler.held(page_id):
-            return now
-        waits = (reason.until for reason in reasons if reason.until is not None)
-        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]), *waits, now)
-        return _finite(at)
-
     async def reload(self, *, retire: bool = False) -> Reload:
         """Read the settings and the URL list again."""
-        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload(retire)
+        return await self._reload(retire)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPage:
+    """A page to explain, with its state and when its host may be asked."""
+
+    page: Page
+    state: PageState
+    host_ready_at: float
+
+
+def explain_page(
+    scheduler: Scheduler, held: HeldPage, reasons: Sequence[Reason], earliest: float, now: float
+) -> Explanation:
+    """Puts an explanation together: of a page in memory, or of one that was read from the database."""
+    page_id, standing = held.page.id, scheduler.standing(held.page.id)
+    if standing is None:
+        raise KeyError(page_id)
+    seen = not math.isnan(standing.last)
+    expected = _expected_at(scheduler, page_id, reasons, earliest, now)
+    return Explanation(
+        url=held.page.url,
+        host=held.page.host,
+        state=held.state,
+        importance=standing.importance,
+        last_crawl_at=standing.last if seen else None,
+        signals_since=dict(zip(SOURCES, standing.signals, strict=True)),
+        freshness=scheduler.freshness_of(page_id, now),
+        value=scheduler.value_of(page_id, now) if seen else None,
+        level=scheduler.chooser.level,
+        host_ready_in_seconds=_finite(max(0.0, held.host_ready_at - now)),
+        expected_in_seconds=None if expected is None else expected - now,
+        reason=reasons[0].why,
+        why_not_now=reasons[0].sentence(now),
+        reasons=[reason.told(now) for reason in reasons],
+    )
+
+
+def worth_reason(scheduler: Scheduler, page_id: int, rate: float, now: float) -> Reason:
+    """Tells whether the page's turn has come, where nothing but its crawl value decides."""
+    value, level = scheduler.value_of(page_id, now), scheduler.chooser.level
+    if value >= level:
+        return Reason(Why.NEXT)
+    text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(rate)}"
+    return Reason(Why.NOT_WORTH_IT, scheduler.expected_at(page_id, now), text)
+
+
+def _expected_at(
+    scheduler: Scheduler, page_id: int, reasons: Sequence[Reason], earliest: float, now: float
+) -> float | None:
+    """Returns when the page is crawled if the level stays and no signal comes; None while that is not known."""
+    if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
+        return None
+    if scheduler.held(page_id):
+        return now
+    waits = (reason.until for reason in reasons if reason.until is not None)
+    return _finite(max(scheduler.expected_at(page_id, now), earliest, *waits, now))
 
 
 def steer(

@@ -12,15 +12,11 @@ from typing import Any
 import numpy as np
 
 from crawld import __version__
-from crawld.choose.host_gate import HostGate
-from crawld.choose.scheduler import Scheduler
 from crawld.crawl.loop import Crawler
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.pages import Pages
-from crawld.store.contract import Store
 from crawld.store.views import ReadModel
 
 
@@ -87,15 +83,10 @@ class Costly:
 
 @dataclass(slots=True)
 class DaemonMetrics:
-    """Implements `interfaces.metrics.Metrics` over the daemon's parts."""
+    """Collects the figures of a daemon from its parts."""
 
     crawler: Crawler
-    scheduler: Scheduler
-    gate: HostGate
-    pages: Pages
-    store: Store
     read: ReadModel
-    clock: Clock
     lag: LoopLag
     freshness: FreshnessNow
     signals: Callable[[], dict[tuple[str, str], int]]
@@ -121,14 +112,15 @@ class DaemonMetrics:
         """What is costly, found out again where it is a minute old; once, however many ask."""
         self._one = self._one or asyncio.Lock()
         async with self._one:
-            now = self.clock.monotonic()
+            now = self.crawler.clock.monotonic()
             if self._costly is None or now - self._costly_at >= LIMITS.costly_seconds:
                 hosts = await self._count_hosts()
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
                 gaps = sum(line.crawls * abs(line.seen - line.predicted) for line in lines)
                 stored = await self.read.overview()
-                late = await self.read.overdue(self.clock.now() - self.scheduler.chooser.pages.intervals.longest)
+                longest = self.crawler.scheduler.chooser.pages.intervals.longest
+                late = await self.read.overdue(self.crawler.clock.now() - longest)
                 gap = gaps / crawls if crawls else None
                 self._costly = Costly(gap, stored.database_bytes, stored.free_bytes, late.count, hosts)
                 self._costly_at = now
@@ -137,10 +129,10 @@ class DaemonMetrics:
     async def _count_hosts(self) -> dict[str, int]:
         """Hosts with pages that may not be asked, by why, some at a time."""
         found = {"blocked": 0, "asked_to_wait": 0, "backoff": 0}
-        now = self.clock.now()
-        for at, host in enumerate(np.flatnonzero(self.gate.earliest[: self.gate.size] > now).tolist(), 1):
-            state = self.gate.export(host)
-            if (state.blocked or state.blocked_until > now) and self.pages.on_host(state.name):
+        now, gate = self.crawler.clock.now(), self.crawler.gate
+        for at, host in enumerate(np.flatnonzero(gate.earliest[: gate.size] > now).tolist(), 1):
+            state = gate.export(host)
+            if (state.blocked or state.blocked_until > now) and self.crawler.pages.on_host(state.name):
                 found["blocked" if state.blocked else "asked_to_wait" if state.asked_until > now else "backoff"] += 1
             if at % LIMITS.hosts_at_once == 0:
                 await asyncio.sleep(0)
@@ -168,11 +160,11 @@ class DaemonMetrics:
 
     def _standing(self, costly: Costly) -> list[Family]:
         """How things stand."""
-        status, chooser = self.crawler.status, self.scheduler.chooser
-        slots = self.crawler.slots.report(self.clock.monotonic())
+        status, chooser = self.crawler.status, self.crawler.scheduler.chooser
+        slots = self.crawler.slots.report(self.crawler.clock.monotonic())
         sent = (slots.slots - slots.idle) / slots.seconds if slots.seconds else 0.0
         mean, low, high = self.crawler.audits.measured() or (None, None, None)
-        well = self.crawler.serves_slots() and self.store.healthy
+        well = self.crawler.serves_slots() and self.crawler.store.healthy
         measured = {"mean": mean, "low": low, "high": high}
         of_audits = "Freshness found by audits, with its 95 % interval."
         barred = "Hosts with pages that may not be asked now, by reason."
@@ -184,7 +176,7 @@ class DaemonMetrics:
             _one("crawld_healthy", GAUGE, "1 while slots are served and the store writes.", float(well)),
             _one("crawld_bandwidth_per_second", GAUGE, "Requests per second that may leave.", status.bandwidth),
             _one("crawld_request_rate_per_second", GAUGE, reached, sent),
-            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.scheduler.documents),
+            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.crawler.scheduler.documents),
             _one("crawld_pages_overdue", GAUGE, "Pages not crawled with success for max_interval.", costly.overdue),
             _many("crawld_pages_turned_away", GAUGE, away, self._turned_away(), "trouble"),
             _one("crawld_pages_active", GAUGE, "Pages whose value may reach the level soon.", chooser.active),
@@ -199,7 +191,7 @@ class DaemonMetrics:
     def _turned_away(self) -> dict[str, int]:
         """Pages whose site turned us away, by trouble."""
         counts = dict.fromkeys((trouble.value for trouble in TURNED_AWAY), 0)
-        for (_, trouble), pages in self.pages.turned_away().items():
+        for (_, trouble), pages in self.crawler.pages.turned_away().items():
             counts[trouble.value] += pages
         return counts
 
@@ -208,20 +200,20 @@ class DaemonMetrics:
         gap = "Mean distance of seen from predicted freshness, over tenths of the prediction."
         learner = "Seconds since the learner had learnt from every crawl."
         writer = "Seconds that the oldest record waits to be committed."
-        lost = "Records that the database refused for good."
+        store, lost = self.crawler.store, "Records that the database refused for good."
         return [
             _one("crawld_calibration_gap_ratio", GAUGE, gap, costly.calibration_gap),
             _one("crawld_learner_lag_seconds", GAUGE, learner, self.learner_lag()),
-            _one("crawld_writer_lag_seconds", GAUGE, writer, self.store.lag),
-            _one("crawld_writer_waiting_records", GAUGE, "Records that wait to be committed.", self.store.backlog),
-            _one("crawld_lost_records", COUNTER, lost, self.store.lost),
+            _one("crawld_writer_lag_seconds", GAUGE, writer, store.lag),
+            _one("crawld_writer_waiting_records", GAUGE, "Records that wait to be committed.", store.backlog),
+            _one("crawld_lost_records", COUNTER, lost, store.lost),
             _one("crawld_store_size_bytes", GAUGE, "Size of the database.", costly.store_bytes),
             _one("crawld_disk_free_bytes", GAUGE, "Free space where the SQLite database is.", costly.free_bytes),
         ]
 
     def _hooks(self) -> list[Family]:
         """What waits for hooks, and what became of the rest; hooks are those of the settings."""
-        hooks, now = self.hooks(), self.clock.now()
+        hooks, now = self.hooks(), self.crawler.clock.now()
         waiting = {hook.name: hook.waiting for hook in hooks}
         oldest = {hook.name: now - hook.waiting_since if hook.waiting_since else 0.0 for hook in hooks}
         failed = {hook.name: hook.failed for hook in hooks}

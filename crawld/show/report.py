@@ -13,11 +13,12 @@ from pydantic import Field, TypeAdapter
 
 from crawld.model.host import HostsInTrouble, SitesTurningAway
 from crawld.model.metrics import HookStanding, RecentSlots
-from crawld.model.page import OverduePages
+from crawld.model.page import OverduePages, PageState
+from crawld.model.signal import Source
 from crawld.model.units import format_duration, format_moment, format_rate
 from crawld.model.units import many as _many
 from crawld.model.web import RobotsFailure
-from crawld.model.why import IDLE, Why
+from crawld.model.why import IDLE, ToldReason, Why
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,27 @@ class Status(JsonReport):
     def served_by(self) -> str:
         """What serves the slots: a process, or the workers of a fleet."""
         return f"pid {self.pid}" if self.workers is None else _many(self.workers, "worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation(JsonReport):
+    """What the daemon, or the database of a fleet, holds of a page, and why it is not crawled just now."""
+
+    url: str
+    host: str
+    state: PageState
+    importance: float
+    significance: Annotated[float | None, WhereApplies] = None
+    last_crawl_at: float | None
+    signals_since: Mapping[Source, int]
+    freshness: float | None
+    value: float | None
+    level: float
+    host_ready_in_seconds: float | None
+    expected_in_seconds: float | None
+    reason: Why
+    why_not_now: str
+    reasons: Sequence[ToldReason]
 
 
 @dataclass(frozen=True, slots=True)

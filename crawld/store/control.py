@@ -1,8 +1,8 @@
 """Answers of a running daemon, and what pushes and reads ask of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from crawld.model.host import HostState
 from crawld.model.usage import NOTHING_SAID, Usage
@@ -72,25 +72,6 @@ class Refreshed:
     at: float | None = None  # when the request left
     status: int | None = None
     trouble: str | None = None
-
-
-class Inbox(Protocol):
-    """What other programs may push: answers are an HTTP status and a body."""
-
-    async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
-        """Pings: a JSON list of URLs that changed."""
-
-    async def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
-        """IndexNow's GET."""
-
-    async def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
-        """IndexNow's POST."""
-
-    async def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
-        """A WebSub hub asks whether we meant it."""
-
-    async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
-        """A WebSub hub delivers a feed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ async def _explain(request: web.Request) -> web.Response:
     if not given.isdecimal():
         raise InputError("give ?id=…, the number of a page")
     found = await request.app[CONTROL].explain(int(given))
-    return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
+    return web.json_response(found.document()) if found else web.json_response({"error": "no such page"}, status=404)
 
 
 async def _freshen(request: web.Request) -> web.Response:

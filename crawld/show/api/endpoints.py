@@ -10,11 +10,11 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from crawld.model.errors import InputError
-from crawld.model.metrics import Metrics
 from crawld.model.mistakes import mistakes
 from crawld.model.web import Clock
 from crawld.show.actions import Control
 from crawld.show.api.refusals import read_body
+from crawld.show.metrics import DaemonMetrics
 from crawld.show.report import adapter
 from crawld.store.control import Copies, FreshReads
 from crawld.store.views import ChangeEvents, PageTexts, ReadModel
@@ -49,7 +49,7 @@ class EndpointParts:
     texts: PageTexts
     events: ChangeEvents
     clock: Clock
-    metrics: Metrics
+    metrics: DaemonMetrics
 
 
 PARTS = web.AppKey("v1", EndpointParts)

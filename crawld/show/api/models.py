@@ -12,6 +12,7 @@ from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
 from crawld.model.usage import PageUse
 from crawld.show.api.endpoints import RequestModel
+from crawld.show.report import Explanation
 from crawld.store.control import Refreshed
 from crawld.store.views import PageLine, PageSort, PageView, SearchHit, Version
 
@@ -295,7 +296,7 @@ class ExplainedPage:
     """A page with its timeline and, where the daemon holds it, why it is not crawled just now."""
 
     view: PageView
-    now: dict[str, Any] | None
+    now: Explanation | None
 
 
 @dataclass(frozen=True, slots=True)

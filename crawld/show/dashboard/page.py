@@ -14,6 +14,7 @@ from crawld.model.url import identity, normalise_given
 from crawld.show.charts import Axis, Chart, ChartPoint, Event, Form, Lane, Line, Look, saw_tooth
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration, figure, share, words_of
+from crawld.show.report import Explanation
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
 
 
@@ -151,10 +152,10 @@ def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
         yield "At least", f"{share(rule['min_change'])} of it must differ"
 
 
-def _why(view: PageView, held: Mapping[str, Any] | None) -> list[str]:
+def _why(view: PageView, held: Explanation | None) -> list[str]:
     """Why the page is not crawled now, or that it is next."""
     if held is not None:
-        return [str(reason["sentence"]) for reason in held["reasons"]]
+        return [reason.sentence for reason in held.reasons]
     return ["it was taken off the list" if view.retired_at is not None else "the daemon has not loaded it yet"]
 
 
@@ -204,13 +205,13 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
     yield "Evidence", f"{seen}, and what the other pages of the host do"
 
 
-def _worth(held: Mapping[str, Any] | None, now: float) -> Iterator[Fact]:
+def _worth(held: Explanation | None, now: float) -> Iterator[Fact]:
     """What a request to the page is worth now, against the others."""
     if held is None:
         return
-    yield "Fresh now", share(held["freshness"])
-    yield "Crawl value", f"{figure(held['value'])} against a level of {figure(held['level'])}"
-    expected = held["expected_in_seconds"]
+    yield "Fresh now", share(held.freshness)
+    yield "Crawl value", f"{figure(held.value)} against a level of {figure(held.level)}"
+    expected = held.expected_in_seconds
     yield "Next crawl", "nobody can say" if expected is None else f"expected {age(now + expected, now)}"
-    if held["host_ready_in_seconds"]:
-        yield "Host", f"may be asked in {duration(held['host_ready_in_seconds'])}"
+    if held.host_ready_in_seconds:
+        yield "Host", f"may be asked in {duration(held.host_ready_in_seconds)}"

@@ -22,8 +22,6 @@ from crawld.model.url import normalise_given
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
 from crawld.show.report import Explanation
 
-# Why a page is not crawled just now, from the daemon's word where it answers and from the database.
-
 TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 """Reasons that the trouble of the last attempt explains."""
 

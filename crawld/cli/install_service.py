@@ -208,7 +208,7 @@ def _advise(file: Path) -> None:
 
 
 def _close_to_others(settings: Path) -> None:
-    """Let the service's group read the settings and nobody else: they may hold a password."""
+    """Lets only the service's group read the settings: they may hold a password."""
     try:
         group = grp.getgrnam(USER).gr_gid
     except KeyError:

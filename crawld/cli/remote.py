@@ -43,8 +43,6 @@ class RemoteLimits:
 LIMITS = RemoteLimits()
 
 
-# What the reading commands share: opening the database of the settings.
-
 T = TypeVar("T")
 
 
@@ -129,7 +127,7 @@ class NotAnsweringError(CrawldError):
 
 
 class ForeignSocketError(CrawldError):
-    """Somebody else's process listens where our daemon should."""
+    """Another user's process listens where our daemon should."""
 
 
 def _trusted(place: Path) -> set[int]:
@@ -194,7 +192,7 @@ def ask(
 
 @lru_cache
 def is_fleet(database: str) -> bool:
-    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
+    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where that is unknown."""
     if not database.startswith("postgres"):
         return False
     try:
@@ -218,7 +216,7 @@ def ask_at(
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         answer = json.loads(response.read())
-    except (TimeoutError, BlockingIOError):  # the latter: so many wait for it that the system lets nobody in
+    except (TimeoutError, BlockingIOError):  # the latter: the queue of connections is full
         process = "" if connection.pid is None else f" (pid {connection.pid})"
         changed = "" if method == "GET" else "; whether it took the change over is not known"
         sentence = f"the daemon{process} does not answer: nothing came within {seconds:g} s{changed}"
@@ -277,7 +275,7 @@ class Beside:
     def answer(self, seconds: float) -> Answer:
         """What came until so many seconds after the question, or until now where that is later.
 
-        A fleet has longer: its database answers, which whoever asked us waits for as well.
+        A fleet has longer: its database answers, which the command reads anyway.
         """
         self._known.wait(LIMITS.steer_seconds)
         self._thread.join(
@@ -288,7 +286,7 @@ class Beside:
     def _ask(self) -> None:
         config_file, database, *_ = self._question
         try:
-            with contextlib.suppress(CrawldError):  # told by whoever reads settings and database beside us
+            with contextlib.suppress(CrawldError):  # reported by the thread that reads settings and database
                 self._fleet = is_fleet(load(config_file, {"database": database}).database)
         finally:
             self._known.set()

@@ -1,4 +1,4 @@
-"""`crawld reload`: the running daemon reads its settings and URL list again."""
+"""`crawld pause`, `resume`, `bandwidth`, `refresh` and `reload`: commands that steer a running daemon."""
 
 import json
 import sys
@@ -42,9 +42,6 @@ class CliSteeringLimits:
 LIMITS = CliSteeringLimits()
 
 
-# `crawld pause`: pause the running daemon.
-
-
 @click.command()
 @CONFIG
 @DATABASE
@@ -54,9 +51,6 @@ def pause(config_file: Path | None, database: str | None) -> None:
     click.echo("paused; `crawld resume` resumes crawling")
 
 
-# `crawld resume`: resume a paused daemon.
-
-
 @click.command()
 @CONFIG
 @DATABASE
@@ -64,9 +58,6 @@ def resume(config_file: Path | None, database: str | None) -> None:
     """Resume a paused daemon at its bandwidth."""
     status = Status.of(ask(config_file, database, "POST", "/v1/resume"))
     click.echo(f"crawling at {format_rate(status.bandwidth)}")
-
-
-# `crawld bandwidth`: read or change the running daemon's rate.
 
 
 @click.command()
@@ -88,9 +79,6 @@ def bandwidth(rate: float | None, config_file: Path | None, database: str | None
         click.echo(json.dumps({"bandwidth": status.bandwidth, "paused": status.paused}))
         return
     click.echo(format_rate(status.bandwidth) + (" (paused)" if status.paused else ""))
-
-
-# `crawld refresh`: crawl pages now, before all others.
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """Tables that fit the terminal: what a row is about stays, figures go first.
 
 A table is first tried in full, then with brief cells, then without its least important columns. What names a row, a
-URL or a host, keeps its width as long as other columns can go, and is then shortened in the middle. Where nobody has
+URL or a host, keeps its width as long as other columns can go, and is then shortened in the middle. Where nothing has
 set a width, as in a pipe, nothing is left out.
 """
 

@@ -42,8 +42,6 @@ class TopLimits:
 LIMITS = TopLimits()
 
 
-# One frame of `crawld top`: what the daemon does, drawn for any width from 60 columns on.
-
 STYLES = {"new": "cyan", "changed": "green", "gone": "red", "back": "yellow", "usage": "yellow", "removed": "red"}
 STATES = {
     "not_running": "is not running, or is still starting: `crawld run` starts it, its log says how far it is",
@@ -67,7 +65,7 @@ class Frame(JsonReport):
 
 
 def drawn(frame: Frame, width: int) -> RenderableType:
-    """The screen for what was found out."""
+    """Draws a frame for any width from 60 columns on."""
     status = frame.status
     if status is None:
         process = f" (pid {frame.pid})" if frame.pid else ""

@@ -96,7 +96,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A further request that is not waited for; `at` is when to try again, inf where nobody can say."""
+    """A further request that is not waited for; `at` is when to try again, inf where that is unknown."""
 
     cause: Cause
     at: float

@@ -1,4 +1,4 @@
-"""Pages that somebody waits for, in the order in which they get slots.
+"""Pages that are waited for, in the order in which they get slots.
 
 1. An operator's order goes before all others.
 2. A reader who insists on a fresh copy does too, within the share of slots for reads.
@@ -98,7 +98,7 @@ class AskedPages:
     ) -> Answer | None:
         """Wait for a crawl of the page with others; None after so many seconds. A page that all left loses its place.
 
-        An order stays, whoever waits for it.
+        An order stays, also when its readers leave.
         """
         answer = self.ask(page, now, under_way=under_way, claim=claim)
         asked = self._asked.get(page.id)
@@ -159,7 +159,7 @@ class AskedPages:
         self.crawled(page.id, reason)
 
     def crawled(self, page_id: int, answer: Answer) -> None:
-        """A crawl of the page has ended; one that began before somebody asked for it leaves its place in the line."""
+        """A crawl of the page has ended; one that began before it was asked for leaves its place in the line."""
         asked = self._asked.get(page_id)
         if asked is not None:
             if self.in_line(asked.page):

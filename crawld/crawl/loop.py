@@ -212,7 +212,7 @@ class Crawler:
     # -- slots ------------------------------------------------------------------------------------------------------
 
     def _serve_slots(self, monotonic: float, now: float) -> None:
-        """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
+        """Use the slots that have come, up to the first that no page can use: then the loop sees to answers first."""
         pacer, status, healthy = self.pacer, self.status, self.store.healthy
         served = 0
         while served < LIMITS.slots_at_once and pacer.take(monotonic) is not None:
@@ -283,7 +283,7 @@ class Crawler:
         return True
 
     def _start_asked(self, page: Page, now: float) -> bool:
-        """Whether the slot is spent on a page that somebody waits for.
+        """Whether the slot is spent on a page that is waited for.
 
         1. It was taken off the list, or robots.txt forbids it: those who wait are told.
         2. Its host may not be asked yet, or its robots.txt is being fetched: it goes on waiting.

@@ -16,11 +16,11 @@ from crawld.signals.websub import Subscriptions
 
 P = ParamSpec("P")
 PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
-"""Who pays for reading what is pushed: whoever pushes, all together. No host has such a name."""
+"""Payer of the reading of pushes, all senders together; no host has such a name."""
 
 
 class Others(Protocol):
-    """Whoever holds pages and feeds that are not held here."""
+    """Holders of pages and feeds that are not held here."""
 
     async def pass_on(self, changes: Sequence[Claimed]) -> None:
         """Tell of changes that reached us."""

@@ -37,7 +37,7 @@ from crawld.store.contract import Store
 
 log = logging.getLogger("crawld.crawl")
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 LOGIN_SEEN = frozenset({Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED})
 """Purposes of requests that fail where they are led to a login; a robots.txt behind one is none."""
 LOGIN_ENDS = frozenset(
@@ -136,7 +136,7 @@ class Sender:
         asked = {request.url}
         cookies, permanent, home = ChainCookies(), True, origin_of(request.url)
         chain.bare = chain.bare or request.bare
-        for _ in range(MOST_REDIRECTS):
+        for _ in range(MAX_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome
             hops.append(outcome)
@@ -158,7 +158,7 @@ class Sender:
                     self.admission.note_turn(request.url, Turn(chain.refusal.at, hop.host))
                 return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
         if isinstance(outcome, Redirected):
-            detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
+            detail = f"more than {MAX_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
         return outcome
 

@@ -1,7 +1,7 @@
 """What became of the slots of the last minutes, and why those that were idle were idle.
 
-Slots come faster than reasons change: they are counted one by one, and at most once a second somebody looks for the
-reason, which is then taken for all idle slots since the last look.
+Slots come faster than reasons change: they are counted one by one, and at most once a second the reason is looked
+for, which is then taken for all idle slots since the last look.
 """
 
 import logging
@@ -32,7 +32,7 @@ class SlotLogLimits:
     pages_asked: int = 20
     """Pages whose reason is looked for: the most frequent one speaks for all."""
     stall_seconds: float = 300.0
-    """Seconds without a used slot after which the daemon is stuck: longer than any request or wait of ours may take."""
+    """Seconds without a used slot after which the daemon is stuck: longer than any request or wait may take."""
     stall_looks: int = 20
     """Looks within that time that must each have found a page to ask: one might be by chance."""
     stall_look_seconds: float = 5.0
@@ -111,7 +111,7 @@ class SlotLog:
 
 
 class StallWatch:
-    """Notices a daemon that uses no slot although there is a page to ask: an error of ours, which a restart may end."""
+    """Notices a daemon that uses no slot although there is a page to ask: an error that a restart may end."""
 
     def __init__(self, page_to_ask: Callable[[float], Page | None]) -> None:
         self._page_to_ask = page_to_ask

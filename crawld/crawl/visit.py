@@ -425,7 +425,7 @@ class PageCrawls:
     def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
-        Whoever answered names them: a redirect may have led to another host.
+        The host that answered names them: a redirect may have led to another host.
         """
         if self._polls is not None and isinstance(outcome, Fetched) and head is not None:
             self._polls.found_feeds(outcome.url, head.feeds, self._clock.now())

@@ -385,7 +385,7 @@ class Assembly:
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
     def _others(self) -> Others | None:
-        """Who holds pages and feeds that are not here: nobody."""
+        """Returns what holds pages and feeds that are not here; None in a single daemon."""
         return None
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:

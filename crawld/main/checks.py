@@ -36,8 +36,6 @@ from crawld.show.forecasts import Terms
 from crawld.store.address import parse_address
 from crawld.store.contract import Transport
 
-# How pages are valued and hosts are asked, from settings.
-
 
 def terms_of(settings: Settings) -> Terms:
     """What the settings say."""

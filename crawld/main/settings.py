@@ -766,7 +766,7 @@ def _name_of(place: str) -> str:
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
     """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
 
-    A relative `urls` belongs to whoever names it: the file's directory, or the working directory for the command line.
+    A relative `urls` starts where it is named: in the file's directory, or in the command line's working directory.
     """
     given: Any = {}
     if path is not None:

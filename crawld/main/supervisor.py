@@ -34,17 +34,14 @@ class SupervisorLimits:
     max_troubles_told: int = 3
     """Kinds of trouble that a summary names, the most frequent first."""
     forget_seconds: float = 600.0
-    """Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
+    """Hosts without pages are forgotten once they were not asked for this long, at most twice as long."""
 
 
 LIMITS = SupervisorLimits()
 
 
-# What systemd is told: ready, reloading, stopping, a status line, and that we are alive.
-
-
 class Notifier:
-    """Talks to the service manager where there is one (NOTIFY_SOCKET), and to nobody otherwise."""
+    """Tells the service manager, where NOTIFY_SOCKET names one, how the daemon stands."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = os.environ.get("NOTIFY_SOCKET") if address is None else address

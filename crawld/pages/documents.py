@@ -153,9 +153,6 @@ class DocumentKeeper:
             return None
 
 
-# The texts of kept copies, read in workers: they are foreign bytes.
-
-
 class StoredTexts:
     """Implements `PageTexts`; `rule_for` says by URL what of a page is compared."""
 

@@ -67,7 +67,7 @@ def read_once(source: str) -> bool:
 
 
 async def _body_beside(source: str) -> bytes:
-    """Read beside the loop; what may never end is read in a thread that nobody waits for when the daemon stops."""
+    """Read beside the loop; what may never end is read in a thread that a stop does not wait for."""
     if not read_once(source):
         return await asyncio.to_thread(list_body, source)
     result: Future[bytes] = Future()
@@ -215,7 +215,7 @@ class ListFile:
     def _note(self, source: str, listed: UrlList, taken: Adoption) -> None:
         """Log what a list did, and say in the status what it was not allowed to do."""
         added, removed = len(taken.added) + len(taken.returned), len(taken.retired)
-        if self._first is None or self._first.done():  # what a start finds is no news to whoever reloads
+        if self._first is None or self._first.done():  # what a start finds is no news of a reload
             self._news = replace(self._news, added=self._news.added + added, removed=self._news.removed + removed)
         self._status.list_held_back = None
         _report(source, listed, taken)
@@ -262,16 +262,13 @@ def _report(source: str, listed: UrlList, taken: Adoption) -> None:
     )
 
 
-# Watching the URL list: a changed file is read again, a vanished or broken one changes nothing.
-
-
 Mark = tuple[str, int, int, int]
 
 
 class ListWatch:
     """Looks at a file every few seconds and has it loaded when it is another one and has stopped growing.
 
-    Whoever loads it for a reason of their own says so first (`loading`), so that it is not loaded a second time.
+    A load for another reason is announced first (`loading`), so that it is not loaded a second time.
     """
 
     def __init__(

@@ -40,9 +40,6 @@ class PageSetLimits:
 LIMITS = PageSetLimits()
 
 
-# Memory that a start needed for a moment, given back to the system.
-
-
 def give_back() -> None:
     """Give back what is free within the heap; only glibc keeps it, so elsewhere there is nothing to do.
 
@@ -300,7 +297,7 @@ class PageSet:
         await self.retire_left(now)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[str]:
-        """Retire these pages, whoever listed them; the URLs of those that were here."""
+        """Retires these pages, whatever listed them; returns the URLs of those that were here."""
         gone = await self._store.retire(urls, now=now, keep_out=keep_out)
         self._drop([page.id for page in gone])
         await self.retire_left(now)
@@ -355,7 +352,7 @@ def _check_clock(newest: float, now: float) -> None:
 
 
 def _usable(state: HostState) -> HostState:
-    """What is kept of a host, without a delay that nobody can mean."""
+    """Returns what is kept of a host, without an impossible delay."""
     if state.delay is None or 0 <= state.delay <= UNITS_LIMITS.max_seconds:
         return state
     log.warning("the delay kept of a host cannot be used", extra={"host": state.name, "delay": state.delay})

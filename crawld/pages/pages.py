@@ -28,9 +28,9 @@ class PagesPagesLimits:
 LIMITS = PagesPagesLimits()
 
 
-# Pages in some 75 bytes each: columns by row and one buffer of URLs; a `Page` is made when somebody asks for it.
+# Pages in some 75 bytes each: columns by row and one buffer of URLs; a `Page` is made on demand.
 
-MOST_WASTE = 1 << 20
+MAX_WASTE = 1 << 20
 """Bytes of URLs that are kept although their pages have gone; beyond it, and beyond half of all, they are dropped."""
 _STATES = tuple(PageState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
@@ -126,8 +126,8 @@ class PackedPages:
             self._state.extend(bytes(more))
 
     def _drop_waste(self) -> None:
-        """Pack the URLs anew where most of them are nobody's."""
-        if self._wasted <= max(MOST_WASTE, len(self._urls) // 2):
+        """Packs the URLs anew where most of them belong to no page."""
+        if self._wasted <= max(MAX_WASTE, len(self._urls) // 2):
             return
         packed = bytearray()
         for row in self._rows.find(self._rows.ids()).tolist():
@@ -137,7 +137,7 @@ class PackedPages:
 
 
 DAY = 86400.0
-LONGEST_WAIT = 7 * DAY
+MAX_WAIT = 7 * DAY
 TURNED_AWAY_WAITS = {
     Trouble.BOT_WALL: (3600.0, 2 * DAY),
     Trouble.PAYMENT_REQUIRED: (DAY, 30 * DAY),
@@ -157,7 +157,7 @@ ANSWERED = {PageState.LIVE, *SELDOM}
 class Pages:
     """Pages by id, with their state and how often each failed in a row.
 
-    `sites` are beginnings of URLs whose pages are counted, for whoever must not have too many.
+    `sites` are beginnings of URLs whose pages are counted against a limit.
     """
 
     def __init__(self, sites: Iterable[str] = ()) -> None:
@@ -341,7 +341,7 @@ class Pages:
         count = self._failures.get(page_id, 0)
         if count == 0 or state not in {PageState.FAILING, *SELDOM}:
             return -math.inf
-        first, longest = LIMITS.gone_wait if state in SELDOM else LIMITS.first_wait, LONGEST_WAIT
+        first, longest = LIMITS.gone_wait if state in SELDOM else LIMITS.first_wait, MAX_WAIT
         if (trouble := self._turned_away.get(page_id)) is not None:
             first, longest = TURNED_AWAY_WAITS[trouble]
         return at + min(first * 2.0 ** min(count - 1, 30), longest)

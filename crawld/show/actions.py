@@ -43,7 +43,7 @@ Done = tuple[str, Any, Undo]
 
 
 class Control(Protocol):
-    """What an operator can ask of a running daemon; changes in somebody's name go through `actions`."""
+    """What an operator can ask of a running daemon; changes in a person's name go through `actions`."""
 
     @property
     def actions(self) -> "Actions":
@@ -149,7 +149,7 @@ class Actions:
         }
 
     async def act(self, who: str, verb: str, what: What) -> Action:
-        """Do something in somebody's name."""
+        """Does something in a person's or program's name."""
         if verb not in self._verbs:
             raise InputError(f"{verb!r} is not something that can be done")
         sentence, result, undo = await self._verbs[verb](what)

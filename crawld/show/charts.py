@@ -278,7 +278,7 @@ class Chart:
         return not drawn and not (self.stack and self.stack.columns) and not any(lane.events for lane in self.lanes)
 
     def description(self) -> str:
-        """The chart in a sentence for each line, for whoever cannot see it."""
+        """The chart in a sentence for each line, for screen readers."""
         if self.empty:
             return "There is nothing to show yet."
         return " ".join([*map(self._line_in_words, self.lines), *self._stack_in_words(), *map(_table_lane, self.lanes)])

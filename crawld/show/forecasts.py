@@ -37,9 +37,6 @@ class ForecastsLimits:
 LIMITS = ForecastsLimits()
 
 
-# A scheduler of pages as the database has them, for whoever is no daemon: what it would believe and expect.
-
-
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the settings say about how pages are valued and hosts are asked."""

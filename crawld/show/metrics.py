@@ -33,8 +33,6 @@ class MetricsLimits:
 LIMITS = MetricsLimits()
 
 
-# How late the event loop is: what waits for it, as the next slot, waits as long.
-
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -72,7 +70,7 @@ COUNTER, GAUGE = FamilyKind.COUNTER, FamilyKind.GAUGE
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """What takes time to find out."""
+    """Figures that take time to find out."""
 
     calibration_gap: float | None
     store_bytes: int
@@ -109,7 +107,7 @@ class DaemonMetrics:
         self._costly = None
 
     async def _costly_figures(self) -> Costly:
-        """What is costly, found out again where it is a minute old; once, however many ask."""
+        """Returns the costly figures, renewed once where they are a minute old, however many ask."""
         self._one = self._one or asyncio.Lock()
         async with self._one:
             now = self.crawler.clock.monotonic()

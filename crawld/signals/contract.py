@@ -9,7 +9,7 @@ from crawld.store.contract import Poll
 
 T = TypeVar("T")
 Slices = Generator[None, None, T]
-"""Work in slices of a few milliseconds: whoever drives it lets others have their turn in between."""
+"""Work in slices of a few milliseconds; its driver lets other tasks run in between."""
 
 
 def at_once(slices: Slices[T]) -> T:
@@ -26,8 +26,8 @@ def at_once(slices: Slices[T]) -> T:
 class Discoveries:
     """What a file lists within the scope of discovery, where that has changed."""
 
-    urls: Sequence[str]  # no pages of ours yet
-    listed: Sequence[int]  # pages of ours
+    urls: Sequence[str]  # not kept yet
+    listed: Sequence[int]  # pages that are kept
     complete: bool  # what was found in this file before and is listed no more has left
 
 

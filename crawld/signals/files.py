@@ -90,7 +90,9 @@ class File:
     baseline: bytes = field(default=b"", repr=False)  # what it listed, packed
 
     def __post_init__(self) -> None:
-        if not self.planter:  # whoever named it first; the last of several, as each index is put in front of its own
+        if (
+            not self.planter
+        ):  # the host that named it first; the last of several, as each index is put in front of its own
             named = self.origin in {Origin.ROBOTS, Origin.INDEX, Origin.PAGE} and self.speaks_for
             self.planter = self.speaks_for[-1] if named else self.host
 

@@ -14,7 +14,7 @@ from crawld.signals.matching import Ints, Keys
 
 Stamps = NDArray[np.int64]
 
-MOST_REMEMBERED = 10_000  # entries that have left a feed
+MAX_REMEMBERED = 10_000  # entries that have left a feed
 _VERSION = b"\x01"
 
 
@@ -51,7 +51,7 @@ class Baseline:
         _, before = self.stamps_for(keys)
         stamps = np.where(stamps == 0, before, stamps)
         absent = ~np.isin(self.keys, keys, assume_unique=True)
-        if not keep_absent or int(absent.sum()) > MOST_REMEMBERED:
+        if not keep_absent or int(absent.sum()) > MAX_REMEMBERED:
             return Baseline(keys, stamps)
         all_keys = np.concatenate([keys, self.keys[absent]])
         order = np.argsort(all_keys)

@@ -46,17 +46,6 @@ SourceOf = Callable[[int, int], Source]
 
 
 @dataclass(frozen=True, slots=True)
-class SiteEvent:
-    """Nearly all lastmods of a file moved at once."""
-
-    host: str
-    source: Source
-    at: float
-    moved: int
-    of: int
-
-
-@dataclass(frozen=True, slots=True)
 class Known:
     """What we know when a poll comes in: our pages, when each was crawled last, and which delay to allow for."""
 
@@ -77,7 +66,7 @@ class Finding:
     moved: int = 0  # lastmods that changed, and new entries of a feed
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
-    vanished: int = 0  # pages of ours no longer listed
+    vanished: int = 0  # pages no longer listed
     positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in the listing, of our pages
     pages: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # their ids
 

@@ -91,7 +91,7 @@ class PushInbox:
         return PushAnswer(400 if ping.errors and not len(ping.keys) else 200, answer, signals, unknown=elsewhere)
 
     def _signals(self, ping: Ping, now: float) -> Slices[tuple[list[Signal], np.ndarray[Any, np.dtype[np.bool_]]]]:
-        """A signal for each page of ours, by the same rules as for polls, and which URLs are ours."""
+        """Returns a signal for each page that is kept, by the same rules as for polls, and which URLs are ours."""
         positions, ids = self.known.pages.find(ping.keys)
         signals: list[Signal] = []
         for number, (position, page_id) in enumerate(zip(positions.tolist(), ids.tolist(), strict=True)):

@@ -17,7 +17,7 @@ class ScheduleLimits:
     max_files: int = 100_000
     """Files watched in all, at some 700 bytes each."""
     max_files_per_host: int = 2_000
-    """Files on one host, whoever planted them: an index may have as many."""
+    """Files on one host, whatever planted them: an index may have as many."""
     max_planted: int = 2_000
     """Files one host plants in all."""
     max_planted_elsewhere: int = 500
@@ -41,7 +41,7 @@ class ScheduleLimits:
 LIMITS = ScheduleLimits()
 
 
-# How many files one host may have us watch: whoever names a file plants it, and pays for it.
+# Per-host limits on discovered sitemaps and feeds; the host that names a file pays for it.
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class PollRotation:
             heapq.heappush(self._asleep, (at, planter))
 
     def due(self, now: float) -> Iterator[File]:
-        """Files to poll now, one of each site, least recently offered first; whoever stops leaves the rest its turn."""
+        """Files to poll now, one of each site, least recently offered first; files not taken keep their turn."""
         while self._asleep and self._asleep[0][0] <= now:
             at, planter = heapq.heappop(self._asleep)
             if self._wakes_at.get(planter) == at:
@@ -271,7 +271,7 @@ class PollSchedule:
         return [self._files[child] for child in self._children.get(url, ())]
 
     def add(self, file: File) -> bool:
-        """Watch a file; False where it is watched already, or whoever planted it has planted enough."""
+        """Watch a file; False where it is watched already, or the host that planted it has planted enough."""
         if file.url in self._files or not self.budgets.has_room(file):
             return False
         self._files[file.url] = file

@@ -1,6 +1,6 @@
 """Who may ask the listener what: the Host and Origin a request names, and the token it brings.
 
-A page in somebody's browser can reach a listener on loopback by a name that it lets point there, so a request for a
+A page in a browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
 The doors for strangers (IndexNow, WebSub) are open only where there is a public address. They, and all that changes
 something, are refused to pages of other sites (403). Programs send the token; a browser exchanges a code that is good
@@ -37,7 +37,7 @@ class AccessLimits:
     """Numbers that bound and tune this module."""
 
     token_bytes: int = 32
-    """Random bytes of a new token: nobody guesses 256 bits."""
+    """Random bytes of a new token: 256 bits cannot be guessed."""
     min_token: int = 16
     """Characters that a token written by hand has at least; a shorter one is refused rather than trusted."""
     max_token: int = 1024
@@ -93,7 +93,7 @@ def make_token(file: Path) -> str:
 
 
 def read_token(file: Path) -> str:
-    """The token of the file; one of ours that others may read is closed to them first."""
+    """Returns the token of the file; our own file that others may read is closed to them first."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -246,7 +246,7 @@ class Access:
         return host == "localhost" or host in self.hosts or host == own
 
     def _same_origin(self, request: web.Request, own: str) -> bool:
-        """Whether a request comes from no page at all or from a page of ours: at this port, or by a proxy's name."""
+        """Whether a request comes from no page at all or from one of our pages: at this port, or by a proxy's name."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
             return False
         origin = request.headers.get("Origin")
@@ -328,7 +328,7 @@ async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
 
 
 def guarded_by(access: Access, strangers: Strangers) -> Middleware:
-    """The middleware that asks the rules, and slows down whoever sends too many requests without the token."""
+    """Returns the middleware that asks the rules and slows down clients that send too much without the token."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -171,7 +171,7 @@ def _unix_socket(path: Path) -> socket.socket:
     """A socket that only we may open, and the group that its directory is shared with.
 
     One left behind by a dead daemon is replaced (the database lock says it is dead).
-    In a folder that others may write to somebody may have been there first: nothing of theirs is used or removed.
+    In a folder that others may write to, a socket of another user is neither used nor removed.
     """
     what = "Set `api.socket` to a short path in a directory that can be written"
     if not _free_for_us(path):

@@ -45,7 +45,7 @@ COPY_HEADERS = {
     "Cache-Control": "private, no-cache",
     "Vary": "Accept",
 }
-"""A copy is somebody else's page: shown in a browser it runs nothing, loads nothing and has no origin."""
+"""A copy is a foreign page: shown in a browser it runs nothing, loads nothing and has no origin."""
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
@@ -101,7 +101,7 @@ def _no_copy(asked: AskCopy, through: Freshened) -> str:
 
 
 async def _earlier(request: web.Request, url: str, number: int, latest: Copy) -> Copy | None:
-    """A kept version that is not the latest: nobody can say how fresh it is."""
+    """Returns a kept version that is not the latest; its freshness is not known."""
     kept = await request.app[PARTS].read.version(url, number)
     if kept is None:
         return None

@@ -24,7 +24,7 @@ BODY_BYTES = 2**20
 
 
 class RequestModel(BaseModel):
-    """What a request brings; anything that is not named is refused."""
+    """Parameters of a request; anything that is not named is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +40,7 @@ class RequestModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class EndpointParts:
-    """What endpoints answer from."""
+    """Parts of the daemon that endpoints answer from."""
 
     read: ReadModel
     control: Control
@@ -77,7 +77,7 @@ class Endpoint:
 
     @property
     def streams(self) -> bool:
-        """Whether its answer goes on as long as somebody reads it."""
+        """Whether its answer goes on as long as it is read."""
         return "text/event-stream" in self.media
 
     async def serve(self, request: web.Request) -> web.StreamResponse:

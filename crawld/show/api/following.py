@@ -1,6 +1,6 @@
 """Changes as they are committed: by cursor with a wait, and as a stream of events.
 
-Both go by the same cursor, the number of a change: whoever goes on from the last number they have seen misses nothing
+Both go by the same cursor, the number of a change: a reader that goes on from its last number misses nothing
 that is kept and sees nothing twice.
 """
 

@@ -1,6 +1,6 @@
 """Where the dashboard and API answer, and proof that this daemon is the one who does.
 
-Whoever may ask the control socket gets, for a nonce of their own, what only this process can answer to it at its
+A program that may ask the control socket gets, for a nonce of its own, what only this process can answer to it at its
 address. So a token or a login is handed to no other program that has taken the port.
 """
 

@@ -154,7 +154,7 @@ class AskSearch(RequestModel):
 
 @dataclass(frozen=True)
 class SearchAnswer:
-    """What a search found, best first."""
+    """Hits of a search, best first."""
 
     hits: Sequence[SearchHit]
 
@@ -329,7 +329,7 @@ class HostAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UrlsAnswer:
-    """What became of the pages."""
+    """Result of adding and removing pages."""
 
     added: int
     reweighted: int
@@ -348,7 +348,7 @@ class AddAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RefreshAnswer:
-    """What became of the pages that were asked for."""
+    """Result of a refresh, page by page."""
 
     pages: Sequence[Refreshed]
 
@@ -371,7 +371,7 @@ class ReadAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ActionAnswer:
-    """What somebody did."""
+    """An action that was done."""
 
     id: int
     at: float

@@ -38,8 +38,6 @@ class RefusalsLimits:
 LIMITS = RefusalsLimits()
 
 
-# What both HTTP interfaces share: mistakes are answered in a sentence.
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CONTROL = web.AppKey("control", Control)
 
@@ -48,7 +46,7 @@ CONTROL = web.AppKey("control", Control)
 async def errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
     """What crawld raises on purpose becomes a status with its own words: 400, or 503 where the database is in trouble.
 
-    What was refused unread closes its connection: the rest of it is nobody's.
+    What was refused unread closes its connection, with the rest of what was sent.
     """
     try:
         return await handler(request)

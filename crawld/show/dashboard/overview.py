@@ -36,9 +36,6 @@ class OverviewLimits:
 LIMITS = OverviewLimits()
 
 
-# How fresh the copy is, in one sentence, or that crawling has stopped.
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The sentence, what continues it, and whether it says that crawling has stopped against the operator's will."""
@@ -158,8 +155,6 @@ def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
     axes = Axis("time", Form.TIME), Axis("slots", Form.RATE, low=0.0)
     return Chart("What slots were spent on", *axes, stack=Stack(names, columns, QUIET))
 
-
-# What is wrong, as `crawld stats` says it too.
 
 MORE = {
     "failing": "/pages?state=failing",

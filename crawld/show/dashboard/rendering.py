@@ -131,8 +131,6 @@ class Renderer:
         return template.render(given | dict(view.context))
 
 
-# Forecasts for views: kept for a minute, and for whoever cannot wait the last one.
-
 Document = Mapping[str, Any]
 Question = tuple[float, ...]
 
@@ -187,9 +185,6 @@ def _expected(task: "asyncio.Task[Document]") -> Expected | None:
     except (CrawldError, asyncio.CancelledError):
         return None  # this policy has no forecast, or the daemon ends
     return None if found is None else Expected(found["freshness"], found["round_robin"])
-
-
-# What views are made from.
 
 
 class Sources:

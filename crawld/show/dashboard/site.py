@@ -42,7 +42,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every page: no inline script or style, nothing of another site, nobody's frame, and no copy in a cache."""
+"""Of every page: no inline script or style, nothing of another site, no frame, and no copy in a cache."""
 FOREVER = "private, max-age=31536000, immutable"
 """A file's name changes with its content."""
 SHOWN: Mapping[str, Show] = {

@@ -105,7 +105,7 @@ def own_listener(settings: Settings) -> str:
 
 
 def _answer(address: str, nonce: str) -> str:
-    """What a listener says to the nonce; empty where it says nothing of use."""
+    """Returns what a listener says to the nonce; empty where it says nothing of use."""
     connection = http.client.HTTPConnection(address, timeout=LIMITS.proof_seconds)
     try:
         connection.request("GET", f"/listener?nonce={nonce}")
@@ -118,5 +118,5 @@ def _answer(address: str, nonce: str) -> str:
 
 
 def _has_display() -> bool:
-    """Whether a browser of this user could show anything: a text browser would take the terminal."""
+    """Tells whether a browser of this user could show anything: a text browser would take the terminal."""
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -220,5 +220,5 @@ def _close_to_others(settings: Path) -> None:
 
 
 def _at_home(path: Path) -> bool:
-    """Whether ProtectHome of the unit hides the path."""
+    """Tells whether ProtectHome of the unit hides the path."""
     return any(path.resolve().is_relative_to(home) for home in HOMES)

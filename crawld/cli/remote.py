@@ -87,7 +87,7 @@ def service_settings() -> Path | None:
 
 
 def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
-    """What was given; where nothing says which daemon is meant, it is the service."""
+    """Returns what was given; where nothing says which daemon is meant, it is the service."""
     if given is None and not ctx.params.get("database") and not os.environ.get("CRAWLD_DATABASE"):
         return service_settings()
     return given
@@ -131,7 +131,7 @@ class ForeignSocketError(CrawldError):
 
 
 def _trusted(place: Path) -> set[int]:
-    """Who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
+    """Returns who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
     return {os.geteuid(), 0, place.parent.stat().st_uid}
 
 
@@ -156,7 +156,7 @@ class _ControlConnection(http.client.HTTPConnection):
 
 
 def socket_of(settings: Settings) -> Path:
-    """Where the daemon of these settings is asked, also where this user could not make the socket there."""
+    """Returns where the daemon of these settings is asked, also where this user could not make the socket there."""
     place, runtime = settings.control_socket(), Path("/run/crawld")
     ours = settings.api.socket is not None or settings.database.startswith("sqlite")
     return place if ours or os.path.lexists(place) or not runtime.is_dir() else runtime / "crawld.sock"
@@ -273,7 +273,7 @@ class Beside:
         self._thread.start()
 
     def answer(self, seconds: float) -> Answer:
-        """What came until so many seconds after the question, or until now where that is later.
+        """Returns what came until so many seconds after the question, or until now where that is later.
 
         A fleet has longer: its database answers, which the command reads anyway.
         """
@@ -296,7 +296,7 @@ class Beside:
             self._answer = Answer(refusal=str(error))
 
     def _listener(self) -> int | None:
-        """Who listens, as the system tells without the daemon's help."""
+        """Returns who listens, as the system tells without the daemon's help."""
         config_file, database, *_ = self._question
         connection = _ControlConnection(socket_of(load(config_file, {"database": database})), 0.1)
         try:

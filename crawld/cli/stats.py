@@ -163,7 +163,7 @@ async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]
 
 
 def _summary(config_file: Path | None, database: str | None) -> Summary:
-    """What the database says and, asked at the same time, the daemon."""
+    """Returns what the database says and, asked at the same time, the daemon."""
     asked = Beside(config_file, database, "/v1/status")
     longest = load(config_file, {"database": database}).max_interval
     return read(config_file, database, lambda reader: _figures(reader, asked, longest))
@@ -187,7 +187,7 @@ async def _figures(reader: "Reader", asked: Beside, longest: float) -> Summary:
 
 
 def _followed(site: LinkFigures) -> str:
-    """What following the links of a site has found so far."""
+    """Returns what following the links of a site has found so far."""
     text = f"{site.host}: {many(site.found, 'page')} found by links, {site.waiting} of them not yet visited"
     refused = f", {site.refused} refused" if site.refused else ""
     waits = f"; links of {many(site.deferred, 'page')} wait for room" if site.deferred else ""

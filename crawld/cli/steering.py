@@ -145,7 +145,7 @@ def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[s
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:
-    """Whether the settings are those of a fleet, as far as anybody can tell."""
+    """Tells whether the settings are those of a fleet, as far as anybody can tell."""
     try:
         return is_fleet(load(config_file, {"database": database}).database)
     except (ConfigError, OutOfReachError):

@@ -54,14 +54,14 @@ class TableColumn:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
+    """Returns where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
     stream = sys.stderr if stderr else sys.stdout
     bounded = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
     return Console(stderr=stderr, width=None if bounded else LIMITS.widest, highlight=False)
 
 
 def name(key: str) -> TableColumn:
-    """What the row is about."""
+    """Returns what the row is about."""
     return TableColumn(_heading(key), _text(key), _text(key), LIMITS.essential, left=True, name=True)
 
 

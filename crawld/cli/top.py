@@ -107,7 +107,7 @@ def bar(share: float) -> Text:
 
 
 def _troubles(status: Status) -> list[Text]:
-    """What is wrong, as `crawld stats` says it, as far as the daemon alone knows."""
+    """Returns what is wrong, as `crawld stats` says it, as far as the daemon alone knows."""
     now = time.time()
     summary = Summary(daemon=status, pages=status.pages, last_crawl_at=now)
     found = [Text.assemble(("! ", "bold red"), one.sentence) for one in troubles(summary, now)]
@@ -115,7 +115,7 @@ def _troubles(status: Status) -> list[Text]:
 
 
 def _slots(slots: Sequence[Row], width: int) -> RenderableType:
-    """What slots are spent on, per second since the frame before and in all."""
+    """Returns what slots are spent on, per second since the frame before and in all."""
     columns = [name("spent_on"), number("a_second", 90), word("share", 50), number("since_the_start", 60)]
     return fitted(slots, columns, min(width, LIMITS.narrow // 2))
 
@@ -137,7 +137,7 @@ def _changes(changes: Sequence[Row], width: int) -> RenderableType:
 
 
 def spending(before: Status | None, now: Status, seconds: float) -> list[dict[str, Any]]:
-    """What slots went to between two looks at the status, the most first; idle and skipped ones at the end."""
+    """Returns what slots went to between two looks at the status, the most first; idle and skipped ones at the end."""
     counts = dict(now.requests_by_purpose)
     earlier = before.requests_by_purpose if before else {}
     news = {use: count - earlier.get(use, 0) for use, count in counts.items()}

@@ -116,17 +116,17 @@ class AskedPages:
         return answer.result() if answer.done() else None
 
     def in_line(self, page: Page) -> bool:
-        """Whether the page waits for a slot."""
+        """Tells whether the page waits for a slot."""
         asked = self._asked.get(page.id)
         return asked is not None and page.id in self._lines[asked.claim].get(page.host, ())
 
     def by_host(self) -> Iterator[tuple[str, int]]:
-        """How many pages of each host wait for a slot that is theirs before all others."""
+        """Yields how many pages of each host wait for a slot that is theirs before all others."""
         for claim in (ReadClaim.ORDER, ReadClaim.INSIST):
             yield from ((host, len(pages)) for host, pages in self._lines[claim].items())
 
     def waiting(self, claim: ReadClaim) -> int:
-        """How many pages wait in a line."""
+        """Returns how many pages wait in a line."""
         return sum(map(len, self._lines[claim].values()))
 
     def first(self, now: float, claim: ReadClaim) -> Iterator[Page]:

@@ -68,7 +68,7 @@ class Duplicates:
         return Alias(kept.id, kept.url, claim.why)
 
     def _claim(self, page: Page, memory: Memory, chain: RequestChain) -> _Claim | None:
-        """What the page may be another address of.
+        """Returns what the page may be another address of.
 
         1. It was redirected there permanently, whatever answers there.
         2. It names a canonical address: of its own site, or of a page that is kept, wherever that is.
@@ -91,7 +91,7 @@ class Duplicates:
         return None if bare is None else _Claim(bare, TRACKING, aliases.find(bare))
 
     async def still(self, page: Page, memory: Memory | None, outcome: Outcome, chain: RequestChain, same: Same) -> bool:
-        """Whether an alias that was asked is one still; where that is unknown, it is."""
+        """Tells whether an alias that was asked is one still; where that is unknown, it is."""
         aliases = self.page_set.aliases
         kept = aliases.of(page.id)
         if kept is None or aliases.doubted(page.id):

@@ -140,7 +140,7 @@ class Crawler:
         self._wake.set()
 
     def busy(self, hosts: Container[str]) -> bool:
-        """Whether anything is under way that one of these hosts pays for."""
+        """Tells whether anything is under way that one of these hosts pays for."""
         return any(task.get_name() in hosts for task in self._tasks)
 
     async def give_up(self, hosts: Container[str]) -> int:
@@ -180,7 +180,7 @@ class Crawler:
 
     @property
     def frames(self) -> Frames:
-        """What the pages of hosts share."""
+        """Returns what the pages of hosts share."""
         return self.page_crawls.frames
 
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
@@ -194,7 +194,7 @@ class Crawler:
         return (self.status.requests - count) / max(now - before, 1e-9)
 
     def newly_spent(self) -> dict[tuple[str, str], int]:
-        """What became of the slots since this was asked last, by use and outcome."""
+        """Returns what became of the slots since this was asked last, by use and outcome."""
         spent = self.status.spent()
         news, self._spent_mark = spent - self._spent_mark, spent
         return dict(news)
@@ -245,7 +245,7 @@ class Crawler:
         status.waiting = self.admission.waiting + sender.waiting_for_robots
 
     def _use_slot(self, now: float) -> bool:
-        """Whether the slot of this moment is used; it goes to the first of these that may be sent now.
+        """Tells whether the slot of this moment is used; it goes to the first of these that may be sent now.
 
         1. A further request of work under way that its payer's credit pays for.
         2. A page that an operator ordered.
@@ -283,7 +283,7 @@ class Crawler:
         return True
 
     def _start_asked(self, page: Page, now: float) -> bool:
-        """Whether the slot is spent on a page that is waited for.
+        """Tells whether the slot is spent on a page that is waited for.
 
         1. It was taken off the list, or robots.txt forbids it: those who wait are told.
         2. Its host may not be asked yet, or its robots.txt is being fetched: it goes on waiting.
@@ -305,7 +305,7 @@ class Crawler:
         return False
 
     def _outbid(self, page_id: int | None, now: float) -> bool:
-        """Whether the slot goes to a page that is being read instead of this one, the best by its crawl value.
+        """Tells whether the slot goes to a page that is being read instead of this one, the best by its crawl value.
 
         A page with n readers who wait is worth V + n(1 − f) reads (docs/method.md). The best of them whose host may be
         asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain

@@ -137,7 +137,7 @@ class Reads:
         return worth > 0 and scheduler.value_of(page.id, now) + worth >= scheduler.chooser.level
 
     def _refusal(self, page: Page, claim: ReadClaim, wait: float, now: float) -> str | None:
-        """Why the page is not asked for this reader; None where it is."""
+        """Returns why the page is not asked for this reader; None where it is."""
         crawler = self._crawler
         if wait <= 0:
             return "the reader does not wait"
@@ -176,7 +176,7 @@ class Reads:
         return Freshened("crawled")
 
     async def _commit(self, seconds: float) -> bool:
-        """Whether what was crawled is in the database."""
+        """Tells whether what was crawled is in the database."""
         try:
             async with asyncio.timeout(seconds):
                 await self._crawler.store.flush()
@@ -185,7 +185,7 @@ class Reads:
         return True
 
     def _why_late(self, page: Page, wait: float) -> str:
-        """Why a page that was waited for did not come in time."""
+        """Returns why a page that was waited for did not come in time."""
         crawler, now = self._crawler, self._crawler.clock.now()
         if page.id in crawler.scheduler and crawler.scheduler.held(page.id):
             return f"the request is under way and took longer than {wait:g} s"

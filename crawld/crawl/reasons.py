@@ -42,7 +42,7 @@ class Reasons:
         return [reason for reason in found if reason is not None]
 
     def _host_reason(self, host: int, now: float) -> Reason | None:
-        """What keeps the page's host from being asked, or that it waits because it is not known to answer."""
+        """Returns what keeps the page's host from being asked, or that it waits because it is not known to answer."""
         if self._admission.is_set_aside(host) and self._gate.earliest[host] <= now:
             return Reason(Why.HOST_UNPROVEN, now)
         return host_reason(self._gate, host, now)
@@ -61,7 +61,7 @@ class Reasons:
         return None
 
     def _page_reason(self, page: Page, verdict: Verdict, now: float) -> Reason | None:
-        """What the page itself waits for: its own failures, being gone, or its least interval."""
+        """Returns what the page itself waits for: its own failures, being gone, or its least interval."""
         until = self._scheduler.waits_until(page.id)
         if until <= now or isinstance(verdict, Disallowed):  # a forbidden page waits for robots.txt alone
             return None

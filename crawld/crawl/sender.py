@@ -171,7 +171,7 @@ class Sender:
         return hop._replace(bare=True) if chain.bare else hop
 
     async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
-        """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
+        """Returns why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
         verdict = await self.permission(hop, chain)
         if isinstance(verdict, Allowed):
             return None
@@ -180,7 +180,7 @@ class Sender:
         return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {verdict.reason}")
 
     async def permission(self, request: Request, chain: RequestChain) -> Allowed | Disallowed | NeedsFetch:
-        """What robots.txt says of a request, fetched first where it is not known: once, however many ask.
+        """Returns what robots.txt says of a request, fetched first where it is not known: once, however many ask.
 
         It stays unknown where that cannot be waited for; the chain then says why.
         """

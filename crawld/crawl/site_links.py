@@ -85,7 +85,7 @@ class Shapes:
         self._blocks: OrderedDict[str, set[int]] = OrderedDict()  # seen by path, of all its forms
 
     def admits(self, shape: UrlShape | None) -> bool:
-        """Whether a further address of that shape may join."""
+        """Tells whether a further address of that shape may join."""
         if shape is None:
             return True
         if shape.names and shape not in self._admitted and self._forms[shape.path] >= LIMITS.forms_of_path:
@@ -313,7 +313,7 @@ class SiteLinks:
     # -- visits -----------------------------------------------------------------------------------------------------
 
     async def refusal(self, page: Page, outcome: Outcome, head: Head | None) -> tuple[Trouble, str] | None:
-        """Why a page that links alone lead to is not to be kept, from what it answered."""
+        """Returns why a page that links alone lead to is not to be kept, from what it answered."""
         if not isinstance(outcome, Fetched) or self.site_of(page.url) is None:
             return None
         if outcome.status in GONE_STATUSES and page.id in self._first:

@@ -12,8 +12,8 @@ from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.host import MAX_NAMED, HostsInTrouble, SitesTurningAway, TroubledHosts
-from crawld.model.metrics import RecentSlots
-from crawld.show.report import MeasuredFreshness, RobotsUnavailable, Status, StoreStatus
+from crawld.model.metrics import MeasuredFreshness, RecentSlots
+from crawld.show.report import RobotsUnavailable, Status, StoreStatus
 from crawld.store.contract import FreshnessPoint
 
 

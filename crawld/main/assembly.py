@@ -225,7 +225,7 @@ class Assembly:
         return SystemClock()
 
     def _may_send_hooks(self) -> bool:
-        """Whether no other process may be telling the hooks."""
+        """Tells whether no other process may be telling the hooks."""
         return True
 
     def _make_store(self) -> SqlStore:
@@ -239,7 +239,7 @@ class Assembly:
         )
 
     def _make_pacer(self) -> tuple[Slots, Door | None]:
-        """When slots come, and what requests pass on their way out where that is more than slots ask for."""
+        """Returns when slots come, and what requests pass on their way out where that is more than slots ask for."""
         return Pacer(self.settings.bandwidth, self.clock.monotonic()), None
 
     def _make_fetcher(self) -> HttpFetcher:
@@ -318,7 +318,7 @@ class Assembly:
         return Daemon(**parts)
 
     def _services(self) -> list[Service]:
-        """What runs beside the crawler."""
+        """Returns what runs beside the crawler."""
         socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
         services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
         if self.links:
@@ -326,7 +326,7 @@ class Assembly:
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
     def _documents(self) -> list[Service]:
-        """What keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
+        """Returns what keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
         settings = self.settings
         if not self.holds_all or not settings.keep_text or settings.keep_bodies == "none":
             return []
@@ -366,7 +366,7 @@ class Assembly:
         return self.list
 
     def _public(self) -> list[Service]:
-        """What serves other programs, where `api.listen` is set; and what follows from polls."""
+        """Returns what serves other programs, where `api.listen` is set; and what follows from polls."""
         api, sites = self.settings.api, self.settings.discover
         if api.listen is not None and api.public_url is not None:
             self.hubs = Subscriptions(
@@ -419,12 +419,12 @@ class Assembly:
 
     @property
     def fresh(self) -> FreshReads:
-        """What fetches pages as they are read."""
+        """Returns what fetches pages as they are read."""
         return self.reads
 
     @property
     def control(self) -> Control:
-        """What the API and the dashboard steer and ask."""
+        """Returns what the API and the dashboard steer and ask."""
         return self.steering
 
     def _learner_lag(self) -> float | None:
@@ -481,7 +481,7 @@ class Assembly:
 
 
 def _discovery(settings: Settings) -> Discovery | None:
-    """Which URLs of sitemaps and feeds become pages."""
+    """Returns which URLs of sitemaps and feeds become pages."""
     if not settings.discover:
         return None
     return Discovery(tuple(identity(site.site) for site in settings.discover))

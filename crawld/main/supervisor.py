@@ -60,7 +60,7 @@ class Notifier:
 
     @staticmethod
     def watchdog_seconds() -> float | None:
-        """How often the service manager wants to hear from us at the least, if it does."""
+        """Returns how often the service manager wants to hear from us at the least, if it does."""
         usec, pid = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
         if not usec or (pid and int(pid) != os.getpid()):
             return None
@@ -137,7 +137,7 @@ class Daemon:
         """Nothing is under way any more; the loops still run."""
 
     def _loops(self) -> Sequence[Service]:
-        """What runs beside the services."""
+        """Returns what runs beside the services."""
         return [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
 
     async def _prepared(self) -> bool:
@@ -183,7 +183,7 @@ class Daemon:
                 raise error
 
     async def _where_to_look(self) -> dict[str, object]:
-        """What the first line says: how much is crawled how fast, and where to look on."""
+        """Returns what the first line says: how much is crawled how fast, and where to look on."""
         address = None if self.listening is None else await self.listening()
         commands = "`crawld stats` shows how fresh the copy is" + (", `crawld dashboard` opens this" if address else "")
         return {
@@ -280,7 +280,7 @@ class Daemon:
             await asyncio.sleep(limit / 3)
 
     async def _well(self) -> bool:
-        """Whether slots are served and what was recorded is committed."""
+        """Tells whether slots are served and what was recorded is committed."""
         if not (self.crawler.serves_slots() and self.store.healthy):
             return False
         await self.store.flush()

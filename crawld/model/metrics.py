@@ -48,6 +48,39 @@ class HookStanding:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredFreshness:
+    """Freshness found by audits, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """Figures of one minute in the freshness history."""
+
+    at: float
+    bandwidth: float
+    request_rate: float
+    predicted: float | None
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    level: float | None
+    pages: int
+    changed_share: float | None
+    skipped_slots: int
+
+    @property
+    def measured_freshness(self) -> MeasuredFreshness | None:
+        """Freshness by the audits of that time; None where there were none."""
+        if self.measured is None or self.measured_low is None or self.measured_high is None:
+            return None
+        return MeasuredFreshness(self.measured, self.measured_low, self.measured_high)
+
+
+@dataclass(frozen=True, slots=True)
 class RecentSlots:
     """The slots of the last minutes: how many came, were skipped, and were idle, and what allows no more."""
 

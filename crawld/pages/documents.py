@@ -171,7 +171,7 @@ class StoredTexts:
         return await documents_of(self._workers, self._rule_for, given)
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
-        """What the second version did to the first."""
+        """Returns what the second version did to the first."""
         old, new = ((one.body, one.version.content_type) for one in (before, after))
         return await self._workers.run(after.host, difference.difference, old, new, self._rule_for(after.url))
 

@@ -50,13 +50,13 @@ def read_list(source: str) -> UrlList:
 
 
 def no_usable_line(source: str, listed: UrlList) -> InputError:
-    """What is wrong with a list that gives no page."""
+    """Returns what is wrong with a list that gives no page."""
     bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
     return InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
 
 
 def read_once(source: str) -> bool:
-    """Whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
+    """Tells whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
     if source == STANDARD_INPUT:
         return True
     try:
@@ -105,7 +105,7 @@ def list_body(source: str) -> bytes:
 
 
 def list_mark(body: bytes) -> str:
-    """What tells one list, as this version reads it, from another."""
+    """Returns what tells one list, as this version reads it, from another."""
     return hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
 
 
@@ -209,7 +209,7 @@ class ListFile:
             self._note(source, listed, taken)
 
     async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - a fleet looks at both
-        """Whether this list may be taken over; one daemon's own always may."""
+        """Tells whether this list may be taken over; one daemon's own always may."""
         return True
 
     def _note(self, source: str, listed: UrlList, taken: Adoption) -> None:

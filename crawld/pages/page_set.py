@@ -79,12 +79,12 @@ class PageSet:
 
     @property
     def store(self) -> Store:
-        """Where the pages are kept."""
+        """Returns where the pages are kept."""
         return self._store
 
     @property
     def scheduler(self) -> Scheduler:
-        """What picks from them."""
+        """Returns what picks from them."""
         return self._scheduler
 
     @property
@@ -178,7 +178,7 @@ class PageSet:
                     self.aliases.doubt(page_id)
 
     def _waits(self, stored: StoredPages, now: float) -> Floats:
-        """When each page may be asked again: a restart forgives no failing page its back-off."""
+        """Returns when each page may be asked again: a restart forgives no failing page its back-off."""
         attempts = np.minimum(stored.last_attempt, now).tolist()
         return np.array(
             [
@@ -222,7 +222,7 @@ class PageSet:
 
     @property
     def indexed(self) -> bool:
-        """Whether signals can find every page that was restored."""
+        """Tells whether signals can find every page that was restored."""
         return not self._unindexed
 
     async def index(self) -> None:

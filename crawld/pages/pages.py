@@ -76,7 +76,7 @@ class PackedPages:
         return Page(page_id, begin + rest, host, self._importance[row])
 
     def state(self, page_id: int) -> PageState | None:
-        """Where a page stands, or None if it is not here."""
+        """Returns where a page stands, or None if it is not here."""
         row = self._rows.get(page_id)
         return None if row is None else _STATES[self._state[row]]
 
@@ -192,7 +192,7 @@ class Pages:
         return self._pages.get(page_id)
 
     def on_host(self, host: str) -> int:
-        """How many pages of a host are kept fresh."""
+        """Returns how many pages of a host are kept fresh."""
         return self._on_host[host]
 
     def site_of(self, url: str) -> str | None:
@@ -203,11 +203,11 @@ class Pages:
         return next((site for site in self._sites if key.startswith(site)), None)
 
     def in_site(self, site: str) -> int:
-        """How many pages of a site are kept fresh."""
+        """Returns how many pages of a site are kept fresh."""
         return self._in_site[site]
 
     def count_hosts(self) -> int:
-        """How many hosts have pages."""
+        """Returns how many hosts have pages."""
         return len(self._on_host)
 
     def hosts(self) -> list[str]:
@@ -215,11 +215,11 @@ class Pages:
         return list(self._on_host)
 
     def asked_on_host(self, host: str) -> int:
-        """How many pages of a host are being asked: neither gone nor forbidden."""
+        """Returns how many pages of a host are being asked: neither gone nor forbidden."""
         return self._on_host[host] - self._not_asked[host]
 
     def answered_on_host(self, host: str) -> bool:
-        """Whether any page of a host answered when it was last asked."""
+        """Tells whether any page of a host answered when it was last asked."""
         return self._answered[host] > 0
 
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
@@ -272,11 +272,11 @@ class Pages:
                     del count[host]
 
     def state(self, page_id: int) -> PageState:
-        """Where a page stands."""
+        """Returns where a page stands."""
         return self._pages.state(page_id) or PageState.RETIRED
 
     def failures(self, page_id: int) -> int:
-        """How often the page itself failed in a row."""
+        """Returns how often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
 
     def forgive(self, page_id: int) -> None:
@@ -290,7 +290,7 @@ class Pages:
                 self._note_turned_away(page, trouble)
 
     def turned_away(self) -> Mapping[tuple[str, Trouble], int]:
-        """How many pages turned us away when they were last asked, by origin and trouble."""
+        """Returns how many pages turned us away when they were last asked, by origin and trouble."""
         return self._away
 
     def turned_away_by(self, trouble: Trouble) -> list[int]:

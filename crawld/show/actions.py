@@ -47,16 +47,16 @@ class Control(Protocol):
 
     @property
     def actions(self) -> "Actions":
-        """What was done to the crawl, and by whom."""
+        """Returns what was done to the crawl, and by whom."""
 
     async def status(self) -> Status:
         """Returns what the daemon is doing now."""
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
-        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
 
     def healthy(self) -> bool:
-        """Whether slots are served and the store takes what is recorded."""
+        """Tells whether slots are served and the store takes what is recorded."""
 
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on; kept over a restart."""
@@ -95,7 +95,7 @@ class Control(Protocol):
         """Compare pages without these parts, from the next crawl on; kept over a restart."""
 
     def rule_of(self, url: str) -> Mapping[str, Any]:
-        """What of a page counts as a change: the rule of the settings, without what is marked."""
+        """Returns what of a page counts as a change: the rule of the settings, without what is marked."""
 
     async def explain(self, page_id: int) -> Explanation | None:
         """Returns what is held of a page and why it is not crawled just now; None if it is not here."""
@@ -109,7 +109,7 @@ class ActionStore(Protocol):
 
     @property
     def healthy(self) -> bool:
-        """Whether the store can write now."""
+        """Tells whether the store can write now."""
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""

@@ -16,7 +16,7 @@ from crawld.crawl.reasons import blocked_hosts
 from crawld.crawl.slot_log import bottleneck
 from crawld.model.errors import InputError
 from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
-from crawld.model.metrics import HookStanding
+from crawld.model.metrics import HookStanding, MeasuredFreshness
 from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
@@ -27,7 +27,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.show.report import Explanation, MeasuredFreshness, RobotsUnavailable, Status, StoreStatus
+from crawld.show.report import Explanation, RobotsUnavailable, Status, StoreStatus
 from crawld.store.contract import Adoption
 from crawld.store.control import Refreshed, Reload, Steered
 
@@ -131,11 +131,11 @@ class Steering:
         )
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
-        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
         return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
 
     def healthy(self) -> bool:
-        """Whether slots are served and the store takes what is recorded."""
+        """Tells whether slots are served and the store takes what is recorded."""
         return self._crawler.serves_slots() and self._store.healthy
 
     def _tried_again(self, failure: RobotsFailure) -> RobotsFailure:
@@ -170,7 +170,7 @@ class Steering:
         return Steered(state, float(self._gate.delay[self._gate.host(name)]), kept=await self._kept())
 
     async def _kept(self) -> bool:
-        """Whether what was recorded is in the database; not so where that takes long or cannot be written now."""
+        """Tells whether what was recorded is in the database; not so where that takes long or cannot be written now."""
         if not self._store.healthy:
             return False
         try:
@@ -193,7 +193,7 @@ class Steering:
         return await self._store.readmit(urls)
 
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Who listed these pages, by URL."""
+        """Returns who listed these pages, by URL."""
         return await self._store.origins(urls)
 
     async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
@@ -237,7 +237,7 @@ class Steering:
         await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
 
     def rule_of(self, url: str) -> Mapping[str, Any]:
-        """What of a page counts as a change by the settings."""
+        """Returns what of a page counts as a change by the settings."""
         return rule_document(self._rules, url)
 
     async def explain(self, page_id: int) -> Explanation | None:
@@ -346,7 +346,7 @@ def steer(
 
 
 def _by_use(spent: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """What became of the slots so far as JSON: counts by outcome, by use."""
+    """Returns what became of the slots so far as JSON: counts by outcome, by use."""
     found: dict[str, dict[str, int]] = {}
     for (use, outcome), count in spent.items():
         found.setdefault(use, {})[outcome] = count

@@ -57,7 +57,7 @@ class LoopLag:
         self.seconds += lag
 
     def at_most(self) -> list[tuple[float, int]]:
-        """How many looks were at most so late, by bound."""
+        """Returns how many looks were at most so late, by bound."""
         found, total = [], 0
         for bound, count in zip((*BOUNDS, float("inf")), self._counts, strict=True):
             total += count
@@ -137,7 +137,7 @@ class DaemonMetrics:
         return found
 
     def _spending(self) -> list[Family]:
-        """What slots and requests came to."""
+        """Returns what slots and requests came to."""
         status = self.crawler.status
         served = "Slots that a request left in."
         idle = "Slots in which no page could be asked, by reason."
@@ -157,7 +157,7 @@ class DaemonMetrics:
         ]
 
     def _standing(self, costly: Costly) -> list[Family]:
-        """How things stand."""
+        """Returns how things stand."""
         status, chooser = self.crawler.status, self.crawler.scheduler.chooser
         slots = self.crawler.slots.report(self.crawler.clock.monotonic())
         sent = (slots.slots - slots.idle) / slots.seconds if slots.seconds else 0.0
@@ -194,7 +194,7 @@ class DaemonMetrics:
         return counts
 
     def _behind(self, costly: Costly) -> list[Family]:
-        """How far what follows a crawl is behind it, and what the store holds."""
+        """Returns how far what follows a crawl is behind it, and what the store holds."""
         gap = "Mean distance of seen from predicted freshness, over tenths of the prediction."
         learner = "Seconds since the learner had learnt from every crawl."
         writer = "Seconds that the oldest record waits to be committed."
@@ -210,7 +210,7 @@ class DaemonMetrics:
         ]
 
     def _hooks(self) -> list[Family]:
-        """What waits for hooks, and what became of the rest; hooks are those of the settings."""
+        """Returns what waits for hooks, and what became of the rest; hooks are those of the settings."""
         hooks, now = self.hooks(), self.crawler.clock.now()
         waiting = {hook.name: hook.waiting for hook in hooks}
         oldest = {hook.name: now - hook.waiting_since if hook.waiting_since else 0.0 for hook in hooks}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, TypeAdapter
 
 from crawld.model.host import HostsInTrouble, SitesTurningAway
-from crawld.model.metrics import HookStanding, RecentSlots
+from crawld.model.metrics import HistoryPoint, HookStanding, MeasuredFreshness, RecentSlots
 from crawld.model.page import OverduePages, PageState
 from crawld.model.signal import Source
 from crawld.model.units import format_duration, format_moment, format_rate
@@ -71,15 +71,6 @@ def _is_none(value: object) -> bool:
 
 WhereApplies = Field(exclude_if=_is_none)
 """A key that is left out where it does not apply."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFreshness:
-    """Freshness found by audits, with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +146,7 @@ class Status(JsonReport):
 
     @property
     def served_by(self) -> str:
-        """What serves the slots: a process, or the workers of a fleet."""
+        """Returns what serves the slots: a process, or the workers of a fleet."""
         return f"pid {self.pid}" if self.workers is None else _many(self.workers, "worker")
 
 
@@ -221,32 +212,8 @@ class TroubleReport:
 
     @property
     def severe(self) -> bool:
-        """Whether crawling has stopped or something is lost."""
+        """Tells whether crawling has stopped or something is lost."""
         return self.kind in SEVERE
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """The latest point of the freshness history."""
-
-    at: float
-    bandwidth: float
-    request_rate: float
-    predicted: float | None
-    measured: float | None
-    measured_low: float | None
-    measured_high: float | None
-    level: float | None
-    pages: int
-    changed_share: float | None
-    skipped_slots: int
-
-    @property
-    def measured_freshness(self) -> MeasuredFreshness | None:
-        """Freshness by the audits of that time; None where there were none."""
-        if self.measured is None or self.measured_low is None or self.measured_high is None:
-            return None
-        return MeasuredFreshness(self.measured, self.measured_low, self.measured_high)
 
 
 @dataclass(frozen=True, slots=True)

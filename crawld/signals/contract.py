@@ -47,7 +47,7 @@ class PollResult:
 
     @property
     def news(self) -> bool:
-        """Whether the poll brought anything but a file that says what it said before."""
+        """Tells whether the poll brought anything but a file that says what it said before."""
         return bool(self.signals or self.removed or self.trouble) or self.discoveries is not None
 
     @property

@@ -98,12 +98,12 @@ class File:
 
     @property
     def dead(self) -> bool:
-        """Whether it has failed so often that it is asked once a month only."""
+        """Tells whether it has failed so often that it is asked once a month only."""
         return self.failures >= LIMITS.dead_after
 
     @property
     def preferred(self) -> bool:
-        """Whether the next poll goes before exploring ones.
+        """Tells whether the next poll goes before exploring ones.
 
         1. It pays. 2. The file was never polled, and a person or a robots.txt named it. 3. It was polled once or twice,
         or a few times of which half brought something new: what its signals are worth is known only after they were

@@ -39,7 +39,7 @@ class Baseline:
         return len(self.keys)
 
     def stamps_for(self, keys: Keys) -> tuple[NDArray[np.bool_], Stamps]:
-        """Which keys are known, and the stamp of each (0 where it is not)."""
+        """Returns which keys are known, and the stamp of each (0 where it is not)."""
         if not len(self.keys):
             return np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=np.int64)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -58,7 +58,7 @@ class Baseline:
         return Baseline(all_keys[order], np.concatenate([stamps, self.stamps[absent]])[order])
 
     def only(self, keys: Keys) -> "Baseline":
-        """What is known of these keys alone."""
+        """Returns what is known of these keys alone."""
         kept = np.isin(self.keys, keys)
         return Baseline(self.keys[kept], self.stamps[kept])
 

@@ -22,7 +22,7 @@ MAX_LATECOMERS = 10_000
 
 
 def match_key(url: str) -> str:
-    """What the targets of one page have in common."""
+    """Returns what the targets of one page have in common."""
     rest = identity(url).partition("://")[2]
     path, mark, query = rest.partition("?")
     authority, slash, path = path.partition("/")

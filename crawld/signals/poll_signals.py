@@ -72,14 +72,14 @@ class Finding:
 
     @property
     def is_event(self) -> bool:
-        """Whether nearly all lastmods moved at once."""
+        """Tells whether nearly all lastmods moved at once."""
         return self.of >= LIMITS.min_for_event and self.moved >= LIMITS.share_for_event * self.of
 
 
 def find_signals(
     listed: ListedFile, difference: ListingDifference, source_of: SourceOf, known: Known, now: float
 ) -> Slices[Finding]:
-    """What the difference since the last poll means for our pages, worked out in slices."""
+    """Yields what the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, known, now)
     first_seen = 0
     at: list[Ints] = []
@@ -164,7 +164,7 @@ class _Judge:
         self.stamps.append(int(self.listed.stamps[position]))
 
     def signals(self, source: Source) -> Slices[Sequence[Signal]]:
-        """What was found, as signals of that source."""
+        """Yields what was found, as signals of that source."""
         signals: list[Signal] = []
         for number, (page_id, at, stale) in enumerate(self._found, 1):
             signals.append(Signal(page_id, source, self.now, None if math.isnan(at) else at, stale))

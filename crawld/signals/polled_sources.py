@@ -63,7 +63,7 @@ class IndexWalk:
 
     @property
     def news(self) -> bool:
-        """Whether the index said anything new."""
+        """Tells whether the index said anything new."""
         return bool(self.planned or self.removed)
 
 
@@ -257,7 +257,7 @@ class PolledSources:
         return [file.url for file in wanted if not (self._may_plant(file.planter) and self.schedule.add(file))]
 
     def _may_plant(self, host: str) -> bool:
-        """Whether a host may name files: the settings name its site, or pages that are kept are on it."""
+        """Tells whether a host may name files: the settings name its site, or pages that are kept are on it."""
         names = (host, host.removeprefix("www."), f"www.{host}")
         return site_of(host) in self._given_sites or any(self._has_pages(name) for name in names)
 
@@ -351,7 +351,7 @@ class PolledSources:
             yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, LIMITS.max_bytes)
 
     def prefers(self, request: Request) -> bool:
-        """Whether the poll goes before exploring ones."""
+        """Tells whether the poll goes before exploring ones."""
         file = self.schedule.get(request.url)
         return file is not None and file.preferred
 
@@ -371,11 +371,11 @@ class PolledSources:
             self.schedule.plan(file)
 
     def reader(self, request: Request) -> Callable[[Outcome, float], PollReading]:
-        """What reads the answer to a poll; it can run in a worker."""
+        """Returns what reads the answer to a poll; it can run in a worker."""
         return self.reader_of(request.url)
 
     def reader_of(self, url: str) -> Callable[[Outcome, float], PollReading]:
-        """What reads the file at `url`, polled or delivered; it can run in a worker."""
+        """Returns what reads the file at `url`, polled or delivered; it can run in a worker."""
         file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
         if file is None:

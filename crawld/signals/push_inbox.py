@@ -126,7 +126,7 @@ class PushInbox:
         return replace(accepted, check=check if waiting is None else None)
 
     def _may_check(self, host: str, now: float, *, proved: bool) -> bool:
-        """Whether the host may be asked for a key: a new one unless it denied many, one it served always."""
+        """Tells whether the host may be asked for a key: a new one unless it denied many, one it served always."""
         denials, at = self._denials.get(host, (0, -math.inf))
         paused = denials >= LIMITS.max_denials and now < at + LIMITS.denial_holds
         return len(self._pending) < LIMITS.max_pending and (proved or not paused)

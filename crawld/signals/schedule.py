@@ -65,11 +65,11 @@ class Budgets:
         self._files = self._remembered = 0
 
     def watches(self, host: str) -> bool:
-        """Whether any file of the host is watched."""
+        """Tells whether any file of the host is watched."""
         return host in self._on_host
 
     def room_for_feeds(self, planter: str) -> int:
-        """How many feeds a host may still have found by links in its pages."""
+        """Returns how many feeds a host may still have found by links in its pages."""
         return (
             LIMITS.max_feeds_per_host - self._tallies[planter].feeds
             if planter in self._tallies
@@ -77,7 +77,7 @@ class Budgets:
         )
 
     def has_room(self, file: File) -> bool:
-        """Whether the host that plants the file may do so. What the settings name may lie on any host."""
+        """Tells whether the host that plants the file may do so. What the settings name may lie on any host."""
         if self._files >= LIMITS.max_files or self._on_host[file.host] >= LIMITS.max_files_per_host:
             return False
         tally = self._tallies.get(file.planter)
@@ -123,7 +123,7 @@ class Budgets:
         self._remembered += size
 
     def entries(self, planter: str) -> int:
-        """How many pages the files list that a host planted."""
+        """Returns how many pages the files list that a host planted."""
         return self._tallies[planter].entries if planter in self._tallies else 0
 
     def count_entries(self, file: File, entries: int) -> None:
@@ -308,7 +308,7 @@ class PollSchedule:
         self._under_way.add(url)
 
     def under_way(self, url: str) -> bool:
-        """Whether the file is being polled."""
+        """Tells whether the file is being polled."""
         return url in self._under_way
 
     def rest(self, url: str, until: float) -> None:

@@ -12,6 +12,7 @@ from crawld.model.crawl import Crawl, Memory
 from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostPage, HostState
+from crawld.model.metrics import HistoryPoint
 from crawld.model.page import Alias, Document, Page, PageState, Wanted
 from crawld.model.signal import SOURCES, Signal, SignalGain, SignalTrust, Source
 from crawld.read.url_list import ListedPages
@@ -282,20 +283,9 @@ class StoredDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshnessPoint:
-    """One minute of the freshness history."""
+class FreshnessPoint(HistoryPoint):
+    """The same with what became of the slots of that minute."""
 
-    at: float
-    bandwidth: float
-    request_rate: float
-    predicted: float | None
-    measured: float | None
-    measured_low: float | None
-    measured_high: float | None
-    level: float | None
-    pages: int
-    changed_share: float | None
-    skipped_slots: int
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
 
 

@@ -10,8 +10,8 @@ from crawld.crawl.audits import Audits
 from crawld.fleet.status import merged_status, point_of, slots_spent
 from crawld.fleet.view import FleetView, WorkerView
 from crawld.model.host import HostsInTrouble, HostTrouble, TroubledHosts
-from crawld.model.metrics import RecentSlots
-from crawld.show.report import MeasuredFreshness, Status, StoreStatus
+from crawld.model.metrics import MeasuredFreshness, RecentSlots
+from crawld.show.report import Status, StoreStatus
 
 
 def status(pid: int, **more: Any) -> Status:

@@ -194,7 +194,7 @@ def _unix_socket(path: Path) -> socket.socket:
 
 
 def _free_for_us(path: Path) -> bool:
-    """Whether there is nothing at the path, or a socket of our own; a link is never followed."""
+    """Tells whether there is nothing at the path, or a socket of our own; a link is never followed."""
     try:
         about = path.lstat()
     except OSError:

@@ -72,12 +72,12 @@ class Endpoint:
 
     @property
     def reads(self) -> bool:
-        """Whether it changes nothing."""
+        """Tells whether it changes nothing."""
         return self.method == "GET"
 
     @property
     def streams(self) -> bool:
-        """Whether its answer goes on as long as it is read."""
+        """Tells whether its answer goes on as long as it is read."""
         return "text/event-stream" in self.media
 
     async def serve(self, request: web.Request) -> web.StreamResponse:

@@ -54,7 +54,7 @@ class Listener:
         return ListenerStatus(self.address, self.trouble)
 
     def proof(self, nonce: str) -> str:
-        """What only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
+        """Returns what only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
         if not _NONCE.fullmatch(nonce):
             raise InputError("give ?nonce=…, 32 to 64 hexadecimal digits")
         return hmac.new(self._secret, nonce.encode(), "sha256").hexdigest()

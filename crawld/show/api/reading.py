@@ -50,7 +50,7 @@ from crawld.store.views import (
 
 
 async def status(request: web.Request, _: Nothing) -> Status:
-    """What the daemon is doing now, and where its dashboard is."""
+    """Returns what the daemon is doing now, and where its dashboard is."""
     return replace(await request.app[PARTS].control.status(), listener=request.app[LISTENER].standing())
 
 
@@ -129,7 +129,7 @@ async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:
 
 
 async def signals(request: web.Request, asked: AskSignals) -> Sequence[SourceLine]:
-    """What signals were worth, by host and source."""
+    """Returns what signals were worth, by host and source."""
     return await request.app[PARTS].read.sources(host=asked.host, limit=asked.limit)
 
 
@@ -144,12 +144,12 @@ async def calibration(request: web.Request, _: Nothing) -> Sequence[CalibrationL
 
 
 async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
-    """What slots were spent on."""
+    """Returns what slots were spent on."""
     return await request.app[PARTS].read.slots(asked.since, asked.bucket)
 
 
 async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any]:
-    """What bandwidths buy."""
+    """Returns what bandwidths buy."""
     rates = [_rate(given) for given in asked.bandwidth.split(",") if given.strip()]
     return await request.app[PARTS].control.forecast(rates)
 
@@ -174,7 +174,7 @@ async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
 
 
 async def rules(request: web.Request, asked: AskRules) -> RulesAnswer:
-    """What operators have marked, and the settings' rule for a page."""
+    """Returns what operators have marked, and the settings' rule for a page."""
     control = request.app[PARTS].control
     return RulesAnswer(await control.marks(), None if asked.url is None else dict(control.rule_of(asked.url)))
 
@@ -187,7 +187,7 @@ async def read(request: web.Request, _: Nothing) -> ReadAnswer:
 
 
 async def actions(request: web.Request, asked: AskActions) -> Sequence[ActionAnswer]:
-    """What was done to the crawl, newest first."""
+    """Returns what was done to the crawl, newest first."""
     return [action_answer(one) for one in await request.app[PARTS].control.actions.latest(asked.limit)]
 
 

@@ -77,7 +77,7 @@ def actor_of(request: web.Request) -> str:
 
 
 def shows_pages(request: web.Request) -> bool:
-    """Whether a person waits for the answer in a browser, rather than a program."""
+    """Tells whether a person waits for the answer in a browser, rather than a program."""
     return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
 
 
@@ -160,7 +160,7 @@ class Strangers:
         return len(self._by_address)
 
     def admit(self, address: str) -> bool:
-        """Whether one more request of this address is answered."""
+        """Tells whether one more request of this address is answered."""
         now, network = self.monotonic(), network_of(address)
         bucket = self._by_address.setdefault(network, _Bucket(LIMITS.strangers_burst, now))
         self._by_address.move_to_end(network)
@@ -172,7 +172,7 @@ class Strangers:
 
 
 def network_of(address: str) -> str:
-    """Whom an address belongs to: of IPv6 the /64, which one machine may have whole."""
+    """Returns whom an address belongs to: of IPv6 the /64, which one machine may have whole."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -181,5 +181,5 @@ def _noticed(path: str, number: int) -> str:
 
 
 async def show_log(sources: Sources, _: Mapping[str, str]) -> View:
-    """What was done to the crawl, and by whom, newest first."""
+    """Returns what was done to the crawl, and by whom, newest first."""
     return View("actions.html", "Log", "/actions", sources.now(), {"actions": await sources.control.actions.latest()})

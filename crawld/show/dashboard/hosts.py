@@ -27,7 +27,7 @@ class HostRow:
 
     @property
     def well(self) -> bool:
-        """Whether nothing keeps the host from being asked."""
+        """Tells whether nothing keeps the host from being asked."""
         return self.kind == "good" and not self.robots_trouble and not self.line.turned_away
 
 
@@ -84,7 +84,7 @@ def _gate(line: HostLine, now: float) -> tuple[str, str]:
 
 
 def worth(line: SourceLine, now: float) -> tuple[str, str]:
-    """Whether a source is heard, since when and why, and how to show that."""
+    """Tells whether a source is heard, since when and why, and how to show that."""
     if line.heard is None:
         return (f"not judged yet{_because(line)}" if line.signals else "it has announced nothing yet"), ""
     since = "" if line.heard_since is None else f" for {duration(now - line.heard_since)}"
@@ -92,7 +92,7 @@ def worth(line: SourceLine, now: float) -> tuple[str, str]:
 
 
 def worth_polling(file: SourceFileLine, lines: Sequence[SourceLine]) -> tuple[str, str]:
-    """Whether a sitemap or feed earns its polls: some kind of its signals is heard on its host."""
+    """Tells whether a sitemap or feed earns its polls: some kind of its signals is heard on its host."""
     heard = [line.heard for line in lines if line.host == file.host and line.source.kind is file.source.kind]
     if any(heard):
         return "yes: its signals are heard", "good"

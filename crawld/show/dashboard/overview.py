@@ -48,7 +48,7 @@ class Headline:
 def headline(
     status: Status, overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
-    """What matters most now.
+    """Returns what matters most now.
 
     1. Nothing can be written: crawling has stopped, and why.
     2. There are no pages.
@@ -236,7 +236,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 
 def first_seen(points: Sequence[FreshnessPoint]) -> float:
-    """When the history begins: each point tells of the time since the one before."""
+    """Returns when the history begins: each point tells of the time since the one before."""
     return points[0].at - (points[1].at - points[0].at if len(points) > 1 else MINUTE)
 
 

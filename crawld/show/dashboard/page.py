@@ -139,7 +139,7 @@ def _concerns(mark: Mark, url: str, host: str) -> bool:
 
 
 def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
-    """What of the page counts as a change, by the rule of the settings that fits it."""
+    """Yields what of the page counts as a change, by the rule of the settings that fits it."""
     modes = {"main": "the main text", "text": "all of the visible text", "raw": "every byte"}
     yield "Compared", modes[rule["mode"]]
     yield "By the rule", "the usual one" if rule["pattern"] == "*" else f"{rule['pattern']} of the settings"
@@ -153,7 +153,7 @@ def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _why(view: PageView, held: Explanation | None) -> list[str]:
-    """Why the page is not crawled now, or that it is next."""
+    """Returns why the page is not crawled now, or that it is next."""
     if held is not None:
         return [reason.sentence for reason in held.reasons]
     return ["it was taken off the list" if view.retired_at is not None else "the daemon has not loaded it yet"]
@@ -182,7 +182,7 @@ def _facts(view: PageView, now: float) -> Iterator[Fact]:
 
 
 def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
-    """What is believed of how the page changes, and the evidence."""
+    """Yields what is believed of how the page changes, and the evidence."""
     if estimate is None:
         yield "Changes", "not known yet: it takes two crawls to see a difference"
         return
@@ -206,7 +206,7 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
 
 
 def _worth(held: Explanation | None, now: float) -> Iterator[Fact]:
-    """What a request to the page is worth now, against the others."""
+    """Yields what a request to the page is worth now, against the others."""
     if held is None:
         return
     yield "Fresh now", share(held.freshness)

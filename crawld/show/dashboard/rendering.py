@@ -152,11 +152,11 @@ class CachedForecasts:
         self._last: Expected | None = None
 
     async def of(self, rates: Sequence[float]) -> Document:
-        """What the rate set and these rates buy; InputError where the policy has no forecast."""
+        """Returns what the rate set and these rates buy; InputError where the policy has no forecast."""
         return await asyncio.shield(self._task(tuple(rates)))
 
     async def latest(self, bandwidth: float) -> Expected | None:
-        """What is expected at the rate set, as far as it is known already."""
+        """Returns what is expected at the rate set, as far as it is known already."""
         task = self._task((bandwidth,))
         if self._last is None:
             await asyncio.wait((task,), timeout=LIMITS.patience_seconds)

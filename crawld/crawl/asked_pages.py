@@ -57,7 +57,6 @@ class AskedPage:
     answer: "asyncio.Future[Answer]"
     claim: ReadClaim
     readers: int = 0
-    read_worth: float = 0.0  # of one fresh read, beside crawl values
 
 
 Line = OrderedDict[str, OrderedDict[int, AskedPage]]
@@ -67,11 +66,16 @@ Line = OrderedDict[str, OrderedDict[int, AskedPage]]
 class AskedPages:
     """The pages that are waited for; those that wait for a slot stand in the line of their claim, by host."""
 
+    read_worth: float = 0.0
     _asked: dict[int, AskedPage] = field(default_factory=dict)
     _lines: Mapping[ReadClaim, Line] = field(default_factory=lambda: {claim: OrderedDict() for claim in ReadClaim})
 
     def __len__(self) -> int:
         return len(self._asked)
+
+    def weigh_reads(self, worth: float) -> None:
+        """Takes over what one fresh read is worth beside crawl values."""
+        self.read_worth = worth
 
     def __contains__(self, page_id: int) -> bool:
         return page_id in self._asked
@@ -93,9 +97,7 @@ class AskedPages:
             self._lines[claim].setdefault(page.host, OrderedDict())[page.id] = asked
         return asked.answer
 
-    async def read(
-        self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim, worth: float = 0.0
-    ) -> Answer | None:
+    async def read(self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim) -> Answer | None:
         """Wait for a crawl of the page with others; None after so many seconds. A page that all left loses its place.
 
         An order stays, also when its readers leave.
@@ -105,7 +107,6 @@ class AskedPages:
         if asked is None:
             return answer.result()
         asked.readers += 1
-        asked.read_worth = worth
         try:
             await asyncio.wait([answer], timeout=wait)
         finally:

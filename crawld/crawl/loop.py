@@ -314,7 +314,7 @@ class Crawler:
         if not len(self.asked) or not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
-        worth = value + (1.0 - fresh) * np.array([bid.readers * bid.read_worth for bid in bids])
+        worth = value + self.asked.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
         rival = 0.0 if page_id is None else self.scheduler.value_of(page_id, now)
         own = np.array([bid.page.id == page_id for bid in bids])
         if own.any():

@@ -89,6 +89,7 @@ class Reads:
         now = self._crawler.clock.now()
         self._rate.count(now)
         worth = self._read_worth(now)
+        self._crawler.asked.weigh_reads(worth)
         page = self._find(url)
         if page is None:
             return Freshened("unknown")
@@ -103,9 +104,7 @@ class Reads:
         reason = self._refusal(page, claim, seconds, now)
         if reason is None and claim is ReadClaim.BID and not self._worth_it(page, worth * (1.0 - fresh), now):
             reason = "the slot is worth more on another page"
-        if reason is not None:
-            return Freshened("stale", reason)
-        return await self._wait(page, claim, seconds, now, worth)
+        return Freshened("stale", reason) if reason is not None else await self._wait(page, claim, seconds, now)
 
     async def first_copies(self, urls: Sequence[str], wait: float) -> None:
         """Wait until pages have their first copies, or for so many seconds."""
@@ -154,15 +153,13 @@ class Reads:
             return "the share of slots for reads is used up (read_through.share)"
         return None
 
-    async def _read(
-        self, page: Page, claim: ReadClaim, wait: float, now: float, worth: float = 0.0
-    ) -> Crawl | str | None:
+    async def _read(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Crawl | str | None:
         under_way = self._crawler.scheduler.held(page.id)
         self._crawler.wake()
-        return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim, worth=worth)
+        return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim)
 
-    async def _wait(self, page: Page, claim: ReadClaim, wait: float, now: float, worth: float) -> Freshened:
-        answer = await self._read(page, claim, wait, now, worth)
+    async def _wait(self, page: Page, claim: ReadClaim, wait: float, now: float) -> Freshened:
+        answer = await self._read(page, claim, wait, now)
         if answer is None:
             return Freshened("stale", self._why_late(page, wait))
         if isinstance(answer, str):

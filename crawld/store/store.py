@@ -1,4 +1,4 @@
-"""The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
+"""The store: SQLite or PostgreSQL behind `crawld.store.contract.Store`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -72,7 +72,7 @@ class Options(TypedDict, total=False):
 
 
 class Recording:
-    """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
+    """Queues what is recorded, and commits it. Implements that part of `Store`."""
 
     def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope

@@ -251,8 +251,8 @@ _EXPLAINED = (
 
 _EVERYTHING = (
     "Every contestant in every world, with standard errors, age (time since the first change not seen yet), delay "
-    "(from a change to the crawl that saw it), missed changes and slots used: [results.csv](results.csv). What each rule and "
-    "policy does: [rules.csv](rules.csv). Common Crawl's generator and YaCy's autocrawl publish no constants."
+    "(from a change to the crawl that saw it), missed changes and slots used: [results.csv](results.csv). What each "
+    "rule and policy does: [rules.csv](rules.csv). Common Crawl's generator and YaCy's autocrawl publish no constants."
 )
 
 

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from crawld.choose.policies import POLICIES
@@ -130,15 +131,16 @@ def whole_table(rows: Sequence[Row]) -> str:
 
 
 def policies_table(rows: Sequence[Row]) -> str:
-    """Crawld's lead over the papers' policies, in every kind of world they were run in."""
+    """Crawld's lead over the five policies that come closest, in every kind of world they were run in."""
     kinds = [kind for kind in COLUMNS if any((row["kind"], row["weights"]) == kind for row in rows)]
     by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
-    names = [name for name in POLICIES if any(row["contestant"] == name for row in rows) and name != CRAWLD]
+    leads_of = {name: [row["lead"] for row in rows if row["contestant"] == name] for name in POLICIES if name != CRAWLD}
+    closest = sorted((name for name in leads_of if leads_of[name]), key=lambda name: fmean(leads_of[name]))
     lines = [
         "| crawld's lead over | " + " | ".join(COLUMNS[kind] for kind in kinds) + " |",
         "|---|" + "---|" * len(kinds),
     ]
-    for name in names:
+    for name in closest[:5]:
         leads = [_lead(by_place[name, kind]) if (name, kind) in by_place else "" for kind in kinds]
         lines.append(f"| {name} | " + " | ".join(leads) + " |")
     return "\n".join(lines)
@@ -227,7 +229,7 @@ def document(runs: Sequence[Mapping[str, Any]], signals: Sequence[Mapping[str, A
     ]
     papers = [row for row in rows if row["part"] == "policies"]
     if papers:
-        parts += ["## crawld beside the papers' policies", policies_table(papers)]
+        parts += ["## crawld beside the papers' policies", "The five that come closest:", policies_table(papers)]
     return "\n\n".join(parts) + "\n"
 
 

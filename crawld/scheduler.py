@@ -126,7 +126,7 @@ class Scheduler:
 
     def reserve(self, pages: int) -> None:
         """Make room for that many pages."""
-        self._pages.reserve(pages)
+        self.chooser.reserve(pages)
 
     def look_over(self, now: float) -> Iterator[None]:
         """Prepare the first pick among pages that were put in, a few milliseconds at a time."""

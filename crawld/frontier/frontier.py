@@ -77,6 +77,11 @@ class Frontier(ValueChooser):
         self._due.insert(many[never])
         self._bounds.postpone(many[~never])
 
+    def reserve(self, rows: int) -> None:
+        """Make room for that many pages at once."""
+        super().reserve(rows)
+        self._bounds.fit(len(self.pages.state))
+
     def look_over(self, now: float) -> Iterator[None]:
         """Bound new pages some at a time: the first pick would look at all of them at once."""
         pages = self.pages

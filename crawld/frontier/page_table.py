@@ -203,7 +203,7 @@ class PageTable:
         return rows
 
     def reserve(self, rows: int) -> None:
-        """Make room for that many rows at once: to grow step by step copies everything again and again."""
+        """Make room for that many rows."""
         if rows > len(self.state):
             self._grow(rows)
 

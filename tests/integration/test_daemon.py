@@ -1,6 +1,7 @@
 """The daemon in one process against the real test site: what it records, and how it treats hosts."""
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from crawld import wiring
@@ -321,3 +323,32 @@ async def test_the_learner_teaches_the_scheduler(tmp_path: Path) -> None:
     assert quiet is not None
     assert restless is not None
     assert restless.alpha > quiet.alpha
+
+
+async def test_the_socket_tells_how_far_a_start_is(tmp_path: Path) -> None:
+    """While the list is still being read the status is answered, and commands are told to come again."""
+    os.mkfifo(tmp_path / "urls")
+    given = {
+        "bandwidth": "50/s",
+        "urls": str(tmp_path / "urls"),
+        "database": f"sqlite:///{tmp_path}/x.db",
+        "api": {"listen": None, "socket": str(tmp_path / "control")},
+    }
+    daemon = wiring.build(Settings.model_validate(given))
+    daemon.catch_signals = False
+    task = asyncio.create_task(daemon.run())
+    await until((tmp_path / "control").exists)
+    async with aiohttp.ClientSession(
+        "http://daemon", connector=aiohttp.UnixConnector(str(tmp_path / "control"))
+    ) as asked:
+        await until(lambda: daemon.crawler.status.starting == "taking over the URL list")
+        async with asked.get("/status") as answer:
+            assert (answer.status, (await answer.json())["starting"]) == (200, "taking over the URL list")
+        async with asked.post("/pause") as answer:
+            assert (answer.status, "is starting" in (await answer.json())["error"]) == (503, True)
+        await asyncio.to_thread((tmp_path / "urls").write_text, "http://127.0.0.1:1/\n")
+        await until(lambda: daemon.crawler.status.starting is None)
+        async with asked.post("/pause") as answer:
+            assert (answer.status, (await answer.json())["starting"]) == (200, None)
+    daemon.stop()
+    await task

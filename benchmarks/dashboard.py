@@ -10,7 +10,6 @@ time tells what the work itself costs.
 import argparse
 import asyncio
 import random
-import socket
 import sqlite3
 import statistics
 import tempfile
@@ -26,6 +25,7 @@ from crawld import wiring
 from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.store import SqlStore
+from tests.support.process import free_port
 
 HOSTS = 1_000
 TIMES = 7
@@ -187,13 +187,6 @@ def _until_up(address: str) -> None:
         else:
             return
     raise TimeoutError("the daemon did not start")
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def main() -> None:

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from benchmarks.dashboard import free_port
 from crawld import wiring
 from crawld.api.token import make_token
 from crawld.config import Settings
+from tests.support.process import free_port
 
 HOSTS = 200
 PAGE_BYTES = 8_000
@@ -129,7 +129,7 @@ async def _views(process: asyncio.subprocess.Process) -> int:
 
 async def browse(base: str, token: str, seconds: float) -> None:
     """Click through every view until the time is over, and print how many were seen."""
-    from tests.browser.browsing import browser, visitor
+    from tests.support.browsing import browser, visitor
 
     async with browser() as opened, visitor(opened, base, token) as visiting:
         print("begun", flush=True)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from tests.process import daemon, settings
-from tests.receiver import Receiver, half_of_the_time, hook
-from tests.site import Site
+from tests.support.process import daemon, settings
+from tests.support.receiver import Receiver, half_of_the_time, hook
+from tests.support.site import Site
 
 PAGES = 30
 LONGEST_DRAIN = 300.0  # seconds; how fast the machine is decides nothing

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show, writer
-from benchmarks.dashboard import free_port
 from benchmarks.fleet_parts import Options, cost, drills, restart, takeover
 from benchmarks.fleet_record import OPTIONS
-from tests.postgres import Server, fresh_database, newest_binaries, started_server
+from tests.support.postgres import Server, fresh_database, newest_binaries, started_server
+from tests.support.process import free_port
 
 Part = Callable[[Options, Server, str, Path], Coroutine[Any, Any, dict[str, Any]]]
 PARTS: dict[str, Part] = {"drills": drills, "cost": cost, "takeover": takeover, "restart": restart}
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())
     as_json, only, keep = (given.pop(name) for name in ("json", "only", "keep"))
-    figures = run(Options(**given), only, keep)
+    figures = run(Options(**given), only, keep and keep.absolute())
     if as_json:
         show(figures, as_json=True)
         return

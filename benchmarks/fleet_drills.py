@@ -7,10 +7,11 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.fleet_log import CRASH, Fault
 from benchmarks.fleet_workers import Fleet, Worker
-from tests.postgres import Server
-from tests.process import command
+from crawld.cli import TRY_AGAIN
+from tests.support.fleet_log import CRASH, Fault
+from tests.support.postgres import Server
+from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""
@@ -24,7 +25,7 @@ class Drills:
 
     def __init__(self, fleet: Fleet, server: Server, seed: int, longest: float) -> None:
         self.faults: list[Fault] = []
-        self.ended_by_themselves = 0
+        self.ended_by_themselves: list[int | None] = []  # exit statuses
         self._fleet = fleet
         self._server = server
         self._rng = random.Random(seed)
@@ -37,8 +38,8 @@ class Drills:
             await asyncio.sleep(RESTART_SECONDS)
             for worker in self._fleet.workers:
                 if not worker.alive and worker.name not in self._busy:
-                    self.ended_by_themselves += 1
-                    self._say(f"{worker.name} ended by itself and is started again")
+                    self.ended_by_themselves.append(worker.status)
+                    self._say(f"{worker.name} ended by itself with {worker.status} and is started again")
                     await worker.start()
 
     async def at_random(self, count: int, gap: float) -> None:
@@ -65,6 +66,11 @@ class Drills:
         self._say(f"{kind} {worker.name if kind != CRASH else 'PostgreSQL'} for {seconds:.1f} s")
         await self._do(kind, worker, seconds)
         return self.faults[-1]
+
+    @property
+    def deaths(self) -> int:
+        """Workers that ended by themselves, without those that could not start because the database was away."""
+        return sum(status != TRY_AGAIN for status in self.ended_by_themselves)
 
     def counts(self) -> dict[str, int]:
         """How many faults there were of each kind."""

@@ -14,15 +14,15 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks import fleet_figures as figures
 from benchmarks.fleet_drills import Drills
-from benchmarks.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
 from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.fleet import shard_of_host
-from tests.postgres import Server
-from tests.receiver import Receiver, hook
+from tests.support import fleet_figures as figures
+from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
+from tests.support.postgres import Server
+from tests.support.receiver import Receiver, hook
 
 HOSTS = 150
 IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs
@@ -150,21 +150,27 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
         newest[one["page_id"]] = max(one["id"], newest.get(one["page_id"], 0))
     connection = await asyncpg.connect(database)
     try:
-        told = {row[0] for row in await connection.fetch("SELECT id FROM changes")}
+        asked_to = await connection.fetchval("SELECT max(cursor) FROM hooks")
+        first = min(numbers, default=0)  # a hook is told from the moment on in which it is first opened
+        rows = await connection.fetch("SELECT id FROM changes WHERE id BETWEEN $1 AND $2", first, asked_to)
+        told = {row[0] for row in rows}
         waiting = {row[0] for row in await connection.fetch("SELECT change FROM deliveries")}
         retired = await connection.fetchval("SELECT count(*) FROM pages WHERE state = 'retired'")
     finally:
         await connection.close()
     times = [began, *(at for at in ear.times if began <= at <= ended), ended]
+    asked = [began, *(at for at in run.site.times if began <= at <= ended), ended]
+    silence, unasked = (max(after - before for before, after in pairwise(some)) for some in (times, asked))
     return {
         "webhooks": len(ear.taken),
         "webhooks_twice": sum(numbers.values()) - len(numbers),
         "webhooks_twice_per_fault": round((sum(numbers.values()) - len(numbers)) / max(1, len(run.faults)), 2),
         "webhooks_out_of_order": out_of_order,
         "webhooks_lost": len(told - numbers.keys() - waiting),
-        "webhooks_longest_silence_seconds": round(max(after - before for before, after in pairwise(times)), 1),
+        "webhooks_longest_silence_seconds": round(silence, 1),
+        "longest_silence_of_the_fleet_seconds": round(unasked, 1),  # without a request there is no change to tell of
         "pages_retired": retired,
-        "worker_deaths": run.drills.ended_by_themselves,
+        "worker_deaths": run.drills.deaths,
     }
 
 
@@ -255,5 +261,5 @@ def _safety(run: Run, options: Options) -> dict[str, Any]:
         "old_owner_requests": figures.old_owner_requests(run.asked, run.owners),
         "stale_commits": figures.stale_commits(pairs, run.owners),
         "exit_statuses": run.statuses,
-        "ended_by_themselves": run.drills.ended_by_themselves,
+        "starts_without_database": len(run.drills.ended_by_themselves) - run.drills.deaths,
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks.fleet_log import Owned, Recorded
+from tests.support.fleet_log import Owned, Recorded
 
 OPTIONS = (
     "-c track_commit_timestamp=on",

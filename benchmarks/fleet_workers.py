@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from benchmarks.fleet_wire import Wire
-from tests.fleet import WRONG_CLOCK
-from tests.process import ENVIRONMENT, command
+from tests.support.fleet import WRONG_CLOCK
+from tests.support.process import ENVIRONMENT, command
 
 AGENT = "crawld-drill/1.0 (+https://{}.example)"
 """The user agent of a worker: the site knows by it who asked."""
@@ -54,7 +54,7 @@ class Worker:
                 *(sys.executable, "-c", WRONG_CLOCK, str(self.place / "ahead")),
                 *("fleet", "run", "--config", str(self.place / self.config), "--name", self.name),
                 cwd=self.place,
-                env=ENVIRONMENT,
+                env=ENVIRONMENT | {"NOTIFY_SOCKET": str(self.place / "notify")},  # as a service manager starts it
                 stdout=log,
                 stderr=log,
             )
@@ -69,6 +69,11 @@ class Worker:
         self.signal(signal.SIGKILL)
         if self.process is not None:
             await self.process.wait()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of its process."""
+        return None if self.process is None else self.process.returncode
 
     @property
     def alive(self) -> bool:

@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -22,43 +22,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.freshness_docs import picture
-from benchmarks.freshness_runs import BUDGETS, CRAWLD, Job, Measures, measure
-from benchmarks.freshness_summary import Result, Row, summarise
-from benchmarks.freshness_worlds import HISTORY, SHARED, WEIGHTS, Size, specs
 from crawld.errors import InputError
-from crawld.policies.policies import POLICIES
-from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
-from crawld.sim.peers import PEERS
 from crawld.sim.recorded import history_files
+from tests.support.freshness.runs import (
+    BUDGETS,
+    CRAWLD,
+    FULL,
+    PEERS_PART,
+    POLICIES_PART,
+    SHORT,
+    Job,
+    Measures,
+    jobs,
+    measure,
+)
+from tests.support.freshness.summary import Result, Row, finite, summarise, verdict
+from tests.support.freshness.worlds import HISTORY, SHARED
 
-PEERS_PART, POLICIES_PART = "peers", "policies"
-SHORT = {
-    PEERS_PART: Size(3, 40, 40.0, 120, 90.0, 300, 25, 2, 600),
-    POLICIES_PART: Size(2, 30, 40.0, 60, 90.0, 100, 10, 0, 150),
-}
-FULL = {
-    PEERS_PART: Size(8, 80, 90.0, 240, 180.0, 500, 60, 4, 5000),
-    POLICIES_PART: Size(6, 50, 60.0, 120, 120.0, 200, 20, 2, 800),
-}
 TOLD_EVERY = 15.0
 """Seconds between two lines of progress."""
-POLICY_ROUND = 0.05
-"""The share of pages crawled between two rounds of learning where policies are compared with each other."""
-
-
-def jobs(part: str, *, full: bool, folder: Path | None = SHARED) -> Iterator[Job]:
-    """Everything to be run for one part."""
-    size = (FULL if full else SHORT)[part]
-    if part == PEERS_PART:
-        for spec in specs(size, folder):
-            for budget in BUDGETS:
-                for contestant in (CRAWLD, ROUND_ROBIN, *LEARNERS, *PEERS):
-                    yield Job(spec, budget, contestant, WEIGHTS[spec.kind])
-        return
-    for spec in specs(size, folder):
-        for budget in BUDGETS if full else BUDGETS[1:3]:
-            for policy in POLICIES:
-                yield Job(spec, budget, policy, WEIGHTS[spec.kind][-1:], POLICY_ROUND)
 
 
 def run(
@@ -133,26 +115,6 @@ def print_rows(rows: Sequence[Row]) -> None:
             f"  {row.contestant:26} {row.freshness:7.4f} {row.lead:+8.4f} {error:>7} {other['age']:7.2f} "
             f"{other['delay']:7.2f} {other['missed']:7.3f} {other['used']:5.2f}  {verdict(row)}"
         )
-
-
-def verdict(row: Row) -> str:
-    """Whether crawld is above on average, and where it is below."""
-    if row.contestant == CRAWLD:
-        return ""
-    words = "above" if row.above else "level" if row.lead == 0 else "BELOW"
-    if row.losses:
-        worst = ", ".join(f"{one.where} at {one.budget:g} {one.lead:+.3f}" for one in row.losses[:3])
-        words += f"; below by more than .002 in {len(row.losses)}: {worst}"
-    return words
-
-
-def finite(value: Any) -> Any:
-    """The same with null for what is not a finite number, as JSON has it."""
-    if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def main() -> None:

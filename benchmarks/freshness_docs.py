@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.freshness_runs import CRAWLD
-from benchmarks.freshness_worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 from crawld.charts import Point, draw_lines
 from crawld.policies.policies import POLICIES
 from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
 from crawld.sim.peers import PEERS
+from tests.support.freshness.runs import CRAWLD
+from tests.support.freshness.worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshness.svg", ROOT / "README.md"

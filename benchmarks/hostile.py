@@ -30,9 +30,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hostile_figures import share_of, table
 from benchmarks.hostile_run import bench
-from benchmarks.hostile_site import ATTACKS
+from tests.support.attacks.figures import share_of, table
+from tests.support.attacks.site import ATTACKS
 
 
 async def run(names: Sequence[str], seconds: float, together: float, rate: float) -> dict[str, Any]:

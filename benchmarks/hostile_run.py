@@ -1,12 +1,9 @@
 """One run of the benchmark of attacks: a daemon that knows the good pages is given the hostile ones, and watched."""
 
 import asyncio
-import contextlib
 import json
 import shutil
 import signal
-import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from benchmarks.hostile_attack import Door
-from benchmarks.hostile_figures import oldest_uncommitted, percentile
-from benchmarks.hostile_site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, site_process, web_of
-from benchmarks.hostile_watch import Watched, watcher
-from tests.process import Running, daemon, settings
+from tests.support.attacks.attack import Door
+from tests.support.attacks.figures import oldest_uncommitted, percentile
+from tests.support.attacks.site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, poisoned, site_process, web_of
+from tests.support.attacks.watch import Watched, watcher
+from tests.support.process import Running, ask_control, daemon, free_port, settings
 
 PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
 MIN_INTERVAL = 5.0
@@ -165,20 +162,6 @@ def _two(site: SiteProcess) -> tuple[int, int]:
     return port, silent
 
 
-def free_port() -> int:
-    """A port of loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as opened:
-        return int(opened.getsockname()[1])
-
-
-def poisoned(database: Path) -> int:
-    """Signals recorded for good pages, of which there are none."""
-    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
-        query = "SELECT count(*) FROM signals JOIN pages ON pages.id = page_id WHERE url LIKE ? AND NOT stale"
-        (count,) = db.execute(query, (f"http://127.{GOOD_NETWORK}.%",)).fetchone()
-        return int(count)
-
-
 async def _until_open(control: Path, running: Running) -> None:
     async with asyncio.timeout(60.0):
         while not control.exists():
@@ -193,18 +176,6 @@ async def _slots(control: Path) -> dict[str, Any]:
     except TimeoutError:
         return {}
     return {**told["slots"], "in_flight": told["in_flight"], "waiting": told["waiting"]}
-
-
-async def ask_control(control: Path, method: str, path: str, given: dict[str, Any]) -> bytes:
-    """Ask the control socket; the body of the answer."""
-    body = json.dumps(given).encode()
-    reader, writer = await asyncio.open_unix_connection(control)
-    head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
-    answer = await reader.read()
-    writer.close()
-    assert b" 200 " in answer[:20], answer
-    return answer.partition(b"\r\n\r\n")[2]
 
 
 async def _end(running: Running) -> int | None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from tests.process import daemon, settings
-from tests.site import Site
+from tests.support.process import daemon, settings
+from tests.support.site import Site
 
 PAGES = 200
 LONGEST_CRAWL = 1.0  # seconds in which a request to the site has surely ended and been committed

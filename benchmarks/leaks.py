@@ -33,9 +33,9 @@ import aiohttp
 import yaml
 from backports import zstd
 
-from tests.process import Running, command, daemon, settings
-from tests.site import Site, Visit
-from tests.walls import CLOUDFLARE
+from tests.support.process import Running, command, daemon, free_port, settings
+from tests.support.site import Site, Visit
+from tests.support.walls import CLOUDFLARE
 
 WORD = "unmistakable-words-of-a-page"
 KINDS = ("bearer", "basic", "header", "cookie")
@@ -205,7 +205,8 @@ async def run(folder: Path, seconds: float, *, port: int, short: bool = False) -
         "sent": home - len(strangers),
         "strangers": len(strangers),
         "answers": len(said),
-        "seen": seen,
+        "seen": len(seen),
+        "seen_in": sorted(set(seen)),
         "leaks": leaks,
     }
 
@@ -256,12 +257,14 @@ def _astray(line: Any, vault: Vault, site: Site) -> bool:
     return bool(kinds - {own}) or (bool(kinds) and not line.path.startswith("/in/")) or site.port == 0
 
 
-def search(folder: Path, said: Mapping[str, str], needles: Mapping[bytes, str]) -> tuple[list[str], int]:
-    """The places that hold a secret, and how many hold the word that is surely stored."""
-    leaks, seen = [], 0
+def search(folder: Path, said: Mapping[str, str], needles: Mapping[bytes, str]) -> tuple[list[str], list[str]]:
+    """The places that hold a secret, and those that hold the word that is surely stored."""
+    leaks: list[str] = []
+    seen: list[str] = []
     for place, data in _everything(folder, said):
         leaks += [f"{place}: {kind}" for needle, kind in needles.items() if needle in data]
-        seen += WORD.encode() in data
+        if WORD.encode() in data:
+            seen.append(place)
     return leaks, seen
 
 
@@ -292,11 +295,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--keep", type=Path, help="an empty folder to work in, which stays")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--short", action="store_true", help="ask few commands")
     given = parser.parse_args()
-    from benchmarks.hostile_run import free_port
-
     with tempfile.TemporaryDirectory() if given.keep is None else contextlib.nullcontext(given.keep) as made:
-        found = asyncio.run(run(Path(made), given.seconds, port=free_port()))
+        found = asyncio.run(run(Path(made), given.seconds, port=free_port(), short=given.short))
     print(json.dumps(found, indent=2) if given.json else yaml.safe_dump(found, sort_keys=False))
     raise SystemExit(1 if found["leaks"] or found["strangers"] or not found["sent"] or not found["seen"] else 0)
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from benchmarks.learning_figure import Figure, mean_and_error, progress
 from benchmarks.learning_replays import mix_figures, replay_figures
 from benchmarks.learning_store import pages_per_second
-from benchmarks.replay import Floats, Ints, replay
-from benchmarks.replay_learner import Learnt
-from benchmarks.replay_worlds import Knowing, Schooled, draw
 from crawld.daemon.audits import Audits
+from tests.support.replay.learner import Learnt
+from tests.support.replay.site import Floats, Ints, replay
+from tests.support.replay.worlds import Knowing, Schooled, draw
 
 VISIT = 5.0  # days between visits in the simulated worlds: m = 500 pages, R = 100 a day
 DAYS, LEARNT = 120.0, 100.0  # freshness is judged after 20 crawls per page

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learning_figure import Figure, mean_and_error, progress
-from benchmarks.replay import SHARED, Clairvoyant, Floats, RoundRobin, Site, replay, sites
-from benchmarks.replay_learner import Learnt
-from benchmarks.replay_mix import mix
 from crawld.sim.population import zipf
+from tests.support.replay.learner import Learnt
+from tests.support.replay.mix import mix
+from tests.support.replay.site import SHARED, Clairvoyant, Floats, RoundRobin, Site, replay, sites
 
 MOST_PAGES = 500  # of a replayed site, every k-th of more
 BUDGETS = (0.1, 0.3, 1.0, 3.0)

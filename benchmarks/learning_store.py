@@ -35,6 +35,9 @@ class NullSink:
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
 
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """And this."""
+
 
 def pages_per_second(pages: int) -> tuple[float, str]:
     """Pages per second of processor time over a full pass, reading, fitting and saving; and what was measured."""

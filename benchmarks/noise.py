@@ -130,6 +130,13 @@ NOISE: dict[str, Callable[[Page, Fetch], list[str]]] = {
     "visible token": beside(lambda fetch: f"Form {fetch.draw.getrandbits(64):016x}"),
     "related links": listed(lambda fetch: fetch.draw.sample(LINKS, 10)),
     "related links of any number": listed(lambda fetch: fetch.draw.sample(LINKS, fetch.draw.randrange(7, 12))),
+    "related products with prices": listed(
+        lambda fetch: [f"{name} € {len(name)}.{fetch.draw.randrange(10, 99)}" for name in fetch.draw.sample(LINKS, 4)]
+    ),
+    "counter with an icon": beside(lambda fetch: f"👁 {900 + 7 * fetch.visit}"),
+    "ages without ago": listed(lambda fetch: [f"{item} · {fetch.visit + at}h" for at, item in enumerate(ITEMS[:5])]),
+    "address of the reader": beside(lambda fetch: f"from 10.{fetch.visit % 31}.{fetch.draw.randrange(99)}.7"),
+    "button of two texts": beside(lambda fetch: fetch.draw.choice(("Buy now", "Add to cart"))),
     "rotating quote": beside(lambda fetch: f"Said {fetch.draw.choice(QUOTES)}"),
     "quote of a few": beside(lambda fetch: f"Said {fetch.draw.choice(QUOTES[:4])}"),
     "advertisement": listed(lambda fetch: [fetch.draw.choice(ADS)]),

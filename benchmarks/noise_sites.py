@@ -248,6 +248,8 @@ def box(what: str) -> Callable[[random.Random], Iterator[Visit]]:
                 return ["We and our partners use cookies", "Accept all of them"] if now.draw.random() < 0.5 else []
             if what == "links":
                 return ["You may also like", *now.draw.sample(pool, 4)]
+            if what == "list":
+                return ["You may also like", *now.draw.sample(pool, now.draw.randrange(2, 6)), "That is all"]
             return [f"{one} · {3 * now.visit + at} likes · {now.visit // 2} shares" for at, one in enumerate(pool)]
 
         for number in range(90):
@@ -288,6 +290,8 @@ def template(part: str) -> Callable[[random.Random], Iterator[Visit]]:
             views = first[page] + 3 * now.visit // 40
             if part == "view counters":
                 return [f"{views:,} views", "Share this"]
+            if part == "counters in cells":
+                return [f"<table><tr><td>Downloads</td><td>{views:,}</td></tr></table>", "Share this"]
             if part == "counters in a sentence":
                 return [f"Written by Alice, read {views} times, {views // 9} comments"]
             return ["Related", *now.draw.sample(pool, 4), "Share this"]
@@ -308,20 +312,20 @@ def template(part: str) -> Callable[[random.Random], Iterator[Visit]]:
     return visits
 
 
-def shared_edit(pages: int, *, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
-    """The same notice, status or price put into some of twenty pages, in the middle of each page's own text."""
+def shared_edit(pages: int, *, main: bool, of: int = 20) -> Callable[[random.Random], Iterator[Visit]]:
+    """The same status, notice or price put into some of the pages: below the heading, or amid each page's own text."""
 
     def visits(rng: random.Random) -> Iterator[Visit]:
         texts = Texts(rng, "main" if main else rng.choice(("plain", "article", "wiki", "forum")))
-        own = [texts.paragraphs(rng.randrange(4, 7)) for _ in range(20)]
+        own = [texts.paragraphs(rng.randrange(4, 7)) for _ in range(of)]
         titles = [texts.sentence(3) for _ in own]
-        status = ["In stock"] * 20
+        status = ["In stock"] * of
         notes: list[list[str]] = [[] for _ in own]
         for turn in range(10):
             kind = turn % 3
-            chosen = set(rng.sample(range(20), pages)) if turn >= 2 else set()
+            chosen = set(rng.sample(range(of), pages)) if turn >= 2 else set()
             value = texts.sentence(3)
-            for page in rng.sample(range(20), 20):
+            for page in rng.sample(range(of), of):
                 if page in chosen and kind == 0:
                     status[page] = value
                 elif page in chosen and kind == 1:
@@ -360,7 +364,10 @@ def menu_change(rng: random.Random) -> Iterator[Visit]:
 
 
 def banner(*, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
-    """A banner below the headings and a version below the texts, which deploys change on all of forty pages at once."""
+    """A banner below the headings and a version below the texts, which deploys change on all of forty pages at once.
+
+    In a main element another version is a change of each page.
+    """
 
     def visits(rng: random.Random) -> Iterator[Visit]:
         texts = Texts(rng, "main" if main else rng.choice(("plain", "article", "wiki", "forum")))
@@ -374,10 +381,11 @@ def banner(*, main: bool) -> Callable[[random.Random], Iterator[Visit]]:
             version += turn == 7
             for page in rng.sample(range(40), 40):
                 edited = turn > 1 and rng.random() < 0.1
+                counts = edited or (main and turn == 7)
                 if edited:
                     own[page][rng.randrange(len(own[page]))] = f"{texts.sentence()}."
                 blocks = [*shown, "Contents", *own[page], "See also", f"Harbour {version}.0"]
-                yield Visit(page, fixed(texts.page(titles[page], blocks)), edited, turn > 1)
+                yield Visit(page, fixed(texts.page(titles[page], blocks)), counts, turn > 1)
 
     return visits
 
@@ -542,12 +550,15 @@ SITES: dict[str, Callable[[random.Random], Iterator[Visit]]] = {
     "edits beside a token": box("token"),
     "edits beside a cookie banner that comes and goes": box("banner"),
     "edits beside random links": box("links"),
+    "edits beside a list of any length": box("list"),
     "edits amid counters in every paragraph": box("counters"),
     "40 pages of one template, view counters": template("view counters"),
     "40 pages of one template, counters in a sentence": template("counters in a sentence"),
+    "40 pages of one template, counters in cells": template("counters in cells"),
     "40 pages of one template, random links": template("random links"),
     **{f"shared edit of {count} of 20 pages inside main": shared_edit(count, main=True) for count in (2, 5, 10, 20)},
     **{f"shared edit of {count} of 20 pages without main": shared_edit(count, main=False) for count in (2, 5, 10, 20)},
+    "shared edit of 25 of 40 pages inside main": shared_edit(25, main=True, of=40),
     "menu of 30 pages": menu_change,
     "banner on all of 40 pages inside their main": banner(main=True),
     "banner on all of 40 pages without main": banner(main=False),

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from crawld.api.token import make_token
-from tests.process import daemon, settings
-from tests.site import Site
+from tests.support.process import daemon, settings
+from tests.support.site import Site
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 PAGES = 10

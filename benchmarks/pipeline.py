@@ -11,10 +11,12 @@ All of them crawl the same site in the same run, from processes of their own; th
 take turns over several rounds, each round beginning with another of them: the figures are the medians of the rounds,
 and a ratio is the median of the ratios within the rounds, so that what else the machine does falls on all alike. CPU is
 that of the crawling process. Each has as many requests under way at once, and goes over all pages once before it is
-measured. crawld is measured twice: as it is (it asks conditionally, and the site answers 304 to what has not changed),
-and asking without conditions, as the others do; `crawld-signed` and `crawld-unconditional-signed` also sign every
-request, and `signing_cpu` is what that adds to the processor time of a page, within the rounds. The first pass, in
-which every page is new and is digested, compressed and stored, is reported apart.
+measured. crawld is measured twice, on the loop that `crawld run` uses: as it is (it asks conditionally, and the site
+answers 304 to what has not changed), and asking without conditions, as the others do; `crawld-signed` and
+`crawld-unconditional-signed` also sign every request, and `signing_cpu` is what that adds to the processor time of a
+page, within the rounds. The first pass, in which every page is new and is digested, compressed and stored, is reported
+apart. Where other programs use the processors, `cpu_over_bare` (bare's processor time over crawld's) says more than a
+rate.
 """
 
 import argparse
@@ -186,8 +188,11 @@ def measure(client: str, port: int, pages: int, hosts: int, seconds: float) -> d
         return asyncio.run(bare(listed, seconds))
     if client == "scrapy":
         return scrapy(listed, seconds)
+    from crawld.cli.run import loop_factory
+
     signed, plain = client in SIGNED, SIGNED.get(client, client)
-    return asyncio.run(crawld(listed, seconds, conditional=plain == "crawld", signed=signed))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(crawld(listed, seconds, conditional=plain == "crawld", signed=signed))
 
 
 def run(client: str, port: int, pages: int, hosts: int, seconds: float) -> dict[str, Any]:
@@ -240,7 +245,7 @@ def main() -> None:
         if "first_pass" in row:
             print(f"{client + ', first pass':34} {_shown(row['first_pass'])}")
     for name, ratio in figures.items():
-        if name.startswith(("rate_over", "signing")):
+        if name.startswith(("rate_over", "cpu_over", "signing")):
             print(f"{name.replace('_', ' '):44} {ratio:8.3f}")
 
 
@@ -285,6 +290,9 @@ def _by_shape(shape: str, rounds: list[dict[str, Any]]) -> dict[str, float]:
             pairs = zip(rows, (one[other] for one in rounds), strict=True)
             each = (ours["pages_per_second"] / theirs["pages_per_second"] for ours, theirs in pairs)
             found[f"rate_over_{other}"] = statistics.median(each)
+            costs = ((ours, one[other]) for ours, one in zip(rows, rounds, strict=True))
+            shares = (theirs["cpu_us_per_page"] / ours["cpu_us_per_page"] for ours, theirs in costs)
+            found[f"cpu_over_{other}"] = statistics.median(shares)
     return found
 
 
@@ -296,6 +304,8 @@ def _ratios(rounds: list[dict[str, Any]]) -> dict[str, float]:
             if not any("missing" in one.get(name, ["missing"]) for one in rounds for name in (client, other)):
                 each = (one[client]["pages_per_second"] / one[other]["pages_per_second"] for one in rounds)
                 ratios[f"rate_over_{other}{suffix}"] = statistics.median(each)
+                shares = (one[other]["cpu_us_per_page"] / one[client]["cpu_us_per_page"] for one in rounds)
+                ratios[f"cpu_over_{other}{suffix}"] = statistics.median(shares)
     return ratios
 
 

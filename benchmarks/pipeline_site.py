@@ -3,23 +3,29 @@
 import asyncio
 import hashlib
 import sys
+from functools import lru_cache
 
 FILLER = "Some words that make up a paragraph of ordinary length, as pages have them. "
-_RESPONSES: dict[bytes, tuple[bytes, bytes]] = {}
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nETag: %s\r\nContent-Length: %d\r\n\r\n"
+_STARTS: dict[bytes, tuple[bytes, bytes]] = {}
 
 
-def _response(path: bytes, size: int) -> tuple[bytes, bytes]:
-    """The full answer of a page and its ETag, made once."""
-    if path == b"/robots.txt":
-        return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", b""
-    if path not in _RESPONSES:
-        paragraph = f"<p>{FILLER * 3}</p>\n"
-        inside = paragraph * max(1, (size - 200) // len(paragraph))
-        body = f"<!doctype html><html><head><title>{path.decode()}</title></head><body>{inside}</body></html>".encode()
+@lru_cache
+def _end(size: int) -> bytes:
+    """The part that all pages share."""
+    paragraph = f"<p>{FILLER * 3}</p>\n"
+    inside = paragraph * max(1, (size - 200) // len(paragraph))
+    return f"</title></head><body>{inside}</body></html>".encode()
+
+
+def _beginning(path: bytes, size: int) -> tuple[bytes, bytes]:
+    """The beginning of a page's answer, up to what all pages share, and its ETag; made once."""
+    end = _end(size)
+    if path not in _STARTS:
+        start = b"<!doctype html><html><head><title>" + path
         tag = b'"' + hashlib.blake2b(path, digest_size=6).hexdigest().encode() + b'"'
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nETag: %s\r\nContent-Length: %d\r\n\r\n"
-        _RESPONSES[path] = (head % (tag, len(body)) + body, tag)
-    return _RESPONSES[path]
+        _STARTS[path] = HEAD % (tag, len(start) + len(end)) + start, tag
+    return _STARTS[path]
 
 
 class _Answer(asyncio.Protocol):
@@ -40,11 +46,15 @@ class _Answer(asyncio.Protocol):
         while (end := self._waiting.find(b"\r\n\r\n")) >= 0:
             head, self._waiting = self._waiting[:end], self._waiting[end + 4 :]
             path = head.split(b" ", 2)[1]
-            answer, tag = _response(path, self._size)
+            if path == b"/robots.txt":
+                self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                continue
+            start, tag = _beginning(path, self._size)
             asked = head.find(b"If-None-Match: ")
-            if tag and asked >= 0 and head[asked + 15 :].startswith(tag):
-                answer = b"HTTP/1.1 304 Not Modified\r\nETag: %s\r\n\r\n" % tag
-            self._transport.write(answer)
+            if asked >= 0 and head[asked + 15 :].startswith(tag):
+                self._transport.write(b"HTTP/1.1 304 Not Modified\r\nETag: %s\r\n\r\n" % tag)
+            else:
+                self._transport.write(start + _end(self._size))
 
 
 def address(host: int) -> str:

@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks import show
 from benchmarks.soak_site import SiteProcess, site_process
-from tests.behaviours import BEHAVIOURS
-from tests.process import Running, daemon, settings
+from tests.support.behaviours import BEHAVIOURS
+from tests.support.process import Running, daemon, settings
 
 BEHAVED = ("ok", "cue", "poisson")
 ENCODINGS = ("gzip", "br", "zstd", "deflate")

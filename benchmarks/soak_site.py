@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.behaviours import bomb
-from tests.process import ENVIRONMENT, ROOT
-from tests.site import Site
+from tests.support.behaviours import bomb
+from tests.support.process import ENVIRONMENT, ROOT
+from tests.support.site import Site
 
 BOMBS = ("gzip", "br", "zstd")
 MEGABYTES = 200

@@ -34,7 +34,7 @@ from crawld.store.engine import writing_engine
 from crawld.store.fleet.making import make_fleet
 from crawld.store.writing import copying, for_rows
 from crawld.store.writing.commit_queue import Queued
-from tests.postgres import fresh_database, newest_binaries, running_server
+from tests.support.postgres import fresh_database, newest_binaries, running_server
 
 PAGES, HOSTS, SHARDS = 20_000, 500, 16
 CRAWLS = 100_000

@@ -16,27 +16,27 @@ def shared_with_group(directory: Path) -> bool:
     return bool(mode & stat.S_ISGID and mode & stat.S_IXGRP)
 
 
-def access_refused(path: Path, needed: int = os.R_OK) -> AccessError:
+def access_refused(path: Path) -> AccessError:
     """The sentence for a path that the system does not let this user use: who may, and how to become one of them."""
-    closed = _first_closed(path.absolute(), needed)
+    closed = _first_closed(path.absolute())
     about = closed.lstat()
     owner, group = _user(about.st_uid), _group(about.st_gid)
     program = _program()
     ways = [f"sudo -u {owner} {program} …" if about.st_uid else f"sudo {program} …"]
     who = f"its owner {owner}"
-    if about.st_gid and about.st_mode & (stat.S_IRGRP | stat.S_IXGRP):
+    enterable = closed.is_dir() and os.access(closed, os.X_OK)  # what is refused is to make a file there
+    if about.st_gid and about.st_mode & (stat.S_IWGRP if enterable else stat.S_IRGRP | stat.S_IXGRP):
         who += f" and members of the group {group}"
         ways.append(f"sudo usermod -aG {group} {_user(os.geteuid())} and log in again")
     return AccessError(f"{path}: only {who} may use it, and you are {_user(os.geteuid())}: {', or '.join(ways)}")
 
 
-def _first_closed(path: Path, needed: int) -> Path:
+def _first_closed(path: Path) -> Path:
     """The first directory on the way that may not be entered, or the path itself."""
     for directory in reversed(path.parents):
         if not os.access(directory, os.X_OK):
             return directory
-    parent = path.parent
-    return parent if needed & os.W_OK and not os.access(parent, os.W_OK) and not path.exists() else path
+    return path if os.path.lexists(path) else path.parent  # which does not let it be made
 
 
 def _program() -> str:

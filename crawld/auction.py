@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
+from crawld.frontier.bidding import LEVELS_PER_OCTAVE, Bid
 
 FLOOR = 0.01
 """What a worker gets of an equal share, whatever it bids: nobody's polls wait for ever."""

@@ -38,6 +38,7 @@ import aiohttp
 T = TypeVar("T")
 Include = Literal["markdown", "text"]
 Action = Literal["add", "replace", "delete"]
+Use = Literal["search", "ai-input", "ai-train"]
 Known = Mapping[str, int | None]
 """The versions of an index's documents by URL."""
 _ACTIONS: Mapping[str, Action] = {
@@ -99,8 +100,8 @@ class UnreachableError(AnswerError):
 class DocumentChange:
     """What became of a page, as an index has to follow it.
 
-    `kind` is new, changed, gone, back, moved or removed; `reconcile` tells new, changed and removed. `cursor` is what
-    to keep once the change is in the index; None while `reconcile` is under way, which has none until its end.
+    `kind` is new, changed, gone, back, moved, removed or usage; `reconcile` tells new, changed and removed. `cursor` is
+    what to keep once the change is in the index; None while `reconcile` is under way, which has none until its end.
     """
 
     url: str
@@ -114,13 +115,15 @@ class DocumentChange:
     language: str | None = None
     content_type: str | None = None
     moved_to: str | None = None
+    usage: Mapping[str, Any] | None = None
+    denied: bool = False  # its site denies the use that the client was made for
     markdown: str | None = None
     text: str | None = None
 
     @property
     def action(self) -> Action:
         """What an index does: add, replace or delete the document."""
-        return _ACTIONS.get(self.kind, "replace")
+        return "delete" if self.denied else _ACTIONS.get(self.kind, "replace")
 
     @property
     def deletes(self) -> bool:
@@ -190,7 +193,7 @@ class Reconciliation:
     async def _one(self, line: Mapping[str, Any]) -> DocumentChange | None:
         kind = "changed" if line["url"] in self._known else "new"
         at = line["last_change_at"]
-        about = {name: line.get(name) for name in ("title", "language", "content_type")}
+        about: dict[str, Any] = {name: line.get(name) for name in ("title", "language", "content_type", "usage")}
         change = DocumentChange(line["url"], kind, line["version"], at=at, **about)
         if self._include is None or line["version"] is None:
             return change
@@ -201,6 +204,8 @@ class Reconciliation:
         except AnswerError as error:
             if isinstance(error, PageGoneError):
                 return replace(change, kind="removed", version=None) if kind == "changed" else None
+            if error.status == 403:  # its site denies the use since the list was read
+                return replace(change, denied=True, version=None) if kind == "changed" else None
             if error.status in {404, 406, 422}:  # it has no text, or left while the list was read
                 return change
             raise
@@ -213,16 +218,20 @@ class Reconciliation:
 class Client:
     """Asks one daemon. The address is that of `api.listen`, or `unix:PATH` of the control socket, which needs no token.
 
-    Without them they come from the environment: CRAWLD_URL (else http://127.0.0.1:8642) and CRAWLD_TOKEN.
+    Without them they come from the environment: CRAWLD_URL (else http://127.0.0.1:8642) and CRAWLD_TOKEN. With a use,
+    pages whose site denies it are left out of everything, and deleted once it does.
     """
 
-    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:
+    def __init__(
+        self, address: str | None = None, token: str | None = None, *, use: Use | None = None, pace: Pace = Pace()
+    ) -> None:
         given = address or os.environ.get("CRAWLD_URL") or "http://127.0.0.1:8642"
         self._socket = given.removeprefix("unix:") if given.startswith(("unix:", "/")) else None
         self._address = "http://crawld" if self._socket else given.rstrip("/")
         self._token = token or os.environ.get("CRAWLD_TOKEN")
         self._session: aiohttp.ClientSession | None = None
-        self.pace = pace
+        self._use: Mapping[str, str] = {} if use is None else {"use": use}
+        self.use, self.pace = use, pace
 
     async def __aenter__(self) -> Self:
         return self
@@ -283,7 +292,7 @@ class Client:
         self, after: int | Literal["now"] = 0, *, wait: float = 0.0, limit: int = 100, **more: str
     ) -> Mapping[str, Any]:
         """One answer of /v1/changes as it is told; `more` are its further parameters, as include, kinds and url."""
-        asked = {"after": str(after), "wait": f"{wait:g}", "limit": str(limit), **more}
+        asked = {"after": str(after), "wait": f"{wait:g}", "limit": str(limit), **self._use, **more}
         return dict(await self._json("GET", "/v1/changes", asked, wait=wait))
 
     async def newest_cursor(self) -> int:
@@ -309,7 +318,7 @@ class Client:
                 sentence = f"changes before {found['first']} are no longer kept: `reconcile` puts an index right"
                 raise CursorLostError(410, sentence)
             for told in found["changes"]:
-                change = _change(told)
+                change = _change(told, self.use)
                 superseded = include is not None and change.version is None and not change.deletes
                 if not superseded:  # a later change of the page brings what is kept of it
                     yield change
@@ -327,7 +336,7 @@ class Client:
         version: int | None = None,
     ) -> PageCopy:
         """The copy of a page, fetched anew where it is not fresh enough, for which the answer waits up to `wait` s."""
-        asked = {"url": url}
+        asked = {"url": url, **self._use}
         asked |= {} if min_freshness is None else {"min_freshness": f"{min_freshness:g}"}
         asked |= {} if wait is None else {"wait": f"{wait:g}"}
         asked |= {} if version is None else {"version": str(version)}
@@ -349,7 +358,7 @@ class Client:
 
     async def search(self, words: str, **more: str) -> Mapping[str, Any]:
         """Pages whose text holds the words, best first, as /v1/search tells them."""
-        return dict(await self._json("GET", "/v1/search", {"q": words, **more}))
+        return dict(await self._json("GET", "/v1/search", {"q": words, **self._use, **more}))
 
     async def pages(self, **query: str) -> AsyncIterator[Mapping[str, Any]]:
         """Every page that is kept, or those of a host, state or search, as /v1/pages tells them."""
@@ -359,7 +368,7 @@ class Client:
 
     async def page_parts(self, **query: str) -> AsyncIterator[Sequence[Mapping[str, Any]]]:
         """The same, part by part."""
-        asked = {"limit": str(self.pace.pages), **query}
+        asked = {"limit": str(self.pace.pages), **self._use, **query}
         while True:
             found = await self.retried(lambda: self._json("GET", "/v1/pages", asked))  # noqa: B023
             yield found["pages"]
@@ -393,7 +402,7 @@ class Client:
 
     async def difference(self, url: str, before: int | None = None, after: int | None = None) -> str:
         """The difference between two versions of a page as a unified diff; of the latest two without numbers."""
-        asked = {"url": url, "format": "unified"}
+        asked = {"url": url, "format": "unified", **self._use}
         asked |= {name: str(number) for name, number in (("from", before), ("to", after)) if number is not None}
         return (await self._ask("GET", "/v1/diff", asked))[1].decode()
 
@@ -471,10 +480,16 @@ def _held(known: Known, change: DocumentChange) -> bool:
     return change.cursor <= version or (change.version == version and change.kind != "moved")
 
 
-def _change(told: Mapping[str, Any]) -> DocumentChange:
-    names = ("url", "version", "at", "previous", "magnitude", "title", "language", "content_type", "markdown", "text")
-    same = {name: told.get(name) for name in names}
-    return DocumentChange(kind=told["verdict"], cursor=told["id"], moved_to=told.get("to"), **same)  # type: ignore[arg-type]
+_TOLD = (
+    "url", "version", "at", "previous", "magnitude", "title", "language", "content_type", "usage", "markdown", "text",
+)  # fmt: skip
+
+
+def _change(told: Mapping[str, Any], use: str | None) -> DocumentChange:
+    same = {name: told.get(name) for name in _TOLD}
+    denied = use is not None and (told.get("usage") or {}).get(use) == "no"
+    about: dict[str, Any] = {"cursor": told["id"], "moved_to": told.get("to"), "denied": denied, **same}
+    return DocumentChange(kind=told["verdict"], **about)
 
 
 def _refused(status: int, told: bytes) -> AnswerError:
@@ -493,8 +508,10 @@ def _number(given: str | None) -> float | None:
 class BlockingClient:
     """The same for programs without an event loop; its requests run in a thread of its own."""
 
-    def __init__(self, address: str | None = None, token: str | None = None, *, pace: Pace = Pace()) -> None:
-        self._client = Client(address, token, pace=pace)
+    def __init__(
+        self, address: str | None = None, token: str | None = None, *, use: Use | None = None, pace: Pace = Pace()
+    ) -> None:
+        self._client = Client(address, token, use=use, pace=pace)
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._serve, name="crawld client", daemon=True)

@@ -41,7 +41,7 @@ class RowIndex:
         block = self._blocks.get(page_id >> BITS)
         if block is None:
             return None
-        row = int(block[page_id & LAST_BITS])
+        row: int = block.item(page_id & LAST_BITS)  # half the time of int(block[…])
         return None if row == NONE else row
 
     def rows(self, page_ids: Iterable[int]) -> Ints:

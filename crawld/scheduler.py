@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.forecast.sample import Believed
-from crawld.frontier.bidding import Span
+from crawld.frontier.bidding import Bid, Span
 from crawld.frontier.chooser import Chooser
 from crawld.frontier.page_table import HELD, WAITING
 from crawld.frontier.weighted_draw import WeightedDraw, some_waiting
@@ -21,7 +21,6 @@ from crawld.learning.beliefs import boost_by_signals, merged_beliefs
 from crawld.learning.freshness import SKEW, Ages, mean_freshness, survival_of_one
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import Bid
 from crawld.model.signal import SOURCES
 from crawld.row_index import RowIndex
 from crawld.value.valuation import Beliefs
@@ -33,6 +32,7 @@ NEVER = float("nan")
 _S = len(SOURCES)
 COST_MEMORY = 0.3  # what the latest visit weighs in a page's requests per visit
 COST_STEP = 0.05  # a page this close to one request per visit costs one
+SIGNIFICANCE_STEP = 0.05  # by which share the significance of changes moves before a page is valued anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Standing:
     kappa: tuple[float, ...]
     gamma: tuple[float, ...]
     importance: float
+    significance: float  # of a change, 1 being usual
 
 
 class Scheduler:
@@ -191,7 +192,8 @@ class Scheduler:
             rows = self._row_of.rows([page_id])
             self._pages.importance[rows] = 0.0 if alias else weight
             self._draw.change(rows)
-            self.chooser.reweight(rows, np.array([own if alias else weight / (cost or 1.0)]))
+            unit = own if alias else weight / (cost or 1.0)
+            self.chooser.reweight(rows, unit * self._pages.significance[rows].astype(float))
 
     def reweight(self, page_ids: Sequence[int], importance: Floats) -> None:
         """Give pages a new importance."""
@@ -205,7 +207,17 @@ class Scheduler:
         cost = np.array([self.cost_of(page_id) for page_id in page_ids])
         self._pages.importance[rows] = importance
         self._draw.change(rows)
-        self.chooser.reweight(rows, importance / cost)
+        self.chooser.reweight(rows, importance * self._pages.significance[rows] / cost)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Weigh a change of each page that is here by how much of its text changes, 1 being usual."""
+        here = np.flatnonzero([page_id in self._row_of for page_id in page_ids])
+        rows, wanted = self._row_of.rows(page_ids[at] for at in here.tolist()), significance[here]
+        before = self._pages.significance[rows].astype(float)
+        news = np.flatnonzero(np.abs(wanted - before) > SIGNIFICANCE_STEP * before)
+        rows = rows[news]
+        self._pages.significance[rows] = wanted[news]
+        self.chooser.reweight(rows, self._pages.mu[rows] * self._pages.significance[rows] / before[news])
 
     def charge(self, page_id: int, requests: int) -> None:
         """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
@@ -213,13 +225,19 @@ class Scheduler:
             return
         cost = before + COST_MEMORY * (requests - before)
         rows = self._row_of.rows([page_id])
-        self.chooser.reweight(rows, self._pages.importance[rows] / (cost if abs(cost - 1.0) >= COST_STEP else 1.0))
+        weight = self._pages.importance[rows] * self._pages.significance[rows]
+        self.chooser.reweight(rows, weight / (cost if abs(cost - 1.0) >= COST_STEP else 1.0))
 
     def cost_of(self, page_id: int) -> float:
         """How many requests a visit to the page takes, about."""
         row = self._row_of[page_id]
         mu = float(self._pages.mu[row])
-        return float(self._pages.importance[row]) / mu if mu > 0 else 1.0
+        weight = float(self._pages.importance[row]) * float(self._pages.significance[row])
+        return round(weight / mu, 9) if mu > 0 else 1.0  # rounded so that one request is 1
+
+    def weight_of(self, page_id: int) -> float:
+        """The unit of the page's crawl value: its importance times the significance of its changes."""
+        return float(self.importance_of([page_id])[0]) * float(self._pages.significance[self._row_of[page_id]])
 
     def pick(self, now: float) -> int | None:
         """The page most worth crawling now among those whose host may be asked, held until it is given back."""
@@ -364,6 +382,7 @@ class Scheduler:
             kappa=tuple(self._pages.kappas[row].tolist()),
             gamma=tuple(self._pages.gammas[row].tolist()),
             importance=float(self._pages.importance[row]),
+            significance=float(self._pages.significance[row]),
         )
 
     def gone(self, page_id: int) -> bool:

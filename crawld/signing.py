@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawld.access import access_refused
 from crawld.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def read_keys(path: Path) -> list[SigningKey]:
         ]
     except FileNotFoundError:
         raise InputError(f"{path}: there is no key yet: `crawld keys create` makes one") from None
+    except PermissionError:
+        raise InputError(str(access_refused(path))) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
@@ -151,6 +154,8 @@ def write_keys(path: Path, keys: Sequence[SigningKey]) -> None:
                 owner = (path if path.exists() else path.parent).stat()
                 os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         aside.replace(path)
+    except PermissionError:
+        raise InputError(str(access_refused(path))) from None
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None

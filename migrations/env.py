@@ -5,10 +5,14 @@ from typing import Any
 from alembic import context
 
 from crawld.store import tables
-from crawld.store.fleet import tables as fleet_tables
 
 connection = context.config.attributes["connection"]
 on_postgresql = connection.dialect.name == "postgresql"
+metadata = [tables.metadata]
+if on_postgresql:
+    from crawld.store.fleet import tables as fleet_tables
+
+    metadata.append(fleet_tables.metadata)
 
 
 def belongs_here(thing: Any, _name: str | None, kind: str, _reflected: bool, _other: Any) -> bool:
@@ -21,7 +25,7 @@ def belongs_here(thing: Any, _name: str | None, kind: str, _reflected: bool, _ot
 
 context.configure(
     connection=connection,
-    target_metadata=[tables.metadata, fleet_tables.metadata] if on_postgresql else tables.metadata,
+    target_metadata=metadata,
     render_as_batch=not on_postgresql,
     transactional_ddl=True,
     compare_server_default=False,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from crawld.store import SqlStore
-from tests.postgres import FORGETFUL, fresh_database, newest_binaries, running_server
+from tests.support.postgres import FORGETFUL, fresh_database, newest_binaries, running_server
 
 # A test never asserts a time: neither of one example nor of making them on a busy machine.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])

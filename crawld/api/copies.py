@@ -9,7 +9,7 @@ from email.utils import formatdate, parsedate_to_datetime
 
 from aiohttp import web
 
-from crawld.api.refusals import RefusedError
+from crawld.api.refusals import RefusedError, use_denied
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import AskCopy
 from crawld.errors import TooCostlyError
@@ -75,7 +75,7 @@ async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
         if isinstance(found, Gone):
             return _gone(found)
         if asked.use is not None and not found.usage.allows(asked.use):
-            raise RefusedError(403, f"its site denies the use of this page for {asked.use.value} (docs/usage.md)")
+            raise use_denied(asked.use)
         return await _answer(request, found, through)
 
 

@@ -63,7 +63,7 @@ async def _post_indexnow(request: web.Request) -> web.Response:
 
 
 async def _confirm(request: web.Request) -> web.Response:
-    status, text = request.app[INBOX].confirm(request.match_info["token"], request.query)
+    status, text = await request.app[INBOX].confirm(request.match_info["token"], request.query)
     return web.Response(status=status, text=text)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from crawld.errors import CrawldError
+from crawld.model.usage import PageUse
 
 BODY_SECONDS = 30.0
 """In which a request's body has to arrive: megabytes over a slow line, and no place held for longer."""
@@ -35,6 +36,11 @@ class RefusedError(CrawldError):
     def answer(self) -> dict[str, Any]:
         """Status and headers, as a response takes them."""
         return {"status": self.status, "headers": self.headers}
+
+
+def use_denied(use: PageUse) -> RefusedError:
+    """The refusal of a page to a consumer whose use its site denies."""
+    return RefusedError(403, f"its site denies the use of this page for {use.value} (docs/usage.md)")
 
 
 async def read_body(request: web.Request, most: int, *, in_chunks: bool = True) -> bytes:

@@ -16,6 +16,7 @@ from crawld.model.units import printable
 NO_MEMORY = "there is not enough memory: raise its limit (ulimit -v, MemoryMax), or give it fewer pages"
 NO_ROOM = ("can't start new thread", "failed to map segment", "annot allocate memory")
 """How the interpreter and the loader say it."""
+_CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 TRY_AGAIN = 75  # EX_TEMPFAIL in sysexits.h
 COMMANDS = {
     "run": "Run the daemon: keep the pages of a URL list fresh.",
@@ -70,19 +71,15 @@ class _Commands(LazyGroup):
                 return super().invoke(ctx)
             except CrawldError as error:
                 click.echo(f"crawld: {printable(str(error))}", err=True)
-            except PermissionError as error:
-                if error.filename is None:
-                    raise
-                from crawld.access import access_refused
-
-                refused = access_refused(Path(os.fsdecode(error.filename)))
-                click.echo(f"crawld: {printable(str(refused))}", err=True)
             except Exception as error:
-                if not _out_of_memory(error):
+                if _out_of_memory(error):
+                    click.echo(f"crawld: {NO_MEMORY}", err=True)
+                    sys.stdout.flush()
+                    os._exit(TRY_AGAIN)  # threads that could not end must not keep it
+                sentence = _given_sentence(error)
+                if sentence is None:
                     raise
-                click.echo(f"crawld: {NO_MEMORY}", err=True)
-                sys.stdout.flush()
-                os._exit(TRY_AGAIN)  # threads that could not end must not keep it
+                click.echo(f"crawld: {printable(sentence)}", err=True)
             sys.exit(2)
 
 
@@ -92,6 +89,22 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
         click.echo(version_line())
         ctx.exit()
+
+
+def _given_sentence(error: Exception) -> str | None:
+    """What is wrong with a file or a word that was given, or with the disk; None where the error is crawld's own."""
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # bytes of the command line
+        return f"{error.object!r} is not UTF-8"
+    if not isinstance(error, OSError) or error.strerror is None:
+        return None
+    if error.filename is None:
+        return f"what is printed cannot be written: {error.strerror}" if error.errno in _CANNOT_WRITE else None
+    path = Path(os.fsdecode(error.filename))
+    if isinstance(error, PermissionError):
+        from crawld.access import access_refused
+
+        return str(access_refused(path))
+    return f"{path}: {error.strerror}"
 
 
 def _out_of_memory(error: BaseException | None) -> bool:

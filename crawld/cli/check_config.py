@@ -37,7 +37,7 @@ class Findings:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=click.Path(path_type=Path, readable=False), required=False)
 @click.option("--json", "as_json", is_flag=True, help="The findings as JSON.")
 def command(file: Path | None, as_json: bool) -> None:
     """Check settings without starting anything: FILE, or the one that CRAWLD_CONFIG names.

@@ -37,7 +37,7 @@ def command(no_open: bool, config_file: Path | None, database: str | None) -> No
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
     if look(config_file, database, "/status", LOOK_SECONDS).state == "not_running":
-        raise CrawldError("no daemon runs with this database: start it with `crawld run`")
+        raise CrawldError("no daemon runs with this database: start it with `crawld run`, or go to where it runs")
     link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)
     if not no_open and _has_display():

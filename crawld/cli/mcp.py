@@ -8,13 +8,13 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import click
 from pydantic import Field
 
 from crawld.cli.remote import CONFIG, DATABASE
-from crawld.client import AnswerError, Client
+from crawld.client import AnswerError, Client, Use
 from crawld.config import load
 from crawld.errors import CrawldError, InputError
 
@@ -40,9 +40,16 @@ T = TypeVar("T")
 @click.command()
 @click.option("--listen", metavar="HOST:PORT", help="Serve HTTP here, at /mcp, in place of standard input and output.")
 @click.option("--steer", is_flag=True, help="Let agents add, remove and refresh pages, too.")
+@click.option(
+    "--use",
+    type=click.Choice([*get_args(Use), "any"]),
+    default="ai-input",
+    show_default=True,
+    help="Leave out pages whose site denies this use.",
+)
 @CONFIG
 @DATABASE
-def command(listen: str | None, steer: bool, config_file: Path | None, database: str | None) -> None:
+def command(listen: str | None, steer: bool, use: str, config_file: Path | None, database: str | None) -> None:
     """Serve the copies to agents: search, read, changes, differences, pages and freshness, as tools of MCP.
 
     It asks the running daemon, and needs `pip install 'crawld[mcp]'`. Without --steer nothing can be changed. Over HTTP
@@ -55,7 +62,7 @@ def command(listen: str | None, steer: bool, config_file: Path | None, database:
     settings = load(config_file, {"database": database})
     place = None if listen is None else _place(listen)
     server: MCPServer[Any] = MCPServer("crawld", instructions=INSTRUCTIONS, log_level="WARNING")
-    client = Client(f"unix:{settings.control_socket()}")
+    client = Client(f"unix:{settings.control_socket()}", use=None if use == "any" else cast("Use", use))
     add_tools(server, client, steer=steer)
     if place is None:
         asyncio.run(_closing(client, server.run_stdio_async()))
@@ -169,7 +176,7 @@ class _Tools:
         self, search: str | None = None, host: str | None = None, after: str | None = None, limit: Limit = 50
     ) -> Answer:
         """List the pages that are kept, all or those of a host or with a part of their address; `next` goes on."""
-        given = {"search": search, "host": host, "after": after, "limit": str(limit)}
+        given = {"search": search, "host": host, "after": after, "limit": str(limit), "use": self._client.use}
         asked = {name: value for name, value in given.items() if value is not None}
         found = await _asked(lambda: self._client.get("/v1/pages", **asked))
         return _foreign({"next": found["next"]}, pages=found["pages"])

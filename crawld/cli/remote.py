@@ -46,7 +46,7 @@ def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> P
 CONFIG = click.option(
     "--config",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     envvar="CRAWLD_CONFIG",
     callback=_or_service,
     help=f"The daemon's settings (YAML); by default {SERVICE_SETTINGS} where a service runs by it.",
@@ -183,7 +183,8 @@ def ask_at(
     except PermissionError:
         raise access_refused(place) from None
     except (OSError, http.client.HTTPException):
-        raise NotRunningError(f"no daemon answers at {place}. Is it running, with this database?") from None
+        what = "start it with `crawld run`, or go to where it runs"
+        raise NotRunningError(f"no daemon answers at {place}: {what}") from None
     finally:
         connection.close()
     if response.status >= 400:

@@ -42,7 +42,11 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, set `links: true` fo
 @click.command()
 @click.argument("list_file", metavar="[FILE]", required=False)
 @click.option(
-    "--config", "config_file", type=click.Path(path_type=Path), envvar="CRAWLD_CONFIG", help="Settings (YAML)."
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, readable=False),
+    envvar="CRAWLD_CONFIG",
+    help="Settings (YAML).",
 )
 @click.option(
     "--urls",
@@ -85,6 +89,8 @@ def command(
     if list_file is not None:
         if ctx.get_parameter_source("urls") is ParameterSource.COMMANDLINE:
             raise InputError(f"two URL lists: write {list_file} or --urls {urls}, not both")
+        if list_file.startswith(("http://", "https://")):
+            raise InputError(f"{list_file} is a page, and a file with pages is wanted: echo {list_file} > urls.txt")
         if Path(list_file).suffix in SETTINGS_SUFFIXES:
             raise InputError(f"{list_file} looks like settings: write `crawld run --config {list_file}`")
         urls = list_file
@@ -124,7 +130,7 @@ def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
     _allow_open_files()
     _share_heaps()
     daemon = build()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_exception_handler(_on_loop_error)
         runner.run(daemon.run())
 
@@ -178,8 +184,8 @@ def fail_as_service(error: CrawldError) -> None:
     sys.exit(TRY_AGAIN if may_pass else 2)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed (the extra `uvloop`), asyncio's own loop otherwise."""
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where it is installed (a dependency of CPython on Linux and macOS), asyncio's own loop otherwise."""
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:

@@ -52,5 +52,7 @@ def _with_given(mistake: Mistake) -> str:
         return message
     if mistake.name == "database" and isinstance(given, str):
         given = without_password(given)
-    shown = repr(given) if isinstance(given, str | int | float | bool | type(None)) else type(given).__name__
-    return message if isinstance(given, str) and shown in message else f"{message} (given: {shown})"
+    shown = repr(given)
+    told = message.startswith(shown) or (isinstance(given, str) and shown in message)
+    plain = isinstance(given, str | int | float | bool | None)
+    return f"{message} (given: {shown})" if plain and not told else message

@@ -140,7 +140,7 @@ class Api(_Section):
     """How the running daemon is reached."""
 
     socket: str | None = None
-    listen: Annotated[str, AfterValidator(listen_address)] | None = "127.0.0.1:8642"
+    listen: Annotated[str, BeforeValidator(listen_address)] | None = "127.0.0.1:8642"
     public_url: Url | None = None
     hosts: Annotated[list[Annotated[str, AfterValidator(host_name)]], Texts] = []
     token_file: str | None = None
@@ -162,6 +162,7 @@ class Settings(_Section):
     urls: str | None = None
     max_removed: Share = 0.1
     importance: Literal["list", "requests"] = "list"
+    significance: bool = False
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above

@@ -124,11 +124,11 @@ def _url(value: str) -> str:
         raise ValueError(f"{value!r}: {error}") from None
 
 
-def listen_address(value: str) -> str:
+def listen_address(value: Any) -> Any:
     """An address to listen on, with its port."""
-    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})", value, re.IGNORECASE)
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})", str(value), re.IGNORECASE)
     if not match or int(match[2]) > 65535:
-        raise ValueError(f"{value!r} is not an address: write it like 127.0.0.1:8080")
+        raise ValueError(f"{value!r} is not an address with its port: write it like 127.0.0.1:8642")
     return value
 
 

@@ -62,5 +62,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise ConfigError(f"{path}: settings are written as `name: value`, this is a {type(given).__name__}")
+        what = "a list" if isinstance(given, list) else "text (`crawld run FILE` takes a URL list)"
+        raise ConfigError(f"{path}: settings are written as `name: value`, this is {what}")
     return {str(name): value for name, value in given.items()}

@@ -133,11 +133,13 @@ _UNSEEN = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(rb"<(?:(?:title|script)\b(?:[^<]++|<(?!/(?:title|script)\b))*+|[^<>]*+>?+)", re.IGNORECASE)
-_DENIAL = re2.compile(
-    rb"(?i)<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
-    rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall)",
-    _QUIET,
+_DENIAL_TITLE = (
+    rb"(?i:<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
+    rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall))"
 )
+_DENIAL = re2.compile(_DENIAL_TITLE, _QUIET)
+_SUSPECT = re2.compile(b"|".join([*(network.challenge for network in NETWORKS), _DENIAL_TITLE]), _QUIET)
+"""Either of them: ordinary pages are read once."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,30}")
 
 
@@ -174,6 +176,8 @@ def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
             return "DataDome"
         return _named(_REFUSALS, body)
     if len(body) > LONGEST_WALL:
+        return None
+    if _SUSPECT.search(body) is None:
         return None
     if _CHALLENGE.search(body) is not None:
         markup = b"\n".join(found[0] for found in _MARKUP.finditer(body)) + _incident(body)

@@ -113,6 +113,8 @@ class Actions:
         if what.get("remove"):
             await self._control.remove_pages(what["remove"])
         wanted = [Wanted(url, importance) for url, importance in what["wanted"]]
+        if what.get("readmit"):
+            await self._control.readmit_pages([page.url for page in wanted])
         before = await self._store.listed([page.url for page in wanted])
         adoption = await self._control.add_pages(wanted, origin=what.get("origin", BY_HAND))
         new = [page.url for page in (*adoption.added, *adoption.returned)]
@@ -135,8 +137,10 @@ class Actions:
         wanted = [(one.url, one.importance) for one in gone]
         origins = {one.origin for one in gone}
         origin = origins.pop() if len(origins) == 1 else BY_HAND
-        undo = {"verb": "add", "what": {"wanted": wanted, "origin": origin}} if wanted else None
-        return f"removed {_named(removed)}" if removed else "removed nothing", removed, undo
+        back = {"wanted": wanted, "origin": origin} | ({"readmit": True} if keep_out else {})
+        undo = {"verb": "add", "what": back} if wanted else None
+        told = f"removed {_named(removed)}" if removed else "removed nothing"
+        return f"{told}, and kept out" if keep_out else told, removed, undo
 
     async def _refresh(self, what: What) -> Done:
         found = list(await self._control.refresh(what["urls"], wait=float(what.get("wait", 0.0))))

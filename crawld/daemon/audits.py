@@ -3,6 +3,7 @@
 import math
 from collections import deque
 
+from crawld.daemon.slots.shares import Share
 from crawld.model.crawl import AUDITS_KEPT
 
 Z95 = 1.959963984540054
@@ -11,7 +12,9 @@ Z95 = 1.959963984540054
 class Audits:
     """The latest audits and what they say. Each draw is by importance, so their plain mean is without bias."""
 
-    def __init__(self, *, window: int = AUDITS_KEPT) -> None:
+    def __init__(self, share: float = 0.0, *, window: int = AUDITS_KEPT) -> None:
+        """`share` is the part of the slots that audits may take."""
+        self.share = Share(share)
         self._fresh: deque[bool] = deque(maxlen=window)
 
     def __len__(self) -> int:

@@ -39,11 +39,10 @@ class Steering:
     """Implements `interfaces.Control` over the daemon's parts."""
 
     def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
-        parts = crawler.parts
-        self._crawler, self._scheduler, self._gate = crawler, parts.scheduler, parts.gate
-        self._pages, self._page_set, self._store, self._clock = parts.pages, page_set, parts.store, parts.clock
+        self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
+        self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
         self._forecasts, self._rules = forecasts, rules
-        self.actions: ActionLog = Actions(self, parts.store, parts.clock)
+        self.actions: ActionLog = Actions(self, crawler.store, crawler.clock)
         self._rate = crawler.status.bandwidth
         self._paused = False
         self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
@@ -267,6 +266,7 @@ class Steering:
             "host": page.host,
             "state": self._pages.state(page.id).value,
             "importance": standing.importance,
+            "significance": standing.significance,
             "last_crawl_at": standing.last if seen else None,
             "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
             "freshness": self._scheduler.freshness_of(page.id, now),

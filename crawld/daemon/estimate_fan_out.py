@@ -26,6 +26,10 @@ class EstimateFanOut:
         """Value copies made at `last`, where still the latest, as if made at `since`."""
         self._scheduler.shift(page_ids, last, since)
 
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Weigh a change of each page by how much of its text changes."""
+        self._scheduler.signify(page_ids, significance)
+
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
         for host, curve in curves.items():

@@ -11,7 +11,7 @@ from crawld.interfaces import Clock, Floats, Ints, Store
 from crawld.learning.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learning.observations import YEAR, Prior
 from crawld.learning.online_learner import RECALLED, OnlineLearner
-from crawld.model.signal import SOURCES
+from crawld.model.signal import SOURCES, SignalTrust
 
 BATCH = 500  # pages; fewer where their histories are long
 Crawled = Callable[[int, int], Awaitable[Ints]]
@@ -33,10 +33,13 @@ class Learner:
         interval: float = 1.0,
         half_life: float = YEAR,
         prior: Prior | None = None,
+        significance: bool = False,
     ) -> None:
         self._store, self._sink, self._clock = store, sink, clock
         self._interval = interval
-        self._online_learner = OnlineLearner(prior or Prior(), len(SOURCES), half_life=half_life)
+        self._online_learner = OnlineLearner(
+            prior or Prior(), len(SOURCES), half_life=half_life, significance=significance
+        )
         self._leaving: list[int] = []  # pages to forget before the next batch
         self._again: dict[int, None] = {}  # pages to fit again because of what their host taught, in order
         self._behind = False  # whether the last batch left pages waiting
@@ -81,13 +84,15 @@ class Learner:
         """
         last, now = 0, self._clock.now()
         crawled = crawled or self._store.crawled_pages
+        trust: dict[tuple[str, str], SignalTrust] = {}  # kept at the end: half of a host may hear less than all of it
         while len(pages := await crawled(last, BATCH)):
             histories = await self._store.histories(pages)
             update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now, RECALLED)
             last = int(histories.page_ids[-1])
-            await self._store.save_signal_trust(update.trust)
+            trust |= {(one.host, one.source): one for one in update.trust}
             update.apply_clocks_to(self._sink)
             self._again |= dict.fromkeys(update.again.tolist())
+        await self._store.save_signal_trust([*trust.values()])
         await asyncio.to_thread(give_back)
 
     async def learn(self) -> int:

@@ -4,15 +4,15 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from crawld.daemon.crawl.signal_gains import Expectation, SignalGains
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.pages import Pages
+from crawld.daemon.slots.admission import Admission, NotNow
 from crawld.errors import TooCostlyError
-from crawld.frontier.politeness import HostGate
 from crawld.interfaces import (
     Allowed,
     Clock,
@@ -20,7 +20,6 @@ from crawld.interfaces import (
     NeedsFetch,
     Poll,
     PollResult,
-    Robots,
     SignalSources,
     Slices,
     Store,
@@ -87,68 +86,58 @@ class Polls:
         self.gains = SignalGains(self.scheduler, self.store)
 
     def choose(
-        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str] = (), *, explore: bool = True
+        self, now: float, admission: Admission, *, explore: bool = True
     ) -> tuple[Request, Allowed | NeedsFetch] | None:
-        """The poll to send now, or the robots.txt to fetch for it first; None where no due poll's host is ready.
+        """The poll to send now, or the robots.txt to fetch for it first; None where no due poll may be sent.
 
-        A poll whose robots.txt is `under_way`, being fetched, waits for it. Unless to `explore`, only files whose
-        signals pay for their polls are looked at.
+        Unless to `explore`, only files whose signals pay for their polls are looked at.
         """
         if not self.ready():
             return None
         for errand in (self._errand_next, not self._errand_next):
             chosen = (
-                self._choose_errand(now, gate, robots, under_way)
-                if errand
-                else self._choose_poll(now, gate, robots, under_way, explore=explore)
+                self._choose_errand(now, admission) if errand else self._choose_poll(now, admission, explore=explore)
             )
             if chosen is not None:
                 self._errand_next = not errand
                 return chosen
         return None
 
-    def _choose_errand(
-        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str]
-    ) -> tuple[Request, Allowed | NeedsFetch] | None:
+    def _choose_errand(self, now: float, admission: Admission) -> tuple[Request, Allowed | NeedsFetch] | None:
         for request, waiting in list(self._errands.items()):
-            host = gate.host(request.host)
-            if not gate.ready(host, now):
-                if gate.far(host, now):
-                    del self._errands[request]
-                    waiting.set_result(FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE))
-                continue
-            verdict = robots.verdict(request.url, now)
+            verdict = admission.decide(request.url, admission.gate.host(request.host), now)
             if isinstance(verdict, NeedsFetch):
-                if verdict.url in under_way:
-                    continue
                 return request, verdict
+            if verdict is NotNow.HOST or verdict is NotNow.ROBOTS:
+                continue
             del self._errands[request]
             if isinstance(verdict, Allowed):
                 self._sent[request] = waiting
                 return request, verdict
-            waiting.set_result(FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason))
+            if verdict is NotNow.FAR:
+                failed = FetchFailed(request.url, Trouble.HOST_NOT_READY, Scope.PAGE)
+            else:
+                failed = FetchFailed(request.url, Trouble.ROBOTS, Scope.PAGE, verdict.reason)
+            waiting.set_result(failed)
         return None
 
     def _choose_poll(
-        self, now: float, gate: HostGate, robots: Robots, under_way: Container[str], *, explore: bool
+        self, now: float, admission: Admission, *, explore: bool
     ) -> tuple[Request, Allowed | NeedsFetch] | None:
         for request in self.sources.due(now, explore=explore):
-            host = gate.host(request.host)
-            if not gate.ready(host, now):
-                far = gate.far(host, now)
-                self.sources.postpone(
-                    request, now + RETRY_SECONDS if far else min(gate.ready_at[host], now + LOOK_AGAIN)
-                )
-                continue
-            verdict = robots.verdict(request.url, now)
+            host = admission.gate.host(request.host)
+            verdict = admission.decide(request.url, host, now)
             if isinstance(verdict, NeedsFetch):
-                if verdict.url in under_way:
-                    continue
                 return request, verdict
-            self.sources.begin(request)
-            if isinstance(verdict, Allowed):
-                return request, verdict
-            self._forbid(request, verdict, now)
+            if verdict is NotNow.FAR:
+                self.sources.postpone(request, now + RETRY_SECONDS)
+            elif verdict is NotNow.HOST:
+                self.sources.postpone(request, min(float(admission.gate.ready_at[host]), now + LOOK_AGAIN))
+            elif not isinstance(verdict, NotNow):
+                self.sources.begin(request)
+                if isinstance(verdict, Allowed):
+                    return request, verdict
+                self._forbid(request, verdict, now)
         return None
 
     def _forbid(self, request: Request, verdict: Disallowed, now: float) -> None:

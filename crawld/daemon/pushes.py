@@ -1,21 +1,33 @@
 """The driver of what is pushed: answers at once, checks keys and asks hubs within the share of signals."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 from crawld.daemon.polls import Polls, in_slices
 from crawld.errors import TooCostlyError
 from crawld.interfaces import Clock, Hubs, Pings, PollResult, Workers
 from crawld.model.fetched import Request
 from crawld.model.push import KeyCheck, PushAnswer
+from crawld.model.signal import Claimed, Source
 
 P = ParamSpec("P")
-PassOn = Callable[[Sequence[tuple[str, float | None]]], Awaitable[None]]
-"""Tells whoever holds other pages of URLs that a ping named, with the times it claims."""
 PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
 """Who pays for reading what is pushed: whoever pushes, all together. No host has such a name."""
+
+
+class Others(Protocol):
+    """Whoever holds pages and feeds that are not held here."""
+
+    async def pass_on(self, changes: Sequence[Claimed]) -> None:
+        """Tell of changes that reached us."""
+
+    async def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str] | None:
+        """Answer a hub's question about a feed of theirs; None where it is not theirs."""
+
+    async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Answer a hub that delivers a feed of theirs, and have it polled; None where it is not theirs."""
 
 
 @dataclass(slots=True)
@@ -27,8 +39,7 @@ class Pushes:
     clock: Clock
     workers: Workers
     hubs: Hubs | None = None  # None where hubs could not reach us
-    pass_on: PassOn | None = None
-    """Whom to tell of pings for pages that are not held here."""
+    others: Others | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
@@ -55,8 +66,8 @@ class Pushes:
 
     async def _take(self, answer: PushAnswer) -> tuple[int, Mapping[str, Any]]:
         await self.polls.take_all(answer.signals)
-        if self.pass_on is not None and answer.unknown:
-            await self.pass_on(answer.unknown)
+        if self.others is not None and answer.unknown:
+            await self.others.pass_on([(url, Source.PING, claimed_at) for url, claimed_at in answer.unknown])
         if answer.check is not None:
             self._start(self._check(answer.check))
         return answer.status, answer.body
@@ -65,31 +76,43 @@ class Pushes:
         outcome = await self.polls.ask(check.request)
         await self.polls.take_all(self.pings.key_checked(check, outcome, self.clock.now()))
 
-    def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
+    async def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
         """A hub's question whether we meant it: status and text to answer."""
-        return (404, "") if self.hubs is None else self.hubs.confirm(token, query, self.clock.now())
+        answer = (404, "") if self.hubs is None else self.hubs.confirm(token, query, self.clock.now())
+        if answer[0] == 404 and self.others is not None:
+            return await self.others.confirm(token, query) or answer
+        return answer
 
     async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
         """A hub's delivery: status and text to answer. Names of headers are in lower case."""
         if self.hubs is None:
             return 404, ""
         status, text, delivery = self.hubs.accept(token, body, headers, self.clock.now())
+        if status == 410 and self.others is not None:
+            return await self.others.deliver(token, body, headers) or (status, text)
         if delivery is not None:
             try:
                 reading = await self.workers.run(delivery.host, delivery.read, self.clock.now())
             except TooCostlyError as error:
                 return 413, str(error)
-            await self.polls.take_in_slices(await in_slices(self.hubs.take(delivery.url, reading, self.clock.now())))
+            result = await in_slices(self.hubs.take(delivery.url, reading, self.clock.now()))
+            await self.polls.take_in_slices(result)
+            await self._tell_others(result)
         return status, text
 
     async def follow(self, result: PollResult) -> None:
-        """Ask the hub that a polled feed offers, and those whose leases are about to end."""
+        """Pass on what concerns others, and ask hubs: the one that a feed offers, and those whose leases end."""
+        await self._tell_others(result)
         if self.hubs is None:
             return
         now = self.clock.now()
         asked = self.hubs.subscribe(result.polls[0].file.url, result.hubs, result.topic, now) if result.polls else None
         for request in [*([asked] if asked else []), *self.hubs.renewals(now)]:
             self._start(self._ask_hub(request))
+
+    async def _tell_others(self, result: PollResult) -> None:
+        if self.others is not None and result.elsewhere:
+            await self.others.pass_on(result.elsewhere)
 
     async def _ask_hub(self, request: Request) -> None:
         await self.polls.ask(request)  # the hub calls back, whatever it answers

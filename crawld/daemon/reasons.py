@@ -1,19 +1,18 @@
 """Why a page is not crawled just now, from what the daemon holds in memory."""
 
 import math
-from collections.abc import Container
 
 import numpy as np
 
+from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.pages.pages import Pages
-from crawld.daemon.slots.reservations import Reservations
+from crawld.daemon.slots.admission import Admission
 from crawld.frontier.politeness import HostGate, NotReady
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Robots, Store
+from crawld.interfaces import Allowed, Disallowed, NeedsFetch, Store
 from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
 from crawld.model.units import format_duration, in_a_row
 from crawld.model.why import Reason, Why
-from crawld.scheduler import Scheduler
 
 Verdict = Allowed | Disallowed | NeedsFetch
 TURN_SKEW = 5.0
@@ -24,18 +23,9 @@ WAITED_FOR = frozenset({NotReady.ASKED_TO_WAIT, NotReady.BACKING_OFF})
 class Reasons:
     """Looks at the parts that can keep a page from being crawled; each gives at most one reason."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        gate: HostGate,
-        pages: Pages,
-        robots: Robots,
-        store: Store,
-        unproven_hosts: Container[int],
-        reservations: Reservations,
-    ) -> None:
-        self._scheduler, self._gate, self._pages, self._robots, self._store = scheduler, gate, pages, robots, store
-        self._unproven_hosts, self._reservations = unproven_hosts, reservations
+    def __init__(self, page_set: PageSet, admission: Admission) -> None:
+        self._scheduler, self._pages, self._store = page_set.scheduler, page_set.in_memory, page_set.store
+        self._admission, self._gate, self._robots = admission, admission.gate, admission.robots
 
     def of(self, page: Page, now: float) -> list[Reason]:
         """Everything that keeps the page from being crawled now, but for its crawl value; in the table's order."""
@@ -52,7 +42,7 @@ class Reasons:
 
     def _host_reason(self, host: int, now: float) -> Reason | None:
         """What keeps the page's host from being asked, or that it waits because it is not known to answer."""
-        if host in self._unproven_hosts and self._gate.earliest[host] <= now:
+        if self._admission.is_set_aside(host) and self._gate.earliest[host] <= now:
             return Reason(Why.HOST_UNPROVEN, now)
         return host_reason(self._gate, host, now)
 
@@ -77,7 +67,7 @@ class Reasons:
         if math.isinf(until):
             return Reason(Why.FIRST_VISIT)
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
-        if (turn := self._reservations.of(page.url)) is not None and abs(turn.at - until) < TURN_SKEW:
+        if (turn := self._admission.turn_of(page.url)) is not None and abs(turn.at - until) < TURN_SKEW:
             return Reason(Why.TARGET_NOT_READY, until, f", {turn.target},")
         if state is PageState.GONE:
             return Reason(Why.GONE, until)

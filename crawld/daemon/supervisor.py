@@ -233,7 +233,7 @@ class Daemon:
         """Forget hosts that turned up once: redirects and sitemaps may lead to any number of them."""
         while True:
             await asyncio.sleep(FORGET_SECONDS)
-            await self.crawler.forget_idle_hosts()
+            await self.crawler.admission.forget_idle_hosts()
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd that we live, but only while slots are served and the store takes what we record."""

@@ -69,7 +69,7 @@ def _add(form: Form) -> Deed:
 
 
 def _remove(form: Form) -> Deed:
-    return Deed("remove", {"urls": [normalise_given(_one(form, "url"))]}, "/pages")
+    return Deed("remove", {"urls": [normalise_given(_one(form, "url"))], "keep_out": "keep_out" in form}, "/pages")
 
 
 def _refresh(form: Form) -> Deed:

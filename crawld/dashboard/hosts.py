@@ -46,7 +46,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     rows = sorted((host_row(line, robots, now) for line in hosts[:ROWS]), key=lambda row: row.well)
     context = {
         "hosts": rows,
-        "signals": [(line, *worth(line)) for line in signals[:ROWS]],
+        "signals": [(line, *worth(line, now)) for line in signals[:ROWS]],
         "files": [(file, *worth_polling(file, signals)) for file in files[:ROWS]],
         "followed": [line for line in followed if wanted in line.host][:ROWS],
         "more": [len(found) > ROWS for found in (hosts, signals, files)],
@@ -84,11 +84,12 @@ def _gate(line: HostLine, now: float) -> tuple[str, str]:
     return "open", "good"
 
 
-def worth(line: SourceLine) -> tuple[str, str]:
-    """Whether a source is heard and why, and how to show that."""
+def worth(line: SourceLine, now: float) -> tuple[str, str]:
+    """Whether a source is heard, since when and why, and how to show that."""
     if line.heard is None:
         return (f"not judged yet{_because(line)}" if line.signals else "it has announced nothing yet"), ""
-    return f"{'heard' if line.heard else 'not heard'}{_because(line)}", "good" if line.heard else "warn"
+    since = "" if line.heard_since is None else f" for {duration(now - line.heard_since)}"
+    return f"{'heard' if line.heard else 'not heard'}{since}{_because(line)}", "good" if line.heard else "warn"
 
 
 def worth_polling(file: SourceFileLine, lines: Sequence[SourceLine]) -> tuple[str, str]:

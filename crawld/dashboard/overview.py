@@ -40,7 +40,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     window = query.get("window", "day")
     window = window if window in WINDOWS else "day"
     points = await sources.reading.freshness_history(now - WINDOWS[window])
-    since = max(now - WINDOWS[window], first_seen(points)) if points else now - HOUR
+    since = max(now - WINDOWS[window], first_seen(points)) if points else now - min(HOUR, status["uptime_seconds"])
     stretch = Stretch.of(since, now, [point.at for point in points])
     begin = since // stretch.span * stretch.span  # of the column that it is in
     reading = sources.reading

@@ -10,7 +10,7 @@ from crawld.dashboard.timeline import kappa_of, timeline
 from crawld.dashboard.words import age, duration, figure, share, words_of
 from crawld.interfaces.read_model import EstimateLine, PageView
 from crawld.model.change_rate import format_rate_of_change
-from crawld.model.page import FROM_LIST, Mark
+from crawld.model.page import BY_HAND, FROM_LIST, Mark
 from crawld.model.signal import SOURCES
 from crawld.model.units import many
 from crawld.model.url import identity, normalise_given
@@ -44,7 +44,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "crawls": view.crawls[:CRAWLS_SHOWN],
         "versions": view.versions,
         "retired": view.retired_at is not None,
-        "from_list": view.origin == FROM_LIST,
+        "named_by": None if view.origin == BY_HAND else "The URL list" if view.origin == FROM_LIST else "Its site",
         "host_paused": any(line.blocked for line in hosts if line.host == view.page.host),
         "rule": rule,
         "compared": list(_compared(rule)),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from crawld.charts import Axis, Chart, Event, Form, Lane, Line, Look, Point, saw_tooth
 from crawld.dashboard.words import age, share, words_of
 from crawld.interfaces.read_model import CrawlLine, EstimateLine, PageView, SignalLine
-from crawld.model.crawl import Verdict
+from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.signal import Source
 
 MOST_CRAWLS = 30
@@ -20,7 +20,7 @@ def timeline(view: PageView, now: float) -> Chart:
     crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-MOST_CRAWLS:]
     since = crawls[0].at if crawls else 0.0
     signals = [signal for signal in view.signals if not signal.stale and signal.seen_at >= since]
-    changes = [change for change in view.changes if change.at >= since]
+    changes = [change for change in view.changes if change.at >= since and change.verdict is not ChangeVerdict.NEW]
     lines = [] if view.estimate is None else _saw_teeth(view, view.estimate, crawls, signals, now)
     lanes = [
         Lane("crawls", [Event(crawl.at, _crawl(crawl, now), crawl.verdict is Verdict.FAILED) for crawl in crawls]),

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from time import thread_time
 
-import aiohttp
-
 from crawld.content.encodings import BrokenOffError, layers, unpack_body, unpacking
 from crawld.errors import ParseError
 from crawld.fetch.body_memory import BodyMemory, Share
+from crawld.fetch.exchange import Answer
 from crawld.fetch.faults import FAULTS
 from crawld.interfaces import Workers
 
@@ -34,7 +33,7 @@ class BodyReader:
         # may hold room and wait for this.
         self._loop_turn = asyncio.Lock()
 
-    async def read(self, response: aiohttp.ClientResponse, limit: int, share: Share) -> tuple[bytes | None, int]:
+    async def read(self, response: Answer, limit: int, share: Share) -> tuple[bytes | None, int]:
         """The body unpacked, and its bytes on the wire.
 
         One byte beyond the limit where it is longer; None where it is too long as it is packed.
@@ -51,7 +50,7 @@ class BodyReader:
             return None, wire
         return await self._unpack(received, encoding, limit, share), wire
 
-    async def _receive(self, response: aiohttp.ClientResponse, limit: int, share: Share) -> bytes:
+    async def _receive(self, response: Answer, limit: int, share: Share) -> bytes:
         """The bytes on the wire, or the first of them that exceed the limit."""
         body = bytearray()
         while chunk := await response.content.readany():
@@ -94,7 +93,7 @@ def _unpack_some(steps: Iterator[bytes], body: bytearray) -> bool:
     return True
 
 
-async def drain(response: aiohttp.ClientResponse) -> bytes:
+async def drain(response: Answer) -> bytes:
     """Read a short body that is no page, so that its connection can serve again; give up on a long or slow one.
 
     Returns the beginning of it, as it came over the wire.

@@ -3,24 +3,28 @@
 aiohttp parses whatever has arrived in one go, up to 256 KB of it, on the event loop. A server that sends nothing but
 framing (interim answers, chunks of one byte, headers, trailers) keeps the loop busy for tens of milliseconds with each
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
-more than others waits for turns (see turns.py).
+more than others waits for turns (see loop_share.py).
 
-What this relies on: `TCPConnector._factory` makes the protocol of a connection; `connect` is the last thing awaited
-before a request is written; `set_response_params` is called once for each request; `feed_data` gets each parsed head
+What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
+that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head
 with its body's reader; a reader counts its bytes in `total_bytes`.
 `tests/integration/test_fetch_floods.py` fails where one of these changes.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from time import thread_time
+from time import monotonic, thread_time
 from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
+from yarl import URL
 
 from crawld.errors import UnsentError
 from crawld.fetch.loop_share import LoopShare
@@ -47,8 +51,14 @@ WAKE_SECONDS = 0.00005
 """What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
 RECEIVED_AT_ONCE = 65_536
 """Bytes taken from a socket at once; they may have to wait for their turn in memory."""
-MOST_IDLE_HOSTS = 500
-"""Hosts to which idle connections are kept: as many as are asked at 100 requests a second until they are closed."""
+KEPT_SECONDS = 60.0
+"""Seconds for which an idle connection is kept where its host comes round that soon; most servers close it before."""
+CLOSING_SECONDS = 1.0
+"""A connection is not used again this long before its server closed the last idle one: it might be closing."""
+MOST_IDLE_HOSTS = 1_000
+"""Hosts to which idle connections are kept. An idle connection with TLS takes some 50 KB."""
+MOST_KNOWN_HOSTS = 10_000
+"""Hosts of which it is remembered when they were asked last."""
 MOST_IDLE = 1_000
 """Idle connections that hosts share evenly: one host alone may be asked many things at once, and keeps them all,"""
 MOST_IDLE_PER_HOST = 4
@@ -162,6 +172,7 @@ class BoundedConnection(ResponseHandler):
         self._valve: _Valve | None = None
         self._waiting = b""  # received, not parsed yet
         self._in_line = self._enough = False
+        self.idle: Callable[[], None] | None = None  # called where a kept connection ends without another answer
         self._lost: tuple[BaseException | None] | None = None  # why the connection ended, told after `_waiting`
         self._begin_answer()
 
@@ -212,6 +223,7 @@ class BoundedConnection(ResponseHandler):
         if not data:  # the client asks the parser to go on after a pause
             super().data_received(data)
             return
+        self.idle = None
         if self._body is not None and self._body.is_eof():
             self._end("bytes after the end of the answer")
             return
@@ -231,18 +243,20 @@ class BoundedConnection(ResponseHandler):
 
     def close(self) -> None:
         """Let go of the connection, and of what was received on it."""
-        self._waiting = b""
+        self._waiting, self.idle = b"", None
         super().close()
         self._tell_lost()
 
     def abort(self) -> None:
         """The same."""
-        self._waiting = b""
+        self._waiting, self.idle = b"", None
         super().abort()
         self._tell_lost()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the client that the connection ended, after what was received before."""
+        if self.idle is not None:
+            self.idle()
         if self._waiting:
             self._lost = (exc,)
         else:
@@ -324,27 +338,66 @@ class BoundedConnection(ResponseHandler):
             self._valve.abort()
 
 
+@dataclass(slots=True)
+class _HostUse:
+    """When a connection to a host was last used, and for how long idle ones are kept."""
+
+    at: float
+    kept_seconds: float
+
+
 class BoundedConnector(aiohttp.TCPConnector):
-    """Opens bounded connections, and keeps few of them open while idle."""
+    """Opens bounded connections, and keeps few of them open while idle, each until its host comes round again.
+
+    A host that is asked less often than its idle connections last has none. How long they last is learnt from the
+    server, which closes them.
+    """
 
     def __init__(
         self, turns: LoopShare, asked_host: Callable[[], str], may_send: Callable[[], bool], **given: Any
     ) -> None:
-        super().__init__(**given)
+        super().__init__(keepalive_timeout=KEPT_SECONDS, **given)
         self._may_send = may_send
+        self._uses: OrderedDict[Any, _HostUse] = OrderedDict()
         make: Callable[..., ResponseHandler] = BoundedConnection
         self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)
 
-    async def connect(self, *given: Any, **named: Any) -> Connection:
+    async def lend(self, key: ConnectionKey, origin: URL, bounds: aiohttp.ClientTimeout) -> Connection:
         """A connection to send one request on; UnsentError where that may not be sent any more."""
-        connection = await super().connect(*given, **named)
+        connection = await self._get(key, [])
+        if connection is None:
+            connection = await self.connect(ClientRequest("GET", origin, loop=self._loop), [], bounds)
         if not self._may_send():
             connection.close()
             raise UnsentError("the right to send this request has ended")
         return connection
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        """Keep a connection for the next request to its host, unless enough are kept."""
+        """Keep a connection for the next request to its host, unless enough are kept or it would not last."""
         kept, hosts = self._conns.get(key), len(self._conns)
         full = hosts >= MOST_IDLE_HOSTS if kept is None else len(kept) >= max(MOST_IDLE_PER_HOST, MOST_IDLE // hosts)
-        super()._release(key, protocol, should_close=should_close or full)
+        use, seldom = self._use(key)
+        super()._release(key, protocol, should_close=should_close or full or seldom)
+        if (kept := self._conns.get(key)) and kept[-1][0] is protocol:
+            cast("BoundedConnection", protocol).idle = partial(self._ended, use, use.at)
+            kept[-1] = protocol, use.at - KEPT_SECONDS + use.kept_seconds  # the client keeps all equally long
+
+    def _use(self, key: Any) -> tuple[_HostUse, bool]:
+        """The use of a host, now; True where it comes round too seldom for a connection to last."""
+        now = monotonic()
+        use = self._uses.get(key)
+        if use is None:
+            self._uses[key] = use = _HostUse(now, KEPT_SECONDS)
+            if len(self._uses) > MOST_KNOWN_HOSTS:
+                self._uses.popitem(last=False)
+            return use, False
+        self._uses.move_to_end(key)
+        seldom, use.at = now - use.at > use.kept_seconds, now
+        if seldom:  # a server that closed one early may have had a reason of that day
+            use.kept_seconds = min(use.kept_seconds + CLOSING_SECONDS / 20, KEPT_SECONDS)
+        return use, seldom
+
+    @staticmethod
+    def _ended(use: _HostUse, since: float) -> None:
+        """The server has closed a connection that was kept since then."""
+        use.kept_seconds = min(max(monotonic() - since - CLOSING_SECONDS, 0.0), KEPT_SECONDS)

@@ -5,12 +5,10 @@ import socket
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from yarl import URL
 
 from crawld.content.cookies import MOST_LINES
 from crawld.content.encodings import PackedTooLargeError
@@ -20,9 +18,10 @@ from crawld.content.walls import turned_away
 from crawld.errors import InputError, ParseError, TooCostlyError
 from crawld.fetch.body import BodyReader, drain, unpack_start
 from crawld.fetch.body_memory import BodyMemory
-from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.connection import BoundedConnector
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
+from crawld.fetch.exchange import Answer, Exchange, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, Network
 from crawld.fetch.identity import ACCEPT, check_user_agent
@@ -40,7 +39,7 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import LONGEST_URL, normalise, origin_of, resolve
+from crawld.model.url import LONGEST_URL, origin_of, resolve
 from crawld.signing import Signer
 
 REDIRECTS = {301, 302, 303, 307, 308}
@@ -51,8 +50,6 @@ COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 TOO_MANY_REQUESTS = 429
 WALL_TYPES = {None, "text/html", "application/xhtml+xml", "text/plain"}
 """Types of answers that may be a challenge in place of what was asked for."""
-CHECKED = 4096
-"""Size of the cache of URLs that are ready to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ _LINE: ContextVar[_Line] = ContextVar("line")
 
 
 class HttpFetcher:
-    """Sends requests over one session; implements `interfaces.Fetcher`."""
+    """Sends requests; implements `interfaces.Fetcher`."""
 
     def __init__(
         self,
@@ -106,7 +103,8 @@ class HttpFetcher:
         self._loop_share = LoopShare()
         self._room = BodyMemory(self._whole)
         self._bodies = BodyReader(self._room, workers)
-        self._session: aiohttp.ClientSession | None = None
+        self._connector: BoundedConnector | None = None
+        self._exchange: Exchange | None = None
 
     async def fetch(self, request: Request) -> Outcome:
         """Send the request and read its answer to the end or to its limit; UnsentError where it may not be sent."""
@@ -115,22 +113,19 @@ class HttpFetcher:
     async def _fetch(self, request: Request) -> Outcome:
         began = self._clock.monotonic()
         try:
-            url = _checked(request.url)
+            target = target_of(request.url)
         except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         line = _Line(request.host)
         _LINE.set(line)
         first, whole = self._first.begin(), self._whole.begin()
         try:
-            async with self._open().request(
-                "POST" if request.form else "GET",
-                url,
-                data=list(request.form) or None,
-                headers=self._own_headers(request),
-                allow_redirects=False,
-            ) as response:
-                self._first.end(first)
-                return await self._read(request, response, began, whole)
+            answer = await self._open().begin(target, self._own_headers(request), request.form)
+            self._first.end(first)
+            try:
+                return await self._read(request, answer, began, whole)
+            finally:
+                answer.release()
         except TooCostlyError as error:
             return self._failed(request, began, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
         except ParseError as error:
@@ -152,15 +147,15 @@ class HttpFetcher:
         self._whole.close()
         self._loop_share.close()
         self._room.close()
-        if self._session is not None:
-            await self._session.close()
+        if self._connector is not None:
+            await self._connector.close()
         if self._resolver is not None:
             await self._resolver.close()
 
     def forget_names(self) -> None:
         """Look every name up anew."""
-        if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
-            self._session.connector.clear_dns_cache()
+        if self._connector is not None:
+            self._connector.clear_dns_cache()
 
     def _own_headers(self, request: Request) -> dict[str, str]:
         """The conditions of a request as the server sent them, cookies of redirects, credentials, a signature."""
@@ -174,43 +169,28 @@ class HttpFetcher:
             headers |= self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now())
         return headers
 
-    def _open(self) -> aiohttp.ClientSession:
-        """The session, made at the first request because it belongs to the running loop."""
-        if self._session is None:
+    def _open(self) -> Exchange:
+        """What sends requests, made at the first of them because it belongs to the running loop."""
+        if self._exchange is None:
             self._resolver = BoundedResolver(self._given_resolver)
-            connector = BoundedConnector(
+            self._connector = BoundedConnector(
                 self._loop_share,
                 lambda: _LINE.get().host,
                 self.may_send,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
                 dns_cache_max_size=CACHED_NAMES,
-                keepalive_timeout=4,  # less than the 5 s of common servers: a reused connection must not be closing
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
             )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=self._headers,
-                timeout=aiohttp.ClientTimeout(
-                    total=None, connect=self._timeouts.connect, sock_connect=self._timeouts.connect
-                ),
-                auto_decompress=False,  # see content/encodings.py
-                max_line_size=32_768,
-                max_field_size=32_768,
-                max_headers=256,
-                read_bufsize=RECEIVED_AT_ONCE,
-            )
-            # aiohttp would quietly ask a second time where a connection breaks: a request nobody paid a slot for.
-            self._session._retry_connection = False
-        return self._session
+            self._exchange = Exchange(self._connector, self._headers, self._timeouts.connect)
+        return self._exchange
 
     def _open_socket(self, addr_info: Any) -> socket.socket:
         _LINE.get().reused = False
         return self._guard.open_socket(addr_info)
 
-    async def _read(self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait) -> Outcome:
+    async def _read(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
         status = response.status
         if status in REDIRECTS:
             return await self._redirected(request, response, began)
@@ -226,7 +206,7 @@ class HttpFetcher:
             return await self._refused(request, response, began)
         return await self._read_body(request, response, began, whole)
 
-    async def _refused(self, request: Request, response: aiohttp.ClientResponse, began: float) -> FetchFailed:
+    async def _refused(self, request: Request, response: Answer, began: float) -> FetchFailed:
         """A status that brings no page, by name where the site turns us away."""
         status = response.status
         start = unpack_start(await drain(response), response.headers.get("Content-Encoding", ""))
@@ -237,9 +217,7 @@ class HttpFetcher:
         scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
         return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
-    async def _read_body(
-        self, request: Request, response: aiohttp.ClientResponse, began: float, whole: Wait
-    ) -> Outcome:
+    async def _read_body(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
         kind = media_type(response.headers.get("Content-Type"))
         if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
             response.close()
@@ -265,7 +243,7 @@ class HttpFetcher:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 
-    async def _redirected(self, request: Request, response: aiohttp.ClientResponse, began: float) -> Outcome:
+    async def _redirected(self, request: Request, response: Answer, began: float) -> Outcome:
         await drain(response)
         location = response.headers.get("Location", "")
         try:
@@ -276,9 +254,7 @@ class HttpFetcher:
         cookies = tuple(response.headers.getall("Set-Cookie", ())[:MOST_LINES])
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
-    def _fetched(
-        self, request: Request, response: aiohttp.ClientResponse, began: float, body: bytes = b"", wire: int = 0
-    ) -> Fetched:
+    def _fetched(self, request: Request, response: Answer, began: float, body: bytes = b"", wire: int = 0) -> Fetched:
         duration = self._clock.monotonic() - began
         return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
 
@@ -295,16 +271,6 @@ class HttpFetcher:
     ) -> FetchFailed:
         duration = self._clock.monotonic() - began
         return FetchFailed(request.url, trouble, scope, detail, status=status, retry_after=wait, duration=duration)
-
-
-@lru_cache(maxsize=CHECKED)
-def _checked(url: str) -> URL:
-    """The URL in the client's form, with path and query together as its path.
-
-    The client sends an encoded path byte for byte, but would drop the `?` in front of an empty query.
-    """
-    scheme, _, host, path = normalise(url).split("/", 3)
-    return URL.build(scheme=scheme.removesuffix(":"), authority=host, path=f"/{path}", encoded=True)
 
 
 def _absolute(base: str, location: str) -> str:

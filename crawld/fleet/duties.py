@@ -36,7 +36,8 @@ class Duty:
             if not self._worker.draining and self._worker.id is not None:
                 with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
                     if await self._worker.take_duty(self._name):
-                        wait = TAKE_SECONDS if await self._serve() else AGAIN_SECONDS
+                        async with self._worker.serving(self._name):
+                            wait = TAKE_SECONDS if await self._serve() else AGAIN_SECONDS
             await asyncio.sleep(wait)
 
     async def _serve(self) -> bool:
@@ -51,13 +52,13 @@ class Duty:
             while not task.done() and self._lasts(epoch):
                 await asyncio.wait([task], timeout=LOOK_SECONDS)
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+            task.cancel()
+            await asyncio.wait([task])
+            done = self._report(None if task.cancelled() else task.exception())
         if self._worker.duties.get(self._name) == epoch:
             with contextlib.suppress(StoreError):  # it is free when the lease ends
                 await self._worker.give_duty(self._name)
-        return self._report(None if task.cancelled() else task.exception())
+        return done
 
     def _lasts(self, epoch: int) -> bool:
         return self._worker.duties.get(self._name) == epoch and not self._worker.draining

@@ -12,7 +12,7 @@ from crawld.fleet.worker import Worker
 from crawld.model.fleet import PRUNE_DUTY
 
 COMMIT_SECONDS = 3.0
-"""For which the last records may take to be committed before the shards are given back without them."""
+"""For which duties and the last records may take to end before the shards are given back without them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +48,7 @@ class FleetDaemon(Daemon):
         self.worker.stop()
         with contextlib.suppress(StoreError, TimeoutError):  # what is not committed now is tried once more at the end
             async with asyncio.timeout(COMMIT_SECONDS):
+                await self.worker.finish_duties()
                 await self.store.flush()
         await self.worker.leave()
 

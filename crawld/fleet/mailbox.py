@@ -9,8 +9,8 @@ from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.slots.asked_pages import Claim
 from crawld.errors import DamagedError, StoreError
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces import Clock
-from crawld.interfaces.fleet import HOST, MARKS, PAGES, REFRESH, SIGNALS, Mail
+from crawld.interfaces import Clock, Hubs
+from crawld.interfaces.fleet import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 
 log = logging.getLogger("crawld.fleet")
 
@@ -22,10 +22,16 @@ class Mailbox:
     """Does what messages ask for; those to a shard that is still to be loaded wait for it."""
 
     def __init__(
-        self, shard_set: ShardSet, page_set: PageSet, held: Callable[[int], bool], clock: Clock, steering: Steering
+        self,
+        shard_set: ShardSet,
+        page_set: PageSet,
+        held: Callable[[int], bool],
+        clock: Clock,
+        steering: Steering,
+        hubs: Callable[[], Hubs | None],
     ) -> None:
         self._shard_set, self._page_set, self._held, self._clock = shard_set, page_set, held, clock
-        self._steering = steering
+        self._steering, self._hubs = steering, hubs
         self._waiting: list[Mail] = []
         self._come = asyncio.Event()
 
@@ -62,6 +68,10 @@ class Mailbox:
                 self._shard_set.steer_host(**one.body)
             elif one.kind == SIGNALS:
                 self._shard_set.hear(one.body["signals"])
+            elif one.kind == WEBSUB and "query" in one.body and (hubs := self._hubs()) is not None:
+                hubs.confirm(one.body["token"], one.body["query"], self._clock.now())
+            elif one.kind == WEBSUB and "feed" in one.body:
+                self._shard_set.sources.poll_soon(one.body["feed"], self._clock.now())
             elif one.kind == REFRESH:
                 claim = Claim.INSIST if one.body.get("read") else Claim.ORDER
                 for page_id in one.body["ids"]:

@@ -11,8 +11,9 @@ import numpy as np
 from crawld.daemon.crawler import Crawler
 from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
 from crawld.fleet.pacing.grants import NOTHING, RateSchedule
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.fleet import Report, ShardStore
-from crawld.model.fleet import ROUND_SECONDS, Bid
+from crawld.model.fleet import ROUND_SECONDS
 from crawld.scheduler import Scheduler
 
 LOOK_SECONDS = 5.0
@@ -77,7 +78,7 @@ class Reporter:
 
     def _asked(self, start: float, until: float) -> int:
         """Pages that somebody waits for, as many as their hosts may be asked for in the round."""
-        gate, total = self.crawler.parts.gate, 0
+        gate, total = self.crawler.gate, 0
         for name, count in self.crawler.asked.by_host():
             host = gate.host(name)
             left, delay = until - max(float(gate.earliest[host]), start), float(gate.delay[host])
@@ -87,7 +88,7 @@ class Reporter:
 
     def openings(self) -> list[float]:
         """When those hosts open, by the monotonic clock."""
-        earliest, behind = self.crawler.parts.gate.earliest, self.clock.monotonic() - self.clock.now()
+        earliest, behind = self.crawler.gate.earliest, self.clock.monotonic() - self.clock.now()
         return [float(earliest[host]) + behind for host in self.held_up if host < len(earliest)]
 
     def _request_rate(self) -> float:

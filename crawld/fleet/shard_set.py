@@ -155,7 +155,8 @@ class ShardSet:
         return hosts
 
     def _let_wait(self, name: str) -> None:
-        self.gate.wait_a_spacing(self.gate.host_of_pages(name), self.clock.now())
+        host = self.gate.host_of_pages(name)
+        self.crawler.admission.pause(host, self.clock.now() + float(self.gate.delay[host]))
 
     def _forget_host(self, name: str) -> None:
         self.scheduler.age_by(self.gate.host(name), None)

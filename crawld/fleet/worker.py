@@ -9,7 +9,7 @@ hold: there is a grant only while every page in memory is of a shard that is our
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.daemon.crawler import Crawler
@@ -60,6 +60,8 @@ class Worker:
     beat: Beat | None = None  # the latest
     duties: Mapping[str, int] = field(default_factory=dict)  # what we do for the whole fleet, by epoch of the term
     lease_until: float = float("-inf")  # the clock's monotonic time from which another worker may do our work
+    _served: set[str] = field(default_factory=set)  # duties that are being done
+    _unserved: asyncio.Condition = field(default_factory=asyncio.Condition)
     _beaten: asyncio.Event = field(default_factory=asyncio.Event)
     _loading: asyncio.Task[None] | None = None
     _verbs: int = 0  # claims and such so far: what a beat says of shards and duties counts if none came in between
@@ -128,6 +130,22 @@ class Worker:
         self._verbs += 1
         if worker is not None:
             await self.ledger.give_duty(worker, name)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, name: str) -> AsyncIterator[None]:
+        """While a duty is being done: `finish_duties` waits for its end."""
+        self._served.add(name)
+        try:
+            yield
+        finally:
+            self._served.discard(name)
+            async with self._unserved:
+                self._unserved.notify_all()
+
+    async def finish_duties(self) -> None:
+        """Return once no duty is being done: each ends by itself after `stop`, and writes its last word."""
+        async with self._unserved:
+            await self._unserved.wait_for(lambda: not self._served)
 
     @property
     def draining(self) -> bool:

@@ -4,7 +4,7 @@ Not every page is looked at. Where one page stands for several, it has their num
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from crawld.frontier.candidates import GONE, Candidates
 from crawld.frontier.due_first import DueFirst
 from crawld.frontier.page_table import WAITING, Ints, PageTable
 from crawld.frontier.politeness import HostGate
-from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
 from crawld.value.valuation import Floats, Valuation
 
+LEVELS_PER_OCTAVE = 8
+"""Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
 LOWEST, HIGHEST = -128, 128
 """Octaves of crawl value that are told apart; what is worth less is not bid for, what is worth more counts as this."""
 
@@ -24,6 +25,21 @@ ROUNDING = 1e-9  # how far a span may exceed a whole number of delays
 NEAR, FAR = 2048, 512  # pages evaluated, of those that may reach the level and of the others: some 10 ms
 COVETED = 20.0  # times the level: pages worth more, of a host that may not be asked more often, are worth waiting for
 SHARP = 0.01  # relative: how well a model must know a value for it to be counted without evaluating it
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """How many requests a worker can use in a round, by what they will be worth by the round's end.
+
+    `first` pages come before all valued ones. `counts[i]` valued pages are worth at least level `top - i`, so counts
+    never fall. No more is counted of a host than it may be asked in a round.
+    """
+
+    first: int = 0
+    top: int = 0
+    counts: tuple[int, ...] = ()
+    held_up: tuple[int, ...] = field(default=(), compare=False)
+    """Hosts of the bidder that have more pages worth asking for than politeness allows: their gates are waited for."""
 
 
 @dataclass(frozen=True, slots=True)

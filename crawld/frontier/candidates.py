@@ -54,6 +54,8 @@ class Candidates:
         self._host: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self._place: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._models = np.zeros((7, 64))
+        self._seen_at = np.nan  # when the models were read, and what the page at each place was worth then, about
+        self._lowest = self._highest = np.zeros(0)
 
     def __len__(self) -> int:
         return self.size - self._left
@@ -63,7 +65,7 @@ class Candidates:
         self._place = np.concatenate([self._place, np.full(rows - len(self._place), -1, dtype=np.int32)])
 
     def models(self) -> Floats:
-        """The models of all places, to read and to replace; of those left behind the value is -inf."""
+        """The models of all places, to read; of those left behind the value is -inf."""
         return self._models[:, : self.size]
 
     def insert(self, rows: Ints, hosts: NDArray[np.int32], made: Floats) -> None:
@@ -77,7 +79,7 @@ class Candidates:
             self._models = np.hstack([self._models, np.zeros((7, more))])
         self.row[begin:end], self._host[begin:end], self._models[:, begin:end] = rows, hosts, made
         self._place[rows] = np.arange(begin, end)
-        self.size = end
+        self.size, self._seen_at = end, np.nan
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""
@@ -86,18 +88,46 @@ class Candidates:
             self._place[row] = self.row[place] = -1
             self._models[_VALUE, place] = GONE
             self._left += 1
+            if place < len(self._lowest):
+                self._lowest[place] = self._highest[place] = GONE
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Pack the places that are marked and drop all others."""
         rows, kept = self.row[: self.size], np.flatnonzero(mask)
         self._place[rows[rows >= 0]] = -1
-        self.size, self._left = len(kept), 0
+        self.size, self._left, self._seen_at = len(kept), 0, np.nan
         self.row[: self.size], self._host[: self.size] = rows[kept], self._host[kept]
         self._models[:, : self.size] = self._models[:, kept]
         self._place[self.row[: self.size]] = np.arange(self.size)
 
     def lead(self, now: float, ready_at: Floats | None) -> tuple[Ints, float]:
         """The places among which the best page is that may be asked now, and the least it is worth."""
+        if self._seen_at != now:
+            self._see(now)
+        lowest = self._lowest
+        if ready_at is not None:
+            closed = ready_at.take(self._host[: self.size]) > now
+            lowest = np.where(closed, GONE, lowest)
+        least = float(lowest.max(initial=GONE))
+        if least == GONE:
+            return np.zeros(0, dtype=np.int64), 0.0
+        leading = self._highest >= least
+        if ready_at is not None:
+            leading &= ~closed
+        return leading.nonzero()[0], least
+
+    def renew(self, places: Ints, made: Floats) -> None:
+        """Put models made now in place of earlier ones."""
+        self._models[:, places] = made
+        if len(places) and self._seen_at == made[_AT, 0] == made[_AT].max():
+            may = made[_NOT_BEFORE] <= self._seen_at
+            self._lowest[places] = np.where(may, made[_VALUE] - made[_ERROR], GONE)
+            self._highest[places] = np.where(may, made[_VALUE] + made[_ERROR], GONE)
+        else:
+            self._seen_at = np.nan
+
+    def _see(self, now: float) -> None:
+        """Read all models: several slots may come at one time, and only a few places change between them."""
         at, value, slope, bend, twist, error, not_before = self.models()
         ahead = np.maximum(now - at, 0.0)
         here = bend * ahead
@@ -109,10 +139,6 @@ class Candidates:
         blur *= ahead
         blur += error
         np.putmask(here, not_before > now, GONE)
-        if ready_at is not None:
-            np.putmask(here, ready_at.take(self._host[: self.size]) > now, GONE)
-        least = float((here - blur).max(initial=GONE))
-        if least == GONE:
-            return np.zeros(0, dtype=np.int64), 0.0
+        self._seen_at, self._lowest = now, here - blur
         here += blur
-        return (here >= least).nonzero()[0], least
+        self._highest = here

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crawld.frontier.bidding import Span, all_wanted, bid_for
+from crawld.frontier.bidding import Bid, Span, all_wanted, bid_for
 from crawld.frontier.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.frontier.politeness import HostGate
-from crawld.model.fleet import Bid
 from crawld.value.valuation import Beliefs, Floats, Valuation
 
 TURN = 10  # a maximum interval that cannot be kept costs no more than one pick in so many (docs/method.md)

@@ -17,14 +17,13 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from crawld.frontier.bidding import Span, bid_for, some_wanted
+from crawld.frontier.bidding import Bid, Span, bid_for, some_wanted
 from crawld.frontier.bounds import Bounds
 from crawld.frontier.candidates import ROUNDING, models
 from crawld.frontier.chooser import ValueChooser
 from crawld.frontier.due_first import DueFirst
 from crawld.frontier.page_table import WAITING, Intervals, Ints
 from crawld.frontier.politeness import HostGate
-from crawld.model.fleet import Bid
 from crawld.value.valuation import Valuation
 
 TOGETHER = 64  # pages that are rather left to a pass than placed one by one
@@ -175,7 +174,7 @@ class Frontier(ValueChooser):
         """Make the models of some candidates anew; the best of them by its value now."""
         rows = self._candidates.row[places]
         made = models(self._valuation, self.pages, rows, now)
-        self._candidates.models()[:, places] = made
+        self._candidates.renew(places, made)
         values = made[1]
         best = int(values.argmax())
         close = rows[values >= values[best] * (1 - 3 * ROUNDING)]

@@ -44,7 +44,7 @@ class PageTable:
     The columns in `VALUED` are views of one table that keeps a page together: pages are looked at in small groups.
     """
 
-    mu: Floats  # importance per request
+    mu: Floats  # importance times significance per request
     alpha: Floats
     shape: Floats  # as values take it; so are κ and γ, which stand for all sources
     kappa: Floats
@@ -66,7 +66,8 @@ class PageTable:
         self.page_id: Ints = np.zeros(0, dtype=np.int64)
         self.copied: Floats = np.zeros(0)  # when the copy was made, as recorded: that may lie in the future
         self.gone: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes
+        self.importance: Floats = np.zeros(0)  # μ times the requests that a visit takes, over the significance
+        self.significance: NDArray[np.float32] = np.zeros(0, dtype=np.float32)  # of a change; 1 is usual
         self.count: NDArray[np.int32] = np.zeros((0, len(SOURCES)), dtype=np.int32)  # signals since the last crawl
         self.kappas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
         self.gammas: NDArray[np.float32] = np.zeros((0, len(SOURCES)), dtype=np.float32)
@@ -96,6 +97,7 @@ class PageTable:
         assert np.all(beliefs.mu >= 0), "importance is never negative"
         self.state[rows] = WAITING
         self.host[rows] = hosts
+        self.significance[rows] = 1.0
         counts = np.bincount(hosts, minlength=len(self.crowd))
         counts[: len(self.crowd)] += self.crowd
         self.crowd = counts

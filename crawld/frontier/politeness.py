@@ -6,6 +6,9 @@ many requests are in flight as the host allows. `earliest` moves to an earlier t
 shorter Crawl-delay or a success that ends a back-off, and each such move raises `revision`, so that who has put a
 blocked host aside can rely on it. Every request passes the gate, also those for robots.txt and sitemaps.
 
+Requests change it through admission alone. Beside those, hosts come and go with their pages (`host_of_pages`,
+`restore`, `let_go`), and the operator blocks a host or gives it a delay.
+
 Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
 more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
 asked again is kept in a table of fixed size (waits.py): a Retry-After is never forgotten.
@@ -83,7 +86,13 @@ USUAL_SECONDS = 1.0
 class HostGate:
     """Says which hosts may be asked now."""
 
-    def __init__(self, limits: HostLimits | None = None, rng: Random | None = None) -> None:
+    def __init__(
+        self,
+        limits: HostLimits | None = None,
+        rng: Random | None = None,
+        crawl_delay_of: Callable[[str], float | None] = lambda _: None,
+    ) -> None:
+        """`crawl_delay_of` says what robots.txt asks for of a host that is new here."""
         self._limits = limits or HostLimits()
         self._rng = rng or Random(0)  # noqa: S311 - jitter is no secret
         self._index: dict[str, int] = {}
@@ -98,8 +107,8 @@ class HostGate:
         self._held: Counter[int] = Counter()
         self._free: deque[int] = deque()  # indexes of forgotten hosts
         self._waits = Waits()
-        self.crawl_delay_of: Callable[[str], float | None] = lambda _: None  # as robots.txt has it, of a new host
-        self.on_forget: list[Callable[[int, str], None]] = []  # who must forget a host too, by index and name
+        self._crawl_delay_of = crawl_delay_of
+        self.on_forget: list[Callable[[int], None]] = []  # who must forget a host too, by its index
         self.revision = 0
         self.ready_at: Floats = np.zeros(0)
         self.earliest: Floats = np.zeros(0)
@@ -125,7 +134,7 @@ class HostGate:
                 self._foreign.move_to_end(found)
             return found
         index = self._index[name] = self._new_index()
-        self._states[index] = state = HostState(name, crawl_delay=self.crawl_delay_of(name))
+        self._states[index] = state = HostState(name, crawl_delay=self._crawl_delay_of(name))
         self._next_start[index] = self._waits.until(name)
         self.delay[index] = self._delay(state)
         self._update(index)
@@ -194,7 +203,7 @@ class HostGate:
     def _forget(self, index: int) -> None:
         name = self.name(index)
         for forget in self.on_forget:
-            forget(index, name)
+            forget(index)
         del self._index[name], self._foreign[index]
         for table in (self._usual, self._backed_off_at, self._late):
             table.pop(index, None)
@@ -256,9 +265,9 @@ class HostGate:
         self._next_start[host] = now + float(self.delay[host])
         self._update(host)
 
-    def wait_a_spacing(self, host: int, now: float) -> None:
-        """Ask a host nothing for as long as must lie between two requests: somebody else may just have asked it."""
-        self._next_start[host] = max(self._next_start[host], now + float(self.delay[host]))
+    def wait_until(self, host: int, until: float) -> None:
+        """Ask a host nothing before that time."""
+        self._next_start[host] = max(self._next_start[host], until)
         self._update(host)
 
     def finish(self, host: int, now: float, evidence: Evidence | None = None, *, late: bool = False) -> None:
@@ -309,7 +318,8 @@ class HostGate:
             return NotReady.BACKING_OFF
         if self.ready(host, now):
             return None
-        return NotReady.BUSY if self.in_flight[host] >= self._places(state) else NotReady.SPACING
+        places = 1 if state.failures else self._limits.per_host
+        return NotReady.BUSY if self.in_flight[host] >= places else NotReady.SPACING
 
     def has_answered(self, host: int) -> bool:
         """Whether the host has ever answered."""
@@ -422,14 +432,12 @@ class HostGate:
             outage += wait
         return wait * (1.0 + limits.jitter * self._rng.random())
 
-    def _places(self, state: HostState) -> int:
-        return 1 if state.failures else self._limits.per_host
-
     def _update(self, host: int) -> None:
         state = self._states[host]
         earliest = np.inf if state.blocked else max(self._next_start[host], state.blocked_until)
         self.earliest[host] = earliest
-        self.ready_at[host] = np.inf if self.in_flight[host] >= self._places(state) else earliest
+        places = 1 if state.failures else self._limits.per_host
+        self.ready_at[host] = np.inf if self.in_flight[host] >= places else earliest
 
     def _grow(self, capacity: int) -> None:
         for name, empty in (("ready_at", -np.inf), ("earliest", -np.inf), ("delay", 0.0)):

@@ -154,7 +154,7 @@ class Inbox(Protocol):
     async def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's POST."""
 
-    def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
+    async def confirm(self, token: str, query: Mapping[str, str]) -> tuple[int, str]:
         """A WebSub hub asks whether we meant it."""
 
     async def deliver(self, token: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.actions import Action
 from crawld.interfaces.store import Adoption, Ints, Listed, SourceFile, Store, StoredPages
 from crawld.model.age_curve import AgeCurve
-from crawld.model.fleet import Bid, Grant, Lease
+from crawld.model.fleet import Grant, Lease
 from crawld.model.fleet_view import FleetView
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
@@ -32,7 +33,7 @@ class Report:
     status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
 
 
-PAGES, HOST, SIGNALS, REFRESH, MARKS = "pages", "host", "signals", "refresh", "marks"
+PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Mail:
 
     PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
     "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
-    for pages that are not the sender's. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
+    for pages that are not the sender's. WEBSUB: a hub told the sender of `{"feed": url}`, or asked about
+    `{"token": .., "query": {..}}`. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
     pages that the operator has marked were changed, and are read again.
     """
 
@@ -140,6 +142,9 @@ class ShardStore(Store, Protocol):
 
     async def load(self, shards: Sequence[int]) -> StoredShards:
         """Everything about these shards; from now on their dirty pages are known."""
+
+    async def source(self, url: str) -> SourceFile | None:
+        """What is kept of a source file, whichever worker watches it."""
 
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""

@@ -49,6 +49,7 @@ class PageQuery:
     state: PageState | None = None  # None: every page that is kept, neither retired nor another address of one
     trouble: str | None = None  # of the last crawl of pages that fail or are forbidden; ANY_TROUBLE: whatever it is
     search: str | None = None  # a part of the URL, in any case of letters
+    use: PageUse | None = None  # pages whose site denies it are left out
     after: str | None = None  # the cursor that the part before ended with
     limit: int = 50
 
@@ -256,6 +257,7 @@ class SourceLine:
     precision: float | None
     recall: float | None
     heard: bool | None = None
+    heard_since: float | None = None
     weight: float | None = None
     score: float | None = None
     why: str | None = None
@@ -368,8 +370,10 @@ class ReadModel(Protocol):
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
         """Kept versions with their bytes, by number."""
 
-    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
-        """Pages whose text holds the words, best first; InputError where searching is off."""
+    async def search(
+        self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
+    ) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first, without those that deny the use; InputError where it is off."""
 
     async def changes(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from crawld.interfaces.store import Poll
 from crawld.model.fetched import Outcome, Request
 from crawld.model.push import KeyCheck, PushAnswer
-from crawld.model.signal import SOURCES, Signal, Source
+from crawld.model.signal import SOURCES, Claimed, Signal, Source
 
 T = TypeVar("T")
 Slices = Generator[None, None, T]
@@ -41,6 +41,7 @@ class PollResult:
     signals: Sequence[Signal] = ()
     removed: Sequence[str] = ()  # files no longer watched, to be forgotten
     discoveries: Discoveries | None = None  # None: discovery is off, or nothing came or went
+    elsewhere: Sequence[Claimed] = ()  # changes of pages on other sites, where other workers hold those
     hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
     topic: str | None = None
     summary: str = ""

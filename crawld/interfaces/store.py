@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +163,7 @@ class FreshnessPoint:
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Everything one finished attempt leaves behind; committed as one, or not at all."""
 
     crawl: Crawl

@@ -31,6 +31,9 @@ class EstimateSink(Protocol):
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
 
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Weigh a change of each page by how much of its text changes, 1 being usual."""
+
 
 @dataclass(frozen=True, slots=True)
 class EstimateUpdate:
@@ -41,6 +44,7 @@ class EstimateUpdate:
     curves: dict[str, AgeCurve | None]
     trust: list[SignalTrust]
     again: Ints
+    significance: Floats | None = None  # by estimate; None: changes count alike
 
     @classmethod
     def of(
@@ -50,7 +54,7 @@ class EstimateUpdate:
         update = learner.teach(histories, now, most_foretold)
         shift, curves = learner.shift(histories.hosts, now), learner.curves(histories.hosts, now)
         trust = learner.trust(histories.hosts)
-        return cls(_estimates(histories, update, now), shift, curves, trust, update.again)
+        return cls(_estimates(histories, update, now), shift, curves, trust, update.again, update.significance)
 
     def apply_to(self, sink: EstimateSink) -> None:
         """Hand everything to whoever picks."""
@@ -58,9 +62,11 @@ class EstimateUpdate:
         self.apply_clocks_to(sink)
 
     def apply_clocks_to(self, sink: EstimateSink) -> None:
-        """Hand on how pages age by the clocks of their hosts, and no estimates."""
+        """Hand on how pages age by the clocks of their hosts and what their changes weigh, and no estimates."""
         sink.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
         sink.age_by(self.curves)
+        if self.significance is not None:
+            sink.signify([one.page_id for one in self.estimates], self.significance)
 
 
 def _estimates(histories: Histories, update: Update, now: float) -> list[Estimate]:

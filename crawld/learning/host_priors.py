@@ -58,10 +58,9 @@ class HostPriors:
         return self._masses(self._told[hosts])
 
     def start(self, hosts: Ints, alpha: Floats) -> Ints:
-        """Let hosts that are new to this predictor begin with what another believes of their rates; which are new.
+        """Let hosts (by page) new to this predictor begin with what another believes of their rates; which are new.
 
-        `hosts` and the masses are by page. From the first guess it would be judged unfairly beside those that have
-        learnt.
+        From the first guess it would be judged unfairly beside those that have learnt.
         """
         self.make_room(hosts)
         new = self.sizes[hosts] == 0

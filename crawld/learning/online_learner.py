@@ -11,7 +11,7 @@ from crawld.learning.host_clock import HostClocks
 from crawld.learning.host_priors import HostPriors
 from crawld.learning.mixture import Events, Mixture
 from crawld.learning.observations import SUREST, YEAR, NewIntervals, Observations, Prior, age_weights
-from crawld.learning.signal_rates import SignalRates
+from crawld.learning.signal_rates import Magnitudes, SignalRates
 from crawld.model.age_curve import AgeCurve
 from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES, SignalTrust, Source
@@ -45,6 +45,7 @@ class Update:
     deaf_alpha: Floats
     deaf_shape: Floats
     again: Ints
+    significance: Floats | None = None  # of a change of the page, over that of any change; None: not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,9 @@ class OnlineLearner:
     few_rows, stages = 3, 8  # more new intervals a page are whole histories: clocks take them in stages
     few_pages = 5  # with fewer, a host's clock would only repeat what each page says of itself
 
-    def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR) -> None:
+    def __init__(self, prior: Prior, sources: int, *, half_life: float = YEAR, significance: bool = False) -> None:
         self._sources = sources
+        self._magnitudes = Magnitudes() if significance else None
         named = [source for source in range(sources) if source != BULK]
         self.deaf = HostPriors(prior, 0)
         self.ears = [Ear(prior, named, named), Ear(prior, range(sources), [BULK] if sources > BULK else [])]
@@ -118,49 +120,34 @@ class OnlineLearner:
         self.rates.count(at_row, number, np.nan_to_num(now - histories.first_success), counts)
         gamma = self.rates.of(at_row, number)
         rows = _Rows(histories, page, foretold, age_weights(histories.at, now, self._half_life), gamma)
-        age = self._age(
-            number[page[foretold]], histories.at[foretold] - histories.tau[foretold], histories.at[foretold]
-        )
-        everyone = np.arange(len(ids))
-        old, news = rows.split(everyone, [], age, OWN_SHARES)
+        end = histories.at[foretold]
+        age = self._age(number[page[foretold]], end - histories.tau[foretold], end)
+        old, news = rows.split(np.arange(len(ids)), [], age, OWN_SHARES)
         taught, before = self.deaf.sizes[number] > 0, self.deaf.prior(number).alpha
         fit, again = self.deaf.fit(ids, number, old, news)
-        heard: list[_Heard | None] = []
-        for ear in self.ears:
+        heard: list[_Heard | None] = [None] * len(self.ears)
+        for which, ear in enumerate(self.ears):
             some = np.flatnonzero(self.rates.spoken(number)[:, ear.needed].any(axis=1))
             if len(some):
                 late = some[taught[some]]
                 begun = ear.priors.start(number[late], before[late])
-                found, more = self._listen(ear, histories, number, some, rows, age, page)
-                more = np.union1d(more, self._page_ids(self.deaf.rows_at(begun)))  # hear all pages of a host at once
-                heard.append(found)
-                again = np.union1d(again, more)
-            else:
-                heard.append(None)
-        moved = self._tell_hosts(histories, number, page, new, foretold, fit, news, heard)
+                heard[which], more = self._listen(ear, rows, number, some, age)
+                more = np.union1d(self.deaf.rows.find(more), self.deaf.rows_at(begun))  # hear all pages at once
+                audible = self._audible(self.deaf.host_of(more)).any(axis=1)  # signals not heard change nothing
+                again = np.union1d(again, self._page_ids(more[audible]))
+        moved = self._tell_hosts(rows, number, new, fit, news, heard)
         if len(moved):
             again = np.union1d(again, self._page_ids(self.deaf.rows_at(moved)))
-        return self._update(number, fit, heard, gamma, histories, page, again)
+        return self._update(rows, number, fit, heard, again)
 
-    def _listen(
-        self, ear: Ear, histories: Histories, number: Ints, some: Ints, rows: "_Rows", age: Floats, page: Ints
-    ) -> tuple[_Heard, Ints]:
+    def _listen(self, ear: Ear, rows: "_Rows", number: Ints, some: Ints, age: Floats) -> tuple[_Heard, Ints]:
         old, news = rows.split(some, ear.sources, age, (0.0, 1.0))
-        usual = _usual(histories, page)[some][:, ear.sources]
-        fit, again = ear.priors.fit(histories.page_ids[some], number[some], old, news, usual)
-        place = np.flatnonzero(np.isin(page[rows.new], some))
+        usual = rows.usual()[some][:, ear.sources]
+        fit, again = ear.priors.fit(rows.histories.page_ids[some], number[some], old, news, usual)
+        place = np.flatnonzero(np.isin(rows.page[rows.new], some))
         return _Heard(some, fit, ear.priors.common(number[some]), place, news.fresh, news.blind), again
 
-    def _update(
-        self,
-        number: Ints,
-        fit: Fit,
-        heard: Sequence[_Heard | None],
-        gamma: Floats,
-        histories: Histories,
-        page: Ints,
-        again: Ints,
-    ) -> Update:
+    def _update(self, rows: "_Rows", number: Ints, fit: Fit, heard: Sequence[_Heard | None], again: Ints) -> Update:
         own, caution = self.own.weights(number), self.caution.weights(number)[:, 1]
         shape, rate = self.deaf.grid.gamma_of(
             _by_share(self.deaf.common(number).alpha, self.deaf.prior(number).alpha, fit.evidence.alpha, own), caution
@@ -169,25 +156,18 @@ class OnlineLearner:
         pages, points = len(number), len(self.deaf.grid.alpha)
         alpha, kappa, total = np.zeros((pages, points)), np.zeros((pages, self._sources, len(KAPPAS))), np.zeros(pages)
         share = own @ np.array(OWN_SHARES)
-        names_only = np.ones(pages, bool)  # where no bulk ever came both ears are one
-        if heard[1] is not None:
-            names_only[heard[1].pages] = False
+        # Where no bulk ever came both ears are one.
+        names_only = ~np.isin(np.arange(pages), [] if heard[1] is None else heard[1].pages)
         for which, (ear, found) in enumerate(zip(self.ears, heard, strict=True)):
             if found is None:
                 continue
             some = found.pages
-            believed = weight[some, 1 + which] + (
-                np.where(names_only[some], weight[some, 2], 0.0) if which == 0 else 0.0
-            )
-            masses = _by_share(
-                found.common.alpha, ear.priors.prior(number[some]).alpha, found.fit.evidence.alpha, own[some]
-            )
-            alpha[some] += believed[:, None] * masses
-            mixed = (
-                share[some, None, None] * found.fit.found.kappa + (1.0 - share[some, None, None]) * found.common.kappa
-            )
-            silent = np.zeros((len(some), self._sources, len(KAPPAS)))
-            silent[:, :, 0] = 1.0
+            believed = weight[some, 1 + which] + np.where(names_only[some] & (which == 0), weight[some, 2], 0.0)
+            prior, evidence = ear.priors.prior(number[some]).alpha, found.fit.evidence.alpha
+            alpha[some] += believed[:, None] * _by_share(found.common.alpha, prior, evidence, own[some])
+            each = share[some, None, None]
+            mixed = each * found.fit.found.kappa + (1.0 - each) * found.common.kappa
+            silent = np.tile(np.eye(1, len(KAPPAS)), (len(some), self._sources, 1))
             silent[:, ear.sources] = mixed
             kappa[some] += believed[:, None, None] * silent
             total[some] += believed
@@ -199,29 +179,32 @@ class OnlineLearner:
         return Update(
             shape=np.where(listening, heard_shape, shape),
             rate=np.where(listening, heard_rate, rate),
-            kappa=trust_in(kappa, _usual(histories, page)),
+            kappa=trust_in(kappa, rows.usual()),
             kappa_se=np.sqrt(np.maximum(kappa @ KAPPAS**2 - mean**2, 0.0)),
-            gamma=np.where(listening[:, None], gamma, 0.0),
+            gamma=np.where(listening[:, None], rows.gamma, 0.0),
             heard=np.where(listening, total, 1.0),
             deaf_alpha=shape / rate,
             deaf_shape=shape,
             again=again,
+            significance=None if self._magnitudes is None else self._significance(self._magnitudes, rows, number),
         )
+
+    def _significance(self, magnitudes: Magnitudes, rows: "_Rows", number: Ints) -> Floats:
+        """How much of its text a change of each page changes, over the mean of all changes seen; 1 where unknown."""
+        at_row, told = self.deaf.rows.find(rows.histories.page_ids), rows.histories.magnitude
+        if told is not None:
+            known = np.flatnonzero(rows.histories.changed & ~np.isnan(told))
+            sums = [np.bincount(rows.page[known], one, minlength=len(number)) for one in (None, told[known])]
+            magnitudes.count(at_row, number, np.column_stack(sums))
+        return magnitudes.significance(at_row, number)
 
     # -- what hosts are told ----------------------------------------------------------------------------------------
 
     def _tell_hosts(
-        self,
-        histories: Histories,
-        number: Ints,
-        page: Ints,
-        new: Ints,
-        foretold: Ints,
-        fit: Fit,
-        news: NewIntervals,
-        heard: Sequence[_Heard | None],
+        self, of: "_Rows", number: Ints, new: Ints, fit: Fit, news: NewIntervals, heard: Sequence[_Heard | None]
     ) -> Ints:
         """Every interval once: a page's whole history at first sight, then what is new; hosts whose weights moved."""
+        histories, page, foretold = of.histories, of.page, of.new
         ids, host = histories.page_ids, number[page]
         alpha = fit.found.alpha @ self.deaf.grid.alpha
         moved = [np.empty(0, np.int64)]
@@ -238,7 +221,7 @@ class OnlineLearner:
             by_share = news.log_chance(news.fresh.T).T
             moved.append(self.own.judge(where, size, by_share - by_share[:, :1]))
             if any(heard):
-                moved.append(self._judge_ears(histories, news, foretold, where, size, share, heard))
+                moved.append(self._judge_ears(of, news, where, size, share, heard))
         at_row = self.deaf.rows.find(ids)
         latest = np.fmax(self._last[at_row], histories.first_success)
         np.maximum.at(latest, page[new], histories.at[new])
@@ -247,37 +230,37 @@ class OnlineLearner:
         return np.unique(np.concatenate(moved))
 
     def _judge_ears(
-        self,
-        histories: Histories,
-        news: NewIntervals,
-        foretold: Ints,
-        host: Ints,
-        size: Ints,
-        share: Floats,
-        heard: Sequence[_Heard | None],
+        self, of: "_Rows", news: NewIntervals, host: Ints, size: Ints, share: Floats, heard: Sequence[_Heard | None]
     ) -> Ints:
         def mean(fresh: Floats, weight: Floats) -> Floats:
             return (1.0 - weight) * fresh[:, 0] + weight * fresh[:, -1]
 
         deaf = news.log_chance(mean(news.fresh, share))
-        gain = np.zeros((len(foretold), 1 + 2 * len(self.ears)))
+        gain = np.zeros((len(host), 1 + 2 * len(self.ears)))
         for which, found in enumerate(heard):
             if which == 1:
                 gain[:, 2], gain[:, 4] = gain[:, 1], gain[:, 3]  # where no bulk ever came both ears are one
             if found is None:
                 continue
             for column, fresh in ((1 + which, found.fresh), (3 + which, found.blind)):
-                chance = np.ones(len(foretold))
+                chance = np.ones(len(host))
                 chance[found.rows] = mean(fresh, share[found.rows])
                 gain[found.rows, column] = (news.log_chance(chance) - deaf)[found.rows]
-        signals = histories.signals[foretold]
+        signals, at = of.histories.signals[of.new], of.histories.at[of.new]
         told = np.flatnonzero(self.rates.spoken(host).any(axis=1))
         together = signals[:, BULK] > 0 if self._sources > BULK else np.zeros(len(host), bool)
-        events = Events(together[told], histories.at[foretold[told]], self._rounds(host[told], news.tau[told]))
+        events = Events(together[told], at[told], self._rounds(host[told], news.tau[told]))
         self._seen = grown(self._seen, int(host.max(initial=-1)) + 1, 0)
         after = signals > 0
         np.add.at(self._seen, host, np.stack([after, after & news.changed[:, None], signals], axis=2))
-        return self.hearing.judge(host[told], size[told], gain[told], events)
+        hosts = np.unique(host[told])
+        before = self._audible(hosts)
+        self.hearing.judge(host[told], size[told], gain[told], events)
+        return np.asarray(hosts[(self._audible(hosts) != before).any(axis=1)])
+
+    def _audible(self, host: Ints) -> Floats:
+        """By host, the weights of the ears; those of deaf and twins may move without a page's knowing."""
+        return np.asarray(self.hearing.weights(host)[:, 1 : 1 + len(self.ears)])
 
     def _rounds(self, host: Ints, tau: Floats) -> Floats:
         """How long a round of each host takes: twice the mean age of its copies, and no less than an interval."""
@@ -296,12 +279,8 @@ class OnlineLearner:
         if not len(rows):
             return np.empty(0, np.int64)
         said, end, tau = np.searchsorted(foretold, rows), histories.at[rows], histories.tau[rows]
-        size, changed, shape, mean = (
-            self.deaf.sizes[host[rows]],
-            histories.changed[rows],
-            news.shape[said],
-            news.mean[said],
-        )
+        size, changed = self.deaf.sizes[host[rows]], histories.changed[rows]
+        shape, mean = news.shape[said], news.mean[said]
         clock = self._clocked(host[rows], end - tau, end)
 
         def chance(age: Floats, shape: Floats) -> Floats:
@@ -330,8 +309,7 @@ class OnlineLearner:
                     ear = 2 if source == BULK else 1
                     heard = float(weight[2] if source == BULK else weight[1] + weight[2])
                     why = _why(heard, crawls, changes)
-                    told = SignalTrust(name, SOURCES[source], heard > 0, float(score[ear]), crawls, why, heard)
-                    found.append(told)
+                    found.append(SignalTrust(name, SOURCES[source], heard > 0, float(score[ear]), crawls, why, heard))
         return found
 
     # -- clocks -----------------------------------------------------------------------------------------------------
@@ -396,6 +374,8 @@ class OnlineLearner:
         found = self.deaf.rows.find(page_ids)
         known = np.unique(found[found >= 0])
         self.rates.forget(known, self.deaf.host_of(known))
+        if self._magnitudes is not None:
+            self._magnitudes.count(known, self.deaf.host_of(known), np.zeros((len(known), 2)))
         for ear in self.ears:
             ear.priors.forget(page_ids)
         rows = self.deaf.forget(page_ids)
@@ -447,6 +427,14 @@ class _Rows:
         columns = place[self.page[new]], seen.tau[new], age[kept], signals, gamma, seen.changed[new], self.weights[new]
         return Observations.gather(np.r_[0, np.cumsum(count)], *told), NewIntervals(*columns, shares)
 
+    def usual(self) -> Floats:
+        """By page and source, how many signals come between two crawls, where any do; 1 at least."""
+        usual = np.ones(self.histories.signal_counts.shape)
+        for source, counts in enumerate(self.histories.signals.T):
+            signals = np.bincount(self.page, counts, minlength=len(usual))
+            usual[:, source] = signals / np.maximum(np.bincount(self.page, counts > 0, minlength=len(usual)), 1.0)
+        return np.asarray(np.maximum(usual, 1.0))
+
 
 def _by_share(common: Floats, prior: Floats, evidence: Floats, own: Floats) -> Floats:
     """Masses of α averaged over how much of their own history pages are judged by."""
@@ -457,15 +445,6 @@ def _by_share(common: Floats, prior: Floats, evidence: Floats, own: Floats) -> F
         part = prior[some] * (said[some] ** share if share < 1.0 else said[some])
         masses[some] += own[some, column, None] * part / part.sum(axis=1, keepdims=True)
     return masses
-
-
-def _usual(histories: Histories, page: Ints) -> Floats:
-    """By page and source, how many signals come between two crawls, where any do; 1 at least."""
-    usual = np.ones(histories.signal_counts.shape)
-    for source, counts in enumerate(histories.signals.T):
-        signals = np.bincount(page, counts, minlength=len(usual))
-        usual[:, source] = signals / np.maximum(np.bincount(page, counts > 0, minlength=len(usual)), 1.0)
-    return np.asarray(np.maximum(usual, 1.0))
 
 
 def _why(heard: float, crawls: int, changes: int) -> str:

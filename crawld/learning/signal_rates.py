@@ -1,4 +1,4 @@
-"""How often signals come, by page and source: each page's own count, drawn to what is usual on its host."""
+"""Counted page by page and drawn to what is usual on the host: how often signals come, and how large changes are."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,3 +58,29 @@ class SignalRates:
         np.add.at(self._host, hosts, sign * np.column_stack([time, time**2]))
         sums = np.stack([counts, counts**2, counts * time[:, None]], axis=2)
         np.add.at(self._source, hosts, sign * sums)
+
+
+class Magnitudes:
+    """How much of its text a change of a page changes: its own mean, drawn to its host's, that to the mean of all."""
+
+    alike = 3.0  # changes just like the mean above that the changes of a page or host count beside
+
+    def __init__(self) -> None:
+        self._page, self._host = np.zeros((2, 0, 2))  # changes whose share is known, and the sum of those shares
+
+    def count(self, rows: Ints, hosts: Ints, sums: Floats) -> None:
+        """Take over the changes and shares (pages, 2) of pages; none of both takes them out."""
+        self._page = grown(self._page, int(rows.max(initial=-1)) + 1, 0.0)
+        self._host = grown(self._host, int(hosts.max(initial=-1)) + 1, 0.0)
+        np.add.at(self._host, hosts, sums - self._page[rows])
+        self._page[rows] = sums
+
+    def significance(self, rows: Ints, hosts: Ints) -> Floats:
+        """The share expected of a page's next change, over the mean of all changes."""
+        changes, text = self._host.sum(axis=0)
+        if text <= 0:
+            return np.ones(len(rows))
+        mean = np.full(len(rows), text / changes)
+        for seen in (self._host[hosts], self._page[rows]):
+            mean = (self.alike * mean + seen[:, 1]) / (self.alike + seen[:, 0])
+        return np.asarray(mean * changes / text)

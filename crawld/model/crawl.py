@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from crawld.model.usage import Statement
 
@@ -50,8 +51,7 @@ class Digest:
     in_main: bool = False  # all blocks but the title lie in the page's main element
 
 
-@dataclass(frozen=True, slots=True)
-class Crawl:
+class Crawl(NamedTuple):  # one is made for every visit: a tuple is the cheapest form
     """A finished attempt. `tau` and `signals` count from the previous successful crawl (none before the first)."""
 
     page_id: int

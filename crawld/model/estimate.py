@@ -30,6 +30,7 @@ class Histories:
     hosts: Sequence[str]
     first_success: Floats  # by page: when watching began, for γ
     signal_counts: Ints  # (pages, sources): all counted signals since then
+    magnitude: Floats | None = None  # by row: the share of the text that had changed, nan where unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 GONE_STATUSES = frozenset({404, 410})
 
@@ -83,8 +84,10 @@ class Scope(StrEnum):
     HOST = "host"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+_USE_OF = {purpose: Use(purpose.value) for purpose in Purpose}
+
+
+class Request(NamedTuple):
     """One request about to be sent."""
 
     url: str
@@ -101,11 +104,10 @@ class Request:
     @property
     def spent_on(self) -> Use:
         """What the request's slot is spent on."""
-        return self.use or Use(self.purpose.value)
+        return self.use or _USE_OF[self.purpose]
 
 
-@dataclass(frozen=True, slots=True)
-class Validators:
+class Validators(NamedTuple):
     """What an address sent with a copy, to ask that very address whether it is still the same."""
 
     url: str

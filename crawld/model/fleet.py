@@ -1,16 +1,12 @@
-"""Several workers, one crawler: shards of hosts, leases on them, bids for requests and grants of them."""
+"""Several workers, one crawler: shards of hosts, leases on them and grants of requests."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 ID_BITS = 40
 """Ids of pages and hosts begin with the shard: id = shard << ID_BITS | number. On one machine all are in shard 0."""
 MOST_SHARDS = 1 << (53 - ID_BITS)
 """Ids stay exact for readers of JSON that take every number for a float; it is enough for hundreds of workers."""
-LEVELS_PER_OCTAVE = 8
-"""Levels of crawl value that bids count by: level j is 2 ** (j / LEVELS_PER_OCTAVE), the same for everyone."""
-
-
 LEASE_SECONDS = 5.0
 """A worker that has not renewed its lease for so long is none any more."""
 BEAT_SECONDS = 1.0
@@ -20,8 +16,6 @@ LIST_DUTY = "list"
 """The duty of the one worker that reads the URL list."""
 HISTORY_DUTY = "history"
 """The duty of the one worker that keeps the fleet's history of freshness."""
-
-
 HOOKS_DUTY = "hooks"
 """The duty of the one worker that tells hooks of changes."""
 PRUNE_DUTY = "prune"
@@ -53,21 +47,6 @@ class Lease:
 
     shard: int
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bid:
-    """How many requests a worker can use in a round, by what they will be worth by the round's end.
-
-    `first` pages come before all valued ones. `counts[i]` valued pages are worth at least level `top - i`, so counts
-    never fall. No more is counted of a host than it may be asked in a round.
-    """
-
-    first: int = 0
-    top: int = 0
-    counts: tuple[int, ...] = ()
-    held_up: tuple[int, ...] = field(default=(), compare=False)
-    """Hosts of the bidder that have more pages worth asking for than politeness allows: their gates are waited for."""
 
 
 @dataclass(frozen=True, slots=True)

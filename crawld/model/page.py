@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,7 @@ NOT_LISTED = (PageState.RETIRED, PageState.ALIAS)
 """States of pages that lists, counts and consumers leave out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):  # one is made whenever a page is looked up: a tuple is the cheapest form
     """A URL kept fresh. `url` is what is sent, `host` is who is asked, `importance` is μ."""
 
     id: int

@@ -37,6 +37,8 @@ def sitemap_source(moved: int, listed: int) -> Source:
 
 SOURCES = tuple(Source)
 """Every source in a fixed order: counts by source are tuples in this order."""
+Claimed = tuple[str, Source, float | None]
+"""A URL that is said to have changed, by which source, and the time that it claims."""
 
 
 @dataclass(frozen=True, slots=True)

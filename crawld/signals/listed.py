@@ -35,6 +35,8 @@ class Listed:
     foreign: int = 0  # entries of hosts that the file may not speak for
     wanted: Ints = field(default_factory=_no_ints)  # positions of those within the scope of discovery, rising
     wanted_urls: str = ""  # their targets, a line each: one text travels faster than thousands
+    others: Ints = field(default_factory=_no_ints)  # positions of those on other sites, where that was asked, rising
+    other_urls: str = ""  # their targets, a line each
 
     def __post_init__(self) -> None:
         if len({len(self.keys), len(self.stamps), len(self.at), len(self.until)}) != 1:

@@ -60,6 +60,7 @@ class Known:
 class Finding:
     """What a poll brought, in the light of the last one."""
 
+    source: Source
     signals: Sequence[Signal] = field(default=())
     stamps: Sequence[int] = field(default=())  # of each signal
     discarded: int = 0
@@ -108,6 +109,7 @@ def find_signals(
     source = source_of(difference.moved + judge.first_claims, difference.of + first_seen)
     signals = yield from judge.signals(source)
     return Finding(
+        source=source,
         signals=signals,
         stamps=judge.stamps,
         discarded=judge.discarded,

@@ -1,5 +1,6 @@
 """The sitemaps and feeds that are polled: which one next, and what its answer means. A driver sends and records."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy as np
 from crawld.content.lists.listing import locate
 from crawld.interfaces import Discoveries, Poll, PollResult, Slices, SourceFile
 from crawld.model.fetched import Outcome, Purpose, Request
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import Claimed, Signal, Source
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.signals import indexes
 from crawld.signals.baseline import EMPTY, Baseline
@@ -53,6 +54,7 @@ class PollSettings:
     given_feeds: Sequence[str] = ()
     delay: dict[Source, float] | float = 0.0  # seconds after a crawl in which signals are discarded
     discovery: Discovery | None = None
+    others: bool = False  # whether changes that files list on other sites are told: other workers hold those pages
     sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
     first_wait: float = FIRST_WAIT  # seconds between the first two polls of a file
     shortest_wait: float = SHORTEST_WAIT
@@ -83,6 +85,7 @@ class PolledSources:
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
         self._less_recent: dict[tuple[int, Source], int] = {}
         given = (*settings.sites, *settings.given_sitemaps, *settings.given_feeds)
+        self.restores = 0  # how often files were taken over that were watched before
         self._given_sites = frozenset(site_of(host_of(url)) for url in given)
 
     # -- what is watched --------------------------------------------------------------------------------------------
@@ -92,6 +95,7 @@ class PolledSources:
 
         Files that have brought signals come first, so that a flood of others is what the budgets cut off.
         """
+        self.restores += 1
         kept = sorted(
             map(restored, files), key=lambda file: (file.origin is not Origin.CONFIG, -file.signals, -file.changes)
         )
@@ -222,7 +226,7 @@ class PolledSources:
         scope = () if discovery is None else discovery.scope
         if file is None:
             return partial(read_answer, Polled(url, frozenset()))
-        return partial(read_answer, Polled(url, file.hosts, file.baseline, scope))
+        return partial(read_answer, Polled(url, file.hosts, file.baseline, scope, self._settings.others))
 
     def finish(self, request: Request, reading: Reading, now: float) -> Slices[PollResult]:
         """Decide what the answer means, and when to ask again."""
@@ -256,6 +260,13 @@ class PolledSources:
         self.schedule.plan(file)
         return Poll(file.exported(), polls=0)
 
+    def poll_soon(self, url: str, now: float) -> None:
+        """Poll a file at once where it is ours: somebody else was told that it has changed."""
+        file = self.schedule.get(url)
+        if file is not None and not self.schedule.under_way(url):
+            file.next_poll = min(file.next_poll, now)
+            self.schedule.plan(file)
+
     def take_delivery(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
         """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
         file = self.schedule.get(url)
@@ -267,6 +278,7 @@ class PolledSources:
             polls=[Poll(file.exported(), polls=0)],
             signals=signals,
             discoveries=self._discoveries(reading.listed, finding, complete=False),
+            elsewhere=_elsewhere(reading.listed, reading.difference, finding.source),
             summary=_summary(finding, reading.listed, useful, len(signals) - useful),
         )
 
@@ -317,6 +329,7 @@ class PolledSources:
             signals=signals,
             removed=walk.removed,
             discoveries=self._discoveries(listed, finding, complete=reading.complete and not feed),
+            elsewhere=_elsewhere(listed, difference, finding.source),
             hubs=reading.hubs if feed else (),
             topic=reading.topic,
             summary=_summary(finding, listed, useful, len(signals) - useful),
@@ -364,6 +377,13 @@ class PolledSources:
             total.update(files=1, dead=int(file.dead), polls=file.polls, changes=file.changes, signals=file.signals)
             total.update(stale=file.stale, discarded=file.discarded, site_events=file.site_events)
         return totals
+
+
+def _elsewhere(listed: Listed, difference: Difference, source: Source) -> Sequence[Claimed]:
+    """The changes that a file told of pages on other sites; what it lists for the first time is no change."""
+    urls, claims = listed.other_urls.split("\n"), listed.at[listed.others].tolist()
+    moved = np.flatnonzero(difference.news[listed.others]).tolist()
+    return [(urls[i], source, None if math.isnan(claims[i]) else claims[i]) for i in moved]
 
 
 def _exported(files: Sequence[File]) -> Slices[list[Poll]]:

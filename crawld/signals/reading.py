@@ -29,6 +29,7 @@ class Polled:
     hosts: frozenset[str] | None  # which it may speak for; None: any
     baseline: bytes = b""  # what it listed before, packed
     scope: tuple[str, ...] = ()  # identities with which the URLs begin that discovery wants
+    others: bool = False  # whether the URLs on other sites are told, for whoever holds those pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def read_answer(polled: Polled, outcome: Outcome, now: float) -> Reading:
     except UnreadableError as error:
         return Reading(trouble=str(error), size=len(outcome.body))
     stranger = _stranger(polled.url, outcome.url)
-    listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope)
+    own = site_of(host_of(polled.url)) if polled.others else None
+    listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope, own)
     hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
     return Reading(
         form=listing.form,
@@ -112,7 +114,8 @@ def _children(listing: Listing, url: str) -> Sequence[Child]:
     return [Child(loc, stamp) for loc, stamp in latest[:MOST_CHILDREN]]
 
 
-def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...]) -> Listed:
+def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...], own: str | None) -> Listed:
+    """The pages that a file may speak for; `own` is its site, where those on other sites are told by their URLs."""
     pages: Sequence[Entry] = [entry for entry in listing.entries if entry.kind is not Kind.SITEMAP]
     total = len(pages)
     if hosts is not None:
@@ -127,8 +130,9 @@ def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, .
     last = np.ones(len(order), dtype=bool)
     last[:-1] = keys[order][:-1] != keys[order][1:]
     order = order[last]
-    urls = [pages[i].loc for i in order.tolist()] if scope else []
-    wanted = [i for i, url in enumerate(urls) if identity(url).startswith(scope)]
+    urls = [pages[i].loc for i in order.tolist()] if scope or own is not None else []
+    wanted = [i for i, url in enumerate(urls) if identity(url).startswith(scope)] if scope else []
+    others = [i for i, url in enumerate(urls) if site_of(host_of_target(url)) != own] if own is not None else []
     return Listed(
         keys[order],
         stamps[order],
@@ -137,4 +141,6 @@ def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, .
         total - len(pages),
         np.array(wanted, dtype=np.int64),
         "\n".join(urls[i] for i in wanted),
+        np.array(others, dtype=np.int64),
+        "\n".join(urls[i] for i in others),
     )

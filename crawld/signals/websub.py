@@ -7,6 +7,8 @@ another one. Any feed may name any address as its hub, so the feeds of a host ha
 a day until it confirms something, and only a few such hosts a day.
 """
 
+import base64
+import binascii
 import hashlib
 import hmac
 import math
@@ -44,7 +46,8 @@ class Subscriptions:
         self._callback = callback.rstrip("/")
         self._new_secret = new_secret
         self._keep = keep
-        self._by_token: dict[str, str] | None = None  # the last segment of the callback -> the feed's address
+        self._by_token: dict[str, str] = {}  # how callbacks name feeds -> the feed's address
+        self._restores = 0  # as of which of the sources' the tokens are known
         self._hub_of: dict[str, tuple[str, float]] = {}  # by host of feeds: the host of their hub, asked when
         self._asked: dict[str, float] = {}  # hosts of hubs that have yet to confirm anything, asked when
         self._confirmed: set[str] = set()  # hosts of hubs that did
@@ -88,7 +91,7 @@ class Subscriptions:
         form = {
             "hub.mode": "subscribe",
             "hub.topic": file.topic or file.url,
-            "hub.callback": f"{self._callback}/{_token(file)}",
+            "hub.callback": f"{self._callback}/{_token(file)}.{_named(file.url)}",
             "hub.lease_seconds": f"{LEASE:.0f}",
         }
         if urlsplit(file.hub or "").scheme == "https":  # a secret in the clear is none
@@ -99,19 +102,16 @@ class Subscriptions:
     def confirm(self, token: str, query: Mapping[str, str], now: float) -> tuple[int, str]:
         """The hub asks whether we meant it: the challenge where we did, 404 where we did not."""
         file = self._file(token)
-        if file is None or query.get("hub.topic") != (file.topic or file.url):
-            return 404, "no such subscription"
-        mode = query.get("hub.mode")
-        if mode == "denied":
+        status, text = confirmation(file, query, now)
+        if file is None or status != 200:
+            return status, text
+        if query.get("hub.mode") == "denied":
             file.hub_until = 0.0
-            self._keep(Poll(file.exported(), polls=0))
-            return 200, ""
-        if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
-            return 404, "not asked for"
-        self._confirmed.add(host_of(file.hub or ""))
-        file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
+        else:
+            self._confirmed.add(host_of(file.hub or ""))
+            file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
         self._keep(Poll(file.exported(), polls=0))
-        return 200, query["hub.challenge"]
+        return status, text
 
     def accept(
         self, token: str, body: bytes, headers: Mapping[str, str], now: float
@@ -121,33 +121,28 @@ class Subscriptions:
         A wrong signature is answered like a right one, as the protocol asks: the forger learns nothing.
         """
         file = self._file(token)
-        if file is None or now > file.hub_until:
-            return 410, "no such subscription", None
-        if len(body) > MOST_DELIVERED:
-            return 413, "too large", None
-        signed = urlsplit(file.hub or "").scheme == "https"
-        if signed and not _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body):
-            return 202, "", None
-        return (
-            202,
-            "",
-            Delivery(file.url, file.host, partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))),
-        )
+        status, text, wanted = acceptance(file, body, headers, now)
+        if file is None or not wanted:
+            return status, text, None
+        read = partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))
+        return status, text, Delivery(file.url, file.host, read)
 
     def take(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
         """Take in what a delivery for the feed at `url` was read as."""
         return self._sources.take_delivery(url, reading, now)
 
     def _file(self, token: str) -> File | None:
-        url = self._tokens().get(token)
-        return None if url is None else self._sources.schedule.get(url)
+        url = feed_of(token) or self._tokens().get(token)
+        file = None if url is None else self._sources.schedule.get(url)
+        return file if file is not None and is_token(token, file) else None
 
     def _tokens(self) -> dict[str, str]:
-        """The feeds by their tokens; those of the last run are looked up once."""
-        if self._by_token is None:
+        """The feeds by their tokens; those of the last run, or of another worker before, are looked up once."""
+        if self._restores != self._sources.restores:
+            self._restores = self._sources.restores
             asked = [file for file in self._sources.schedule if file.hub_secret]
-            self._by_token = {_token(file): file.url for file in asked}
-            self._confirmed = {host_of(file.hub) for file in asked if file.hub and file.hub_until}
+            self._by_token |= {_token(file): file.url for file in asked}
+            self._confirmed |= {host_of(file.hub) for file in asked if file.hub and file.hub_until}
             for file in sorted(asked, key=lambda one: one.hub_asked_at):
                 self._note(file)
         return self._by_token
@@ -158,6 +153,47 @@ class Subscriptions:
         self._hub_of[file.host] = (hub_host, file.hub_asked_at)
         if hub_host not in self._confirmed:
             self._asked[hub_host] = file.hub_asked_at
+
+
+def confirmation(file: File | None, query: Mapping[str, str], now: float) -> tuple[int, str]:
+    """Status and text to answer a hub that asks whether we meant to subscribe to the file."""
+    if file is None or query.get("hub.topic") != (file.topic or file.url):
+        return 404, "no such subscription"
+    mode = query.get("hub.mode")
+    if mode == "denied":
+        return 200, ""
+    if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
+        return 404, "not asked for"
+    return 200, query["hub.challenge"]
+
+
+def acceptance(file: File | None, body: bytes, headers: Mapping[str, str], now: float) -> tuple[int, str, bool]:
+    """Status and text to answer a delivery of the file, and whether it is to be taken in."""
+    if file is None or now > file.hub_until:
+        return 410, "no such subscription", False
+    if len(body) > MOST_DELIVERED:
+        return 413, "too large", False
+    signed = urlsplit(file.hub or "").scheme == "https"
+    return 202, "", not signed or _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body)
+
+
+def feed_of(token: str) -> str | None:
+    """The feed that the last segment of a callback names; older callbacks name none."""
+    named = token.partition(".")[2]
+    try:
+        url = base64.urlsafe_b64decode(named + "=" * (-len(named) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return url if url and "\0" not in url else None
+
+
+def is_token(token: str, file: File) -> bool:
+    """Whether the last segment of a callback is the file's."""
+    return file.hub_secret is not None and hmac.compare_digest(token.partition(".")[0].encode(), _token(file).encode())
+
+
+def _named(url: str) -> str:
+    return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
 def _token(file: File) -> str:

@@ -24,6 +24,7 @@ class MemoryHistories:
         self._heard = np.zeros((pages, sources), np.int64)
         self._at, self._tau = np.zeros((2, pages, 4))
         self._changed = np.zeros((pages, 4), bool)
+        self._magnitude = np.full((pages, 4), np.nan)
         self._signals = np.zeros((pages, 4, sources), np.int64)
 
     def heard(self, page: int, source: int) -> None:
@@ -38,15 +39,23 @@ class MemoryHistories:
         """First copies, which have nothing to be compared with."""
         self._first[pages] = self._last[pages] = at
 
-    def crawled(self, pages: Ints, at: Floats | float, signals: Ints, changed: NDArray[np.bool_]) -> None:
+    def crawled(
+        self,
+        pages: Ints,
+        at: Floats | float,
+        signals: Ints,
+        changed: NDArray[np.bool_],
+        magnitude: Floats | float = np.nan,
+    ) -> None:
         """Pages were crawled at `at`: the signals counted since the crawl before (pages, sources), what was found."""
+        magnitude = np.broadcast_to(magnitude, len(pages))
         new, at = np.isnan(self._last[pages]), np.broadcast_to(at, len(pages))
         self.begin(pages[new], at[new])
-        pages, at, signals, changed = pages[~new], at[~new], signals[~new], changed[~new]
+        pages, at, signals, changed, magnitude = (one[~new] for one in (pages, at, signals, changed, magnitude))
         self._make_room(pages)
         row = self._count[pages]
         self._at[pages, row], self._tau[pages, row] = at, at - self._last[pages]
-        self._signals[pages, row], self._changed[pages, row] = signals, changed
+        self._signals[pages, row], self._changed[pages, row], self._magnitude[pages, row] = signals, changed, magnitude
         self._count[pages] += 1
         self._last[pages] = at
 
@@ -62,6 +71,7 @@ class MemoryHistories:
             tau=self._tau[take][used],
             signals=self._signals[take][used],
             changed=self._changed[take][used],
+            magnitude=self._magnitude[take][used],
             hosts=self._hosts[pages].tolist(),
             first_success=self._first[pages],
             signal_counts=self._heard[pages],
@@ -75,11 +85,11 @@ class MemoryHistories:
             return
         if have < self._most:
             more = min(2 * have, self._most) - have
-            for name in ("_at", "_tau", "_changed", "_signals"):
+            for name in ("_at", "_tau", "_changed", "_magnitude", "_signals"):
                 column = getattr(self, name)
                 room = np.zeros((len(column), more, *column.shape[2:]), column.dtype)
                 setattr(self, name, np.concatenate([column, room], axis=1))
             return
-        for column in (self._at, self._tau, self._changed, self._signals):
+        for column in (self._at, self._tau, self._changed, self._magnitude, self._signals):
             column[full, :-1] = column[full, 1:]
         self._count[full] -= 1

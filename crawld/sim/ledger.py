@@ -32,6 +32,7 @@ class Ledger:
     seen_at: Floats
     rank: Ints
     caught: NDArray[np.bool_]  # by change: whether a crawl saw it
+    outdated: Floats  # by change: the share of the text that it made outdated, of what was not yet; 1 where unknown
 
     def accuracy(self, start: float, end: float) -> float:
         """Time average, over [start, end), of the importance-weighted share of pages whose copy is fresh."""
@@ -43,6 +44,11 @@ class Ledger:
         reached = [weight @ (np.minimum(self.fresh_until, edge) - np.minimum(self.fresh_from, edge)) for edge in edges]
         lived = [self.weight @ (np.minimum(self.died, edge) - np.minimum(self.born, edge)) for edge in edges]
         return np.asarray(np.diff(reached) / np.diff(lived))
+
+    def words(self, start: float, end: float) -> float:
+        """Time average, over [start, end), of the weighted share of text that is current, where each page is copied."""
+        unseen = np.clip(self.seen_at, start, end) - np.clip(self.changed_at, start, end)
+        return 1.0 - float(self.weight[self.change_page] @ (unseen * self.outdated)) / self._lived(start, end)
 
     def harmonic(self, start: float, end: float) -> float:
         """Time average of the weighted harmonic penalty H(n), n the number of changes not seen yet."""
@@ -101,7 +107,7 @@ def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start:
         seen.append(np.maximum(np.append(crawls, died)[by_crawl], changes))
         first = np.searchsorted(changes, np.concatenate([[born], crawls]), side="right")
         ranks.append(np.maximum(np.arange(len(changes)) - first[by_crawl] + 1, 1))
-    total = float(world.population.mu.sum())
+    total, rank = float(world.population.mu.sum()), np.concatenate(ranks)
     return Ledger(
         weight=world.population.mu / total if total > 0 else world.population.mu,
         born=world.born,
@@ -112,6 +118,18 @@ def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start:
         change_page=np.repeat(np.arange(len(seen)), [len(one) for one in seen]),
         changed_at=world.changes,
         seen_at=np.concatenate(seen),
-        rank=np.concatenate(ranks),
+        rank=rank,
         caught=np.concatenate(caught),
+        outdated=_outdated(rank, world.magnitudes),
     )
+
+
+def _outdated(rank: Ints, magnitudes: Floats | None) -> Floats:
+    """By change, how much of the text that was still current it changed: m·∏(1 − m) over those unseen before it."""
+    first = rank == 1
+    if magnitudes is None:
+        return np.asarray(first, float)
+    left = np.ones(len(rank))
+    for at in np.flatnonzero(~first).tolist():
+        left[at] = left[at - 1] * (1.0 - magnitudes[at - 1])
+    return np.asarray(magnitudes * left)

@@ -36,6 +36,7 @@ class OnlineLearning:
     round_share: float = 0.01  # of the pages are crawled between two rounds, at least one
     most_updates: int = 3  # of a round: pages whose host's prior moved are fitted again
     signals: bool = True
+    significance: bool = False  # whether changes are weighed by how much of the text they change
 
 
 class SchedulerSink:
@@ -51,6 +52,10 @@ class SchedulerSink:
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Let the scheduler go by the hosts' clocks."""
         self._scheduler.shift(page_ids, last, since)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Let the scheduler weigh changes by how much of the text they change."""
+        self._scheduler.signify(page_ids, significance)
 
     def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let freshness go by the hosts' clocks."""
@@ -92,7 +97,8 @@ class OnlineCrawler:
         self.scheduler = Scheduler(chooser)
         self.sink: EstimateSink = SchedulerSink(self.scheduler, dict(zip(names, world.host_of.tolist(), strict=True)))
         self.histories = MemoryHistories(names) if past is None else past.histories
-        self.learner = OnlineLearner(self._how.prior or _first_guess(world, bandwidth), len(SOURCES))
+        guess = self._how.prior or _first_guess(world, bandwidth)
+        self.learner = OnlineLearner(guess, len(SOURCES), significance=self._how.significance)
         self._host: list[int] = world.host_of.tolist()
         self._size = Counter(self._host)
         self._moved = Counter(zip(world.host_of[world.signal_pages].tolist(), world.signal_times.tolist(), strict=True))
@@ -120,10 +126,11 @@ class OnlineCrawler:
 
     def settle(self, page: int, now: float, changed: bool) -> None:
         """Keep what the crawl found, and learn where a round is full."""
-        at = now * DAY
+        at, before = now * DAY, self.scheduler.last_success(page) / DAY
         signals = np.array([self.scheduler.heard(page)])
         self.scheduler.settle(page, at)
-        self.histories.crawled(np.array([page]), at, signals, np.array([changed]))
+        magnitude = self._world.magnitude_between(page, before, now) if self._how.significance else np.nan
+        self.histories.crawled(np.array([page]), at, signals, np.array([changed]), magnitude)
         self._dirty[page] = None
         self._crawls += 1
         if self._crawls % self._per_round == 0:

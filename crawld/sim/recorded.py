@@ -19,6 +19,7 @@ from crawld.sim.population import Floats, Population
 from crawld.sim.world import Ints, World
 
 DAY = 86400.0
+BYTES_A_WORD = 6.0
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -62,6 +63,10 @@ def world_of(arrays: dict[str, NDArray[Any]], most_pages: int | None = None, off
     deaths = np.where(arrays["death"] > 0, (arrays["death"] - first) / DAY, end)[chosen]
     offsets, rows = _rows(arrays["change_off"], chosen)
     changes = (arrays["change_t"][rows] - first) / DAY
+    magnitudes = None
+    if "change_words" in arrays:
+        words = np.maximum(arrays["change_bytes"][rows], 1) / BYTES_A_WORD
+        magnitudes = np.minimum(arrays["change_words"][rows] / words, 1.0)
     seen, pages, claims, listed = np.empty(0), np.empty(0, np.int64), np.empty(0), None
     if "signal_off" in arrays:
         signal_offsets, rows = _rows(arrays["signal_off"], chosen)
@@ -89,6 +94,7 @@ def world_of(arrays: dict[str, NDArray[Any]], most_pages: int | None = None, off
         births=births,
         deaths=np.maximum(deaths, births),
         listed=listed,
+        magnitudes=magnitudes,
     )
 
 
@@ -151,6 +157,7 @@ def window(world: World, start: float, days: float) -> World:
         horizon=days,
         changes=seen.changes[kept] - start,
         change_offsets=np.concatenate([[0], np.cumsum(kept)])[seen.change_offsets],
+        magnitudes=None if seen.magnitudes is None else seen.magnitudes[kept],
         signal_times=seen.signal_times[heard] - start,
         signal_pages=seen.signal_pages[heard],
         signal_claims=_or(seen.signal_claims, seen, np.nan)[heard] - start,
@@ -173,6 +180,7 @@ def of_pages(world: World, pages: Ints) -> World:
         population=Population(p.mu[pages], p.delta[pages], p.lam[pages], p.nu[pages]),
         changes=world.changes[rows],
         change_offsets=offsets,
+        magnitudes=None if world.magnitudes is None else world.magnitudes[rows],
         signal_times=world.signal_times[told],
         signal_pages=place[world.signal_pages[told]],
         signal_claims=None if world.signal_claims is None else world.signal_claims[told],

@@ -44,6 +44,7 @@ class World:
     births: Floats | None = None  # by page; None: all are there from the start
     deaths: Floats | None = None  # by page; None: all are there until the horizon
     listed: NDArray[np.bool_] | None = None  # by page, whether a sitemap gives it a lastmod from the start; None: none
+    magnitudes: Floats | None = None  # by change: the share of the text that it changed; None: not known
 
     @cached_property
     def host_of(self) -> Ints:
@@ -78,6 +79,14 @@ class World:
         times = self.changes_by_page[page]
         first = int(times.searchsorted(after, side="right"))
         return first < len(times) and bool(times[first] <= until)
+
+    def magnitude_between(self, page: int, after: float, until: float) -> float:
+        """The share of the text that changes in (after, until] have changed, as if each hit any word; nan: unknown."""
+        if self.magnitudes is None:
+            return np.nan
+        start, times = int(self.change_offsets[page]), self.changes_by_page[page]
+        first, last = times.searchsorted([after, until], side="right")
+        return 1.0 - float(np.prod(1.0 - self.magnitudes[start + first : start + last]))
 
 
 def draw_world(

@@ -52,7 +52,10 @@ def check_place(file: Path) -> None:
     if file.is_dir():
         raise StoreError(f"{file} is a directory: `database` must name a file")
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise StoreError(f"the directory {directory} of the database is not writable: give crawld's user the right to")
+        raise StoreError(
+            f"the directory {directory} of the database is not writable for the user that runs crawld: "
+            "start it in a directory of its own, or change `database`"
+        )
     if file.exists() and not os.access(file, os.R_OK | os.W_OK):
         raise StoreError(f"the database {file} is not writable: give crawld's user the right to write it")
 

@@ -3,6 +3,7 @@
 import asyncio
 from weakref import WeakKeyDictionary
 
+from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -10,7 +11,6 @@ from crawld.errors import StoreError
 from crawld.store.address import check_place, keep_private, parse_address
 from crawld.store.damage import Damage, touch_tables
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
-from crawld.store.fleet.making import fleet_row
 from crawld.store.lock import FileLock
 from crawld.store.schema import copy_before_migration, migrate
 from crawld.store.writing.connection import WriteConnection
@@ -70,7 +70,6 @@ class Database:
             check_place(address.file)
             self._lock = FileLock(address.file)
             self._lock.acquire()
-            keep_private(address.file)
         connection = self._write_connection()
         try:
             if address.file is not None:
@@ -78,6 +77,8 @@ class Database:
             async with _migrating(), connection.transaction() as transaction:
                 await self._prepare(transaction)
                 await touch_tables(transaction)
+            if address.file is not None:
+                keep_private(address.file)  # now that it is ours
             reading = reading_engine(address, beside_writer=True)
             self.damage.watch(reading)
             if address.file is not None:
@@ -96,7 +97,7 @@ class Database:
     async def _prepare(self, transaction: AsyncConnection) -> None:
         """Bring the tables up to this version; StoreError where they are a fleet's."""
         await transaction.run_sync(migrate, self.shown)
-        if await fleet_row(transaction) is not None:
+        if not self._address.file and await transaction.scalar(text("SELECT EXISTS (SELECT FROM fleet)")):
             raise StoreError(f"the database {self.shown} is a fleet's: `crawld fleet run` starts a worker of it")
 
     async def close(self) -> None:

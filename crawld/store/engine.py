@@ -67,7 +67,8 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     except PermissionError:
         raise access_refused(address.file) from None
     if not found:
-        raise StoreError(f"there is no database at {address.file}: start the daemon, or change `database`")
+        where = "start the daemon, go to the directory where it runs, or change `database`"
+        raise StoreError(f"there is no database at {address.file}: {where}")
     if not os.access(address.file, os.R_OK):
         raise access_refused(address.file)
     # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.

@@ -13,9 +13,9 @@ from crawld.model.host import FrameChange, HostState
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, SignalGain
 from crawld.store.database import Database
-from crawld.store.fleet.scope import Scope
 from crawld.store.records.bodies import body_rows
 from crawld.store.records.dirty import DirtyPages
+from crawld.store.records.numbering import WriteScope
 from crawld.store.records.versions import RecentVersions
 from crawld.store.retention import Pruning, Retention
 from crawld.store.writing.batch import Batch, Item, fold
@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
 class Recording:
     """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
 
-    def __init__(self, database: Database, scope: Scope | None, **options: Unpack[Options]) -> None:
+    def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
         self._keep_bodies = options.get("keep_bodies", "changes")
         self._obey_noarchive = options.get("obey_noarchive", True)
@@ -143,7 +143,7 @@ class Recording:
         if not self._obey_noarchive:
             batch.unarchived.clear()
         if self._scope is not None:
-            batch.calibration = self._scope.calibration.due(batch.calibration, self._clock.monotonic())
+            batch.calibration = self._scope.due_calibration(batch.calibration, self._clock.monotonic())
         only_latest = self._keep_bodies == "latest"
         bodies: list[dict[str, Any]] = []
         if batch.bodies and self._keep_bodies != "none":
@@ -155,7 +155,7 @@ class Recording:
                 await self._scope.fence(connection, epochs or {})
             await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
         if self._scope is not None:
-            self._scope.calibration.settled()
+            self._scope.settle_calibration()
         self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
 
     def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:

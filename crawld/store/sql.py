@@ -6,6 +6,7 @@ from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.interfaces import Adoption, Histories, Ints, Listed, SourceFile, StoredDemand, StoredPages
@@ -14,20 +15,18 @@ from crawld.interfaces.store import MayRetire, PendingCopy, always
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Memory
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import shard_of_id
 from crawld.model.host import HostPage, HostState
 from crawld.model.page import Document, ListedPages, Page, Wanted
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalTrust
 from crawld.store.database import Database
-from crawld.store.fleet.fleet_database import FleetDatabase
-from crawld.store.fleet.scope import Scope
 from crawld.store.hook_queue import StoredHooks
 from crawld.store.id_ranges import Ranges
 from crawld.store.recording import Options, Recording
 from crawld.store.records import actions, demand, dirty, documents, hosts, learning, robots, settings
 from crawld.store.records.frames import latest_copy, read_recent_pages
 from crawld.store.records.links import StoredLinks
+from crawld.store.records.numbering import WriteScope
 from crawld.store.records.pages import PageList
 from crawld.store.records.restoring import PageScan, count_live, restore_pages
 from crawld.store.records.sources import forget_sources, read_sources
@@ -76,15 +75,18 @@ class SqlStore(Recording):
 
     longest_answer_seconds: float | None = None
 
-    def __init__(self, url: str, *, scope: Scope | None = None, **options: Unpack[Options]) -> None:
+    def __init__(self, url: str, *, scope: WriteScope | None = None, **options: Unpack[Options]) -> None:
         """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
-        super().__init__(Database(url) if scope is None else FleetDatabase(url, scope), scope, **options)
+        super().__init__(self._make_database(url), scope, **options)
         self._memory_reader = VersionReader(self.longest_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(
             lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
         )
         self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
+
+    def _make_database(self, url: str) -> Database:
+        return Database(url)
 
     async def start(self) -> None:
         """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
@@ -186,8 +188,7 @@ class SqlStore(Recording):
         """Everything a start needs to know of the pages, or of these."""
         if page_ids is None or self._scope is None:
             return await self._restore(self._ranges, page_ids)
-        held = self._scope.held
-        return await self._restore(None, [page for page in page_ids if shard_of_id(page) in held])
+        return await self._restore(None, list(filter(self._scope.holds, page_ids)))
 
     @patiently
     async def count_pages(self) -> int:
@@ -227,7 +228,7 @@ class SqlStore(Recording):
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, self._scope, trust)
+            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
     @patiently
     async def hosts(self) -> Sequence[HostState]:
@@ -248,7 +249,11 @@ class SqlStore(Recording):
     @patiently
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
-        found = await self._memory_reader.read(self._reading, page_id)
+        try:
+            found = await self._memory_reader.read(self._reading, page_id)
+        except SQLAlchemyError as error:
+            self.damage.look_at(error)  # the query goes to the driver past the engine's own events
+            raise
         return self._memories.read(page_id, found)
 
     @promptly
@@ -276,7 +281,7 @@ class SqlStore(Recording):
         if not self._dirty.read and self._scope is None:
             self._dirty.found(await dirty.read_dirty(self._reading))
             self._dirty.read = True
-        held = None if self._scope is None else self._scope.held.__contains__
+        held = None if self._scope is None else self._scope.holds
         return await dirty.not_retired(self._reading, self._dirty, limit, held)
 
     @promptly

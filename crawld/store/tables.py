@@ -300,6 +300,7 @@ signal_trust = Table(  # how far signals of a source are heard on a host: crawld
     _count("intervals"),
     Column("why", Text, nullable=False),
     Column("weight", Double, nullable=False, server_default="0"),
+    Column("heard_since", Double),
 )
 
 signal_gains = Table(  # what believed signals gained: crawld.model.signal

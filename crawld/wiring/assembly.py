@@ -23,7 +23,8 @@ from crawld.api.v1.endpoints import Parts as ApiParts
 from crawld.clock import SystemClock
 from crawld.config import Settings
 from crawld.daemon.control import Steering
-from crawld.daemon.crawler import Crawler, Parts
+from crawld.daemon.crawl.sender import Sender
+from crawld.daemon.crawler import Crawler
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.forecasts import Forecasts
 from crawld.daemon.learner import Learner
@@ -43,8 +44,9 @@ from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pages.reads import Reads
 from crawld.daemon.pages.site_links import FollowedSite, SiteLinks
 from crawld.daemon.polls import Polls
-from crawld.daemon.pushes import PassOn, Pushes
-from crawld.daemon.slots.door import Door
+from crawld.daemon.pushes import Others, Pushes
+from crawld.daemon.slots.admission import Admission, Door
+from crawld.daemon.slots.shares import SlotShares
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.dashboard.site import Dashboard
 from crawld.dashboard.sources import Sources
@@ -55,7 +57,7 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.interfaces import Control, Copies, FreshReads, PollResult, Reload
-from crawld.learning.observations import first_guess
+from crawld.learning.observations import Prior, first_guess
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import Trouble
 from crawld.model.url import identity
@@ -134,19 +136,20 @@ class Assembly:
         self.settings = settings
         self.reloader = Reloader(settings)
         self._tempo = tempo or Tempo()
+        self.hubs: Subscriptions | None = None
         self._insist = insist_on_bandwidth
         self.clock = self._make_clock()
         self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
         limits = settings.politeness
-        self.gate = HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host), self._rng)
+        self.pages = Pages(site.site for site in settings.discover)
+        self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
+        manners = HostLimits(limits.delay, limits.max_delay, limits.per_host)
+        self.gate = HostGate(manners, self._rng, self.robots.crawl_delay_of)
         intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
         policy = policies.choose(settings.policy)
         chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
         self.scheduler = Scheduler(chooser)
         self.store = self._make_store()
-        self.pages = Pages(site.site for site in settings.discover)
-        self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
-        self.gate.crawl_delay_of = self.robots.crawl_delay_of
         self.polled_sources = PolledSources(
             PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host, self.scheduler.gone
         )
@@ -157,7 +160,17 @@ class Assembly:
         self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
         self.polls.ready = lambda: self.page_set.indexed
         self.links = self._make_links()
-        self.crawler = Crawler(self._parts())
+        self.fetcher = self._make_fetcher()
+        pacer, door = self._make_pacer()
+        admission = Admission(self.gate, self.robots, self.pages, self.scheduler, pacer, self.clock, door)
+        sender = Sender(self.fetcher, admission, self.store, self.workers, self.polls)
+        shares = SlotShares(
+            settings.signals.share,
+            settings.audit.share,
+            settings.read_through.share,
+            settings.fetch.unconditional_share,
+        )
+        self.crawler = Crawler(self.page_set, sender, self.reloader.rules, self._rng, shares, self.links or None)
         live = LivePageView(self.scheduler, self.gate, whole=self.holds_all)
         self.read_model = SqlReadModel(settings.database, self.clock, live=live, damage=self.store.damage)
         hooks = make_hooks(settings, self.clock, user_agent(settings))
@@ -222,9 +235,9 @@ class Assembly:
         """When slots come, and what requests pass on their way out where that is more than slots ask for."""
         return Pacer(self.settings.bandwidth, self.clock.monotonic()), None
 
-    def _parts(self) -> Parts:
+    def _make_fetcher(self) -> HttpFetcher:
         settings, fetching = self.settings, self.settings.fetch
-        self.fetcher = HttpFetcher(
+        fetcher = HttpFetcher(
             self.clock,
             user_agent(settings),
             allow_private=settings.allow_private,
@@ -232,29 +245,8 @@ class Assembly:
             max_bytes=fetching.max_bytes,
             workers=self.workers,
         )
-        self.fetcher.credentials, self.fetcher.signer = make_credentials(settings), make_signer(settings)
-        pacer, door = self._make_pacer()
-        return Parts(
-            scheduler=self.scheduler,
-            gate=self.gate,
-            pacer=pacer,
-            pages=self.pages,
-            page_set=self.page_set,
-            store=self.store,
-            fetcher=self.fetcher,
-            robots=self.robots,
-            clock=self.clock,
-            workers=self.workers,
-            rule_for=self.reloader.rules,
-            rng=self._rng,
-            polls=self.polls,
-            links=self.links or None,
-            poll_share=settings.signals.share,
-            audit_share=settings.audit.share,
-            unconditional_share=fetching.unconditional_share,
-            read_share=settings.read_through.share,
-            door=door,
-        )
+        fetcher.credentials, fetcher.signer = make_credentials(settings), make_signer(settings)
+        return fetcher
 
     def _make_links(self) -> SiteLinks:
         """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
@@ -275,6 +267,7 @@ class Assembly:
     def _poll_settings(self) -> PollSettings:
         given = self.settings.signals
         return PollSettings(
+            others=not self.holds_all,
             find_sitemaps=given.sitemaps == "auto",
             find_feeds=given.feeds == "auto",
             given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
@@ -351,10 +344,9 @@ class Assembly:
         credentials.retire(self.fetcher.credentials)
         self.fetcher.credentials = credentials
         waiting = self.pages.turned_away_by(Trouble.LOGIN_REQUIRED)
-        for host in {self.gate.host(self.pages[page_id].host) for page_id in waiting}:
-            if self.gate.backs_off(host):
-                self.gate.end_backoff(host)
-                self.store.record_host(self.gate.export(host))
+        for host in {self.pages[page_id].host for page_id in waiting}:
+            if (state := self.crawler.admission.end_backoff(host)) is not None:
+                self.store.record_host(state)
         for page_id in waiting:
             self.pages.forgive(page_id)
             self.scheduler.lift(page_id, self.clock.now() - self.settings.min_interval)
@@ -368,13 +360,12 @@ class Assembly:
     def _public(self) -> list[Service]:
         """What serves other programs, where `api.listen` is set; and what follows from polls."""
         api, sites = self.settings.api, self.settings.discover
-        hubs = None
         if api.listen is not None and api.public_url is not None:
-            hubs = Subscriptions(
+            self.hubs = Subscriptions(
                 self.polled_sources, f"{api.public_url.rstrip('/')}/websub", secrets.token_hex, self.store.record_poll
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
-        pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, hubs, self._pass_on())
+        pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
         follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
@@ -386,8 +377,8 @@ class Assembly:
         server = PublicServer(partial(self._public_app, pushes), api.listen, self.listener)
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
-    def _pass_on(self) -> PassOn | None:
-        """Whom to tell of pings for pages that are not here: nobody has them."""
+    def _others(self) -> Others | None:
+        """Who holds pages and feeds that are not here: nobody."""
         return None
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
@@ -445,8 +436,12 @@ class Assembly:
         all_pages = max(len(self.scheduler), 1) / max(self.settings.bandwidth, 1e-9)
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
-        self._learner = Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        self._learner = self._learner_of(sink, guess)
         await self._learner.run()
+
+    def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:
+        weighed = self.settings.significance
+        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess, significance=weighed)
 
     async def _prepare(self) -> None:
         self.robots.restore(await self.store.robots())

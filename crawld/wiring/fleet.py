@@ -10,8 +10,8 @@ from crawld.api.token import make_token
 from crawld.config import Settings
 from crawld.daemon.estimate_fan_out import EstimateFanOut
 from crawld.daemon.learner import Learner
-from crawld.daemon.pushes import PassOn
-from crawld.daemon.slots.door import Door
+from crawld.daemon.pushes import Others
+from crawld.daemon.slots.admission import Door
 from crawld.daemon.supervisor import Daemon, Service
 from crawld.errors import ConfigError, StoreError
 from crawld.fleet.duties import Duty
@@ -43,8 +43,10 @@ from crawld.wiring.fleet_control import FleetControl
 from crawld.wiring.fleet_settings import OWN, InForce, take_settings, with_shared
 from crawld.wiring.reload import UrlList
 
-COMMIT_SECONDS = 0.4
+COMMIT_SECONDS = 1.0
 """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
+LEARN_SECONDS = 3.0
+"""Between two batches of the learner, which reads histories from the server of all workers."""
 SETTINGS_SECONDS = 1.0
 """Between two looks whether other settings are in force."""
 PHASES = (0.05, 0.55)
@@ -68,7 +70,7 @@ class FleetAssembly(Assembly):
             raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
         if settings.search:
             raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
-        super().__init__(settings, tempo=tempo)
+        super().__init__(settings, tempo=tempo or Tempo(learn=LEARN_SECONDS))
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)
         self.learner = ShardLearner(self.store, self._make_learner)
@@ -94,7 +96,12 @@ class FleetAssembly(Assembly):
         reporter.revision = given.revision
         self.pacer.openings = reporter.openings
         self.mailbox = Mailbox(
-            self.shard_set, self.page_set, lambda shard: shard in self.worker.held, self.clock, self.steering
+            self.shard_set,
+            self.page_set,
+            lambda shard: shard in self.worker.held,
+            self.clock,
+            self.steering,
+            lambda: self.hubs,
         )
         self.fleet = FleetControl(
             settings,
@@ -143,13 +150,13 @@ class FleetAssembly(Assembly):
         all_pages = max(len(self.scheduler), 1) * max(workers, 1) / max(rate, 1e-9)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         guess = first_guess(all_pages, self.settings.min_interval)
-        return Learner(self.store, sink, self.clock, interval=self._tempo.learn, prior=guess)
+        return self._learner_of(sink, guess)
 
     def _may_send_hooks(self) -> bool:
         return self.clock.monotonic() < self.worker.lease_until
 
-    def _pass_on(self) -> PassOn | None:
-        return Outbox(self.ledger, self.shard_set, self.clock).pass_on
+    def _others(self) -> Others | None:
+        return Outbox(self.ledger, self.store, self.shard_set, self.clock)
 
     def _count_loading(self) -> int:
         return len(self.worker.held.keys() - self.shard_set.loaded)

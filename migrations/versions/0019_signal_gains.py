@@ -39,14 +39,18 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["host_id"], ["hosts.id"]),
         sa.PrimaryKeyConstraint("host_id", "source", name=op.f("pk_signal_gains")),
     )
-    before: str = _older("0017_mixture.py")["_signal_stats"]()
-    kept = before.replace("p.state <> 'retired'", "p.state NOT IN ('retired', 'alias')")
-    _create(kept.replace("\nFROM told t", GAINS).rstrip() + JOINED)
+    _create(signal_stats())
 
 
 def downgrade() -> None:
     _create(_older("0017_mixture.py")["_signal_stats"]())
     op.drop_table("signal_gains")
+
+
+def signal_stats() -> str:
+    before: str = _older("0017_mixture.py")["_signal_stats"]()
+    kept = before.replace("p.state <> 'retired'", "p.state NOT IN ('retired', 'alias')")
+    return kept.replace("\nFROM told t", GAINS).rstrip() + JOINED
 
 
 def _older(name: str) -> dict[str, Any]:

@@ -14,12 +14,10 @@ from typing import Any
 from crawld.api.token import make_token
 from crawld.client import Client, NotKeptError, PageGoneError
 from tests.acceptance import changes_consumer, index_consumer
-from tests.behaviours import answer
-from tests.integration.test_daemon import until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_public_api import free_port
-from tests.process import daemon, settings
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.daemon import listening, until
+from tests.support.process import HANG_SECONDS, daemon, free_port, settings
+from tests.support.site import Site
 
 KILLS = 50
 INDEX_KILLS = int(os.environ.get("CRAWLD_INDEX_KILLS", "9"))
@@ -149,7 +147,7 @@ async def test_an_index_is_equal_to_the_copies_whatever_happened_to_it(tmp_path:
             await asyncio.gather(living, return_exceptions=True)
             await client.add(*urls, wait=20)
             consumer = await asyncio.create_subprocess_exec(*words)
-            async with asyncio.timeout(60.0):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not indexed(file) or indexed(file) != await copied(client):
                     await asyncio.sleep(0.2)
             consumer.kill()

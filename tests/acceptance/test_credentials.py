@@ -2,22 +2,20 @@
 
 from pathlib import Path
 
-from benchmarks.leaks import WORD, run, search
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.site import Site, Visit
+from tests.support.benchmark_command import figures_of
+from tests.support.daemon import rows, running, until
+from tests.support.site import Site, Visit
 
 TOKEN = "right-token-0123"
 
 
 async def test_nothing_that_is_written_holds_a_secret(tmp_path: Path) -> None:
     """After redirects, errors, reloads and a crash no file, row, log line or answer has a secret, nor any stranger."""
-    found = await run(tmp_path, 0.0, port=free_port(), short=True)
+    found = await figures_of("leaks", "--seconds", "0", "--short", "--keep", str(tmp_path))
     assert (found["leaks"], found["strangers"]) == ([], 0)
     assert found["sent"] > 100
     assert found["seen"] > 10
-    leaks, _ = search(tmp_path / "daemon", {}, {WORD.encode(): "control"})
-    assert {leak.partition(":")[0] for leak in leaks} > {"bodies"}  # the search sees what is packed
+    assert "bodies" in found["seen_in"]  # the search sees what is packed
 
 
 async def test_a_reload_takes_new_credentials_over(tmp_path: Path) -> None:
@@ -35,7 +33,7 @@ async def test_a_reload_takes_new_credentials_over(tmp_path: Path) -> None:
         urls = [site.url(f"/private/{number}") for number in range(15)]
         given = {"origin": site.url(""), "bearer_file": str(file), "allow_http": True}
         async with running(tmp_path, urls, credentials=[given], politeness={"delay": 0, "per_host": 1}) as daemon:
-            gate = daemon.crawler.parts.gate
+            gate = daemon.crawler.gate
             await until(lambda: gate.backs_off(gate.host(site.host())))
             file.chmod(0o644)
             refused = await daemon.reload(False)
@@ -44,5 +42,5 @@ async def test_a_reload_takes_new_credentials_over(tmp_path: Path) -> None:
             file.write_text(TOKEN)
             assert (await daemon.reload(False)).applied == ["credentials"]
             await until(lambda: daemon.crawler.status.verdicts["new"] == 15)
-            assert not daemon.crawler.parts.pages.turned_away()
+            assert not daemon.crawler.pages.turned_away()
     assert rows(tmp_path, "SELECT DISTINCT trouble FROM crawls WHERE verdict = 'failed'") == [("login_required",)]

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from crawld.cli.trials.demo_report import QUERY
-from tests.process import ENVIRONMENT, HANG_SECONDS, command
+from tests.support.process import ENVIRONMENT, HANG_SECONDS, command
 
 
 async def test_the_demo_ends_with_a_report_of_what_was_measured(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import os
 import resource
 from pathlib import Path
 
-from tests.behaviours import answer, page
-from tests.process import HANG_SECONDS, command, daemon, settings
-from tests.site import Site
+from tests.support.behaviours import answer, page
+from tests.support.process import HANG_SECONDS, command, daemon, settings
+from tests.support.site import Site
 
 
 def crawls(log: list[str], verdict: str) -> int:

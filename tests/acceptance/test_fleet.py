@@ -12,9 +12,9 @@ from signal import SIGKILL
 
 import asyncpg
 
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.process import command
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.process import command
+from tests.support.site import Site
 
 RATE, SHARDS, HOSTS, PAGES = 60, 24, 24, 96
 NAMES = ("w1", "w2", "w3")
@@ -54,7 +54,12 @@ async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, empt
     came_back = {name for name, one in run.items() if any("the lease is lost" in line for line in one.log)}
     assert not _asked_by_former_owners(site, came_back)
     robots = Counter(seen.host for seen in site.visits("/robots.txt"))
-    assert set(robots.values()) == {1}, "whoever takes a host over knows its robots.txt"
+    last = {
+        seen.host for seen in site.visits("/robots.txt") if 0 < killed_at - seen.monotonic < LOST_SECONDS + site.lag
+    }
+    assert {host for host, count in robots.items() if count > 1} <= last, (
+        "whoever takes a host over knows its robots.txt"
+    )
     lost = len(crawls(site)) - await _recorded(empty_postgres_url)
     moment = killed_at - LOST_SECONDS - site.lag
     assert 0 <= lost <= len([seen for seen in crawls(site) if who(seen) == "w1" and seen.monotonic > moment])

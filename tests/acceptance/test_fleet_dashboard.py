@@ -8,10 +8,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.integration.test_public_api import free_port
-from tests.process import HANG_SECONDS, command
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.process import HANG_SECONDS, command, free_port
+from tests.support.site import Site
 
 NAMES, HOSTS, PAGES = ("w1", "w2"), 12, 24
 VIEWS = ("/", "/pages", "/pages?sort=freshness", "/changes", "/hosts", "/forecast", "/calibration")

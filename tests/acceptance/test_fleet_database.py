@@ -1,6 +1,8 @@
 """A fleet whose PostgreSQL crashes is silent until it is back, and goes on without loading anything again."""
 
 import asyncio
+import json
+import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,9 +11,10 @@ import pytest
 
 from crawld.fleet.pacing.grants import MARGIN
 from crawld.model.fleet import LEASE_SECONDS
-from tests.fleet import crawls, made, until, who, worker, worker_settings
-from tests.postgres import FORGETFUL, newest_binaries, started_server
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings
+from tests.support.postgres import FORGETFUL, newest_binaries, started_server
+from tests.support.process import ENVIRONMENT
+from tests.support.site import Site
 
 NAMES = ("w1", "w2")
 PAGES = 40
@@ -27,11 +30,19 @@ async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: 
         site = await stack.enter_async_context(Site(hosts=10))
         server = stack.enter_context(started_server(binaries, *FORGETFUL))
         await made(server.url, 12, 30, tmp_path)
-        urls = [site.url(f"/ok/{i}", host=i % 10 + 1) for i in range(PAGES)]
+        urls = [site.url(f"/ok/{i}", host=i % 10 + 1) for i in range(1, PAGES)] + [site.url("/cue/0")]
         files = {name: worker_settings(tmp_path / name, urls, server.url, name) for name in NAMES}
         run = {name: await stack.enter_async_context(worker(name, files[name])) for name in NAMES}
         await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "both crawl")
-        await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES, run, "every page is crawled")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES - 1, run, "every page is crawled")
+        words = ("changes", "--after", "0", "--follow", "--json", "--config", str(files["w1"]))
+        followed = tmp_path / "followed"
+        with followed.open("wb") as out:
+            follower = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "crawld", *words, cwd=tmp_path, env=ENVIRONMENT, stdout=out
+            )
+        stack.callback(follower.kill)
+        await until(lambda: len(_followed(followed)) == PAGES, run, "the follower has every change")
         crashed_at = time.monotonic()
         await asyncio.to_thread(server.crash)
         await asyncio.sleep(OUTAGE_SECONDS)
@@ -44,4 +55,12 @@ async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: 
         for name, one in run.items():
             assert "lost=0" in await one.until_logged("joined the fleet again")
             assert not [line for line in one.log[before[name] :] if "loaded shards" in line]
+        site.change("/cue/0")
+        await until(lambda: len(_followed(followed)) == PAGES + 1, run, "the follower goes on")
+        assert _followed(followed) == list(range(1, PAGES + 2))
         assert [await one.end() for one in run.values()] == [0, 0]
+
+
+def _followed(printed: Path) -> list[int]:
+    """The numbers of the changes that were printed, as far as lines are whole."""
+    return [json.loads(line)["id"] for line in printed.read_bytes().split(b"\n")[:-1]]

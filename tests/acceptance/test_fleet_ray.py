@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.process import ROOT, command, program, settings
-from tests.site import Site
+from tests.support.process import ROOT, command, program, settings
+from tests.support.site import Site
 
 LIVE = """
 SELECT name, count(fleet_shards.id) FROM fleet_workers JOIN fleet_shards ON fleet_shards.worker = fleet_workers.id

@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 
-from tests.fleet import crawls, until, worker, worker_settings
-from tests.process import command, daemon, settings
-from tests.site import Site
+from tests.support.fleet import crawls, until, worker, worker_settings
+from tests.support.process import command, daemon, settings
+from tests.support.site import Site
 
 PAGES = 12
 TABLES = ("pages", "hosts", "crawls", "changes", "bodies", "versions", "estimates", "hooks", "robots")

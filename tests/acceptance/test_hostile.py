@@ -5,10 +5,9 @@ import contextlib
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.hostile_attack import Door
-from benchmarks.hostile_run import ask_control, free_port, poisoned
-from benchmarks.hostile_site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, site_process, web_of
-from tests.process import HANG_SECONDS, Running, daemon, settings
+from tests.support.attacks.attack import Door
+from tests.support.attacks.site import ATTACKS, GOOD_NETWORK, SiteProcess, good_urls, poisoned, site_process, web_of
+from tests.support.process import HANG_SECONDS, Running, ask_control, daemon, free_port, settings
 
 WORST = ("robots_groups", "html_attributes", "gzip_padding", "interim_answers", "tiny_chunks", "ping_idn")
 PAGES, HOSTS, PAGES_OF_EACH = 160, 40, 4

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.process import ENVIRONMENT, command, daemon, settings
+from tests.support.process import ENVIRONMENT, command, daemon, settings
 
 
 async def test_real_daemons_are_compared_over_real_http(tmp_path: Path) -> None:

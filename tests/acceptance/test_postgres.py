@@ -4,8 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.process import command, daemon, settings
-from tests.site import Site
+from tests.support.process import command, daemon, settings
+from tests.support.site import Site
 
 
 async def test_the_whole_daemon_runs_on_postgresql_by_changing_one_url(tmp_path: Path, empty_postgres_url: str) -> None:

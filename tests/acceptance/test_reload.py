@@ -7,9 +7,9 @@ import signal
 import sqlite3
 from pathlib import Path
 
-from tests.integration.test_service import UNIT, manager
-from tests.process import command, daemon, daemon_by_shell, settings
-from tests.site import Site, Visit
+from tests.support.process import command, daemon, daemon_by_shell, settings
+from tests.support.service_manager import UNIT, manager
+from tests.support.site import Site, Visit
 
 
 async def test_a_refused_reload_is_seen_by_everyone(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from tests.behaviours import answer
-from tests.process import HANG_SECONDS, daemon, settings
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.process import HANG_SECONDS, daemon, settings
+from tests.support.site import Site
 
 HOSTILE = b"".join(
     [

@@ -4,19 +4,12 @@ import asyncio
 import signal
 import sqlite3
 import sys
-from bisect import bisect_right
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.process import ENVIRONMENT, HANG_SECONDS, Running, command, daemon, settings
-from tests.site import Site
-
-
-def most_in_a_window(times: Sequence[float], width: float) -> int:
-    """The most requests that any window of that width holds."""
-    return max(bisect_right(times, start + width) - i for i, start in enumerate(times))
+from tests.support.process import ENVIRONMENT, HANG_SECONDS, Running, command, daemon, settings
+from tests.support.site import Site, most_in_a_window
 
 
 async def test_the_servers_log_shows_the_rate_held_and_sigterm_ends_it_cleanly(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from crawld.signals.planting import MOST_OTHER_HOSTS
-from tests.behaviours import answer
-from tests.process import daemon, settings
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import answer
+from tests.support.process import daemon, settings
+from tests.support.site import Behaviour, Site, Visit
 
 EVIL, HONEST, FRESH = 1, 2, range(3, 63)
 

@@ -6,9 +6,9 @@ import signal
 from bisect import bisect_right
 from pathlib import Path
 
-from tests.behaviours import answer
-from tests.process import HANG_SECONDS, command, daemon, settings
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.process import HANG_SECONDS, command, daemon, settings
+from tests.support.site import Site
 
 
 def in_window(times: list[float], start: float, end: float) -> int:

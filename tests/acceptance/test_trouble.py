@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.behaviours import answer
-from tests.process import HANG_SECONDS, Running, command, daemon, settings
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.process import HANG_SECONDS, Running, command, daemon, settings
+from tests.support.site import Site
 
 
 @asynccontextmanager

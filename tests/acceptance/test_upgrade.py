@@ -7,8 +7,8 @@ from pathlib import Path
 
 import crawld
 from crawld.store.schema import latest_revision
-from tests.process import ROOT, command, daemon, settings
-from tests.site import Site
+from tests.support.process import ROOT, command, daemon, settings
+from tests.support.site import Site
 
 WRITTEN_BY_0_1_0 = ROOT / "tests/data/database_0_1_0.sql"
 COUNTS = "SELECT url, crawls, changes FROM pages ORDER BY id"

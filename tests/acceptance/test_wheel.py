@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import crawld
-from tests.process import ROOT
+from tests.support.process import ROOT
 
 
 def run(*words: str | Path, cwd: Path) -> str:

@@ -5,9 +5,9 @@ import os
 import signal
 from pathlib import Path
 
-from tests.behaviours import FILLER, page
-from tests.process import HANG_SECONDS, daemon, settings
-from tests.site import Site, Visit
+from tests.support.behaviours import FILLER, page
+from tests.support.process import HANG_SECONDS, daemon, settings
+from tests.support.site import Site, Visit
 
 
 async def long_page(visit: Visit) -> None:

@@ -11,11 +11,10 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.behaviours import answer, page
-from tests.browser.browsing import Visitor, browser, visitor
-from tests.browser.test_dashboard import dashboard, token_of
-from tests.process import HANG_SECONDS, command
-from tests.site import Site, Visit
+from tests.support.behaviours import answer, page
+from tests.support.browsing import Visitor, browser, dashboard, token_of, visitor
+from tests.support.process import HANG_SECONDS, command
+from tests.support.site import Site, Visit
 
 QUIET = {"signals": {"sitemaps": "off", "feeds": "off"}, "audit": {"share": 0}}
 SLOW = {"min_interval": 3600, "max_interval": 86400, **QUIET}
@@ -86,12 +85,25 @@ async def test_a_page_is_removed_and_comes_back_as_it_was(tmp_path: Path) -> Non
     async with Site() as site, browser() as opened:
         async with acting(tmp_path, site, opened, ["/ok/1", "/ok/2"]) as visiting:
             await visiting.go(f"/page?url={quote(site.url('/ok/1'))}")
-            await visiting.page.get_by_role("button", name="Remove").click()
+            await visiting.page.get_by_role("button", name="Remove", exact=True).click()
             await expect(notice(visiting)).to_contain_text("Removed")
             await expect(visiting.page.locator("tbody tr")).to_have_count(1)
             await notice(visiting).get_by_role("button", name="Undo").click()
             await expect(visiting.page.locator("tbody tr")).to_have_count(2)
         assert kept(tmp_path, "SELECT state, origin FROM pages WHERE url LIKE '%/ok/1'") == [("live", "list")]
+
+
+async def test_a_listed_page_is_kept_out_until_that_is_undone(tmp_path: Path) -> None:
+    """Kept out, it does not come back with the list that names it; undone, it does."""
+    async with Site() as site, browser() as opened:
+        async with acting(tmp_path, site, opened, ["/ok/1", "/ok/2"]) as visiting:
+            await visiting.go(f"/page?url={quote(site.url('/ok/1'))}")
+            await visiting.page.get_by_role("button", name="Remove and keep out").click()
+            await expect(notice(visiting)).to_contain_text("kept out")
+            assert kept(tmp_path, "SELECT url FROM exclusions") == [(site.url("/ok/1"),)]
+            await notice(visiting).get_by_role("button", name="Undo").click()
+            await expect(visiting.page.locator("tbody tr")).to_have_count(2)
+        assert kept(tmp_path, "SELECT url FROM exclusions") == []
 
 
 @pytest.mark.parametrize("javascript", [True, False])

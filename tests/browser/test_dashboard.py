@@ -1,19 +1,15 @@
 """The dashboard in a real browser, over a real daemon process and a real site."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
-from crawld.api.token import make_token
-from tests.behaviours import answer, page
-from tests.browser.browsing import Visitor, browser, visitor
-from tests.integration.test_public_api import free_port
-from tests.process import HANG_SECONDS, daemon, settings
-from tests.site import Site, Visit
+from tests.support.behaviours import answer, page
+from tests.support.browsing import Visitor, browser, dashboard, token_of, visitor
+from tests.support.process import HANG_SECONDS
+from tests.support.site import Site, Visit
 
 VIEWS = {
     "Overview": "is current",
@@ -24,24 +20,6 @@ VIEWS = {
     "Calibration": "Do predictions come true?",
     "Log": "What was done to this crawl",
 }
-
-
-@asynccontextmanager
-async def dashboard(folder: Path, urls: list[str], rate: str = "20/s", **more: object) -> AsyncIterator[str]:
-    """The address of a dashboard over these pages, all of which have been crawled."""
-    port = free_port()
-    given: Mapping[str, object] = {"api": {"listen": f"127.0.0.1:{port}"}, "keep_bodies": "changes"}
-    file = settings(folder, urls, **(dict(given) | more))
-    async with daemon("--config", str(file), "--bandwidth", rate, cwd=folder) as running:
-        async with asyncio.timeout(HANG_SECONDS):
-            while sum("verdict=new" in line or "verdict=failed" in line for line in running.log) < len(urls):
-                await asyncio.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-
-
-def token_of(folder: Path) -> str:
-    """The token of the daemon that runs in the folder."""
-    return make_token(folder / "x.db.token")
 
 
 async def follow(visiting: Visitor, name: str) -> None:

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from crawld.clock import SystemClock
-from crawld.errors import InputError
+from crawld.errors import InputError, StoreError
 from crawld.interfaces.store import PendingCopy
 from crawld.model.crawl import Verdict
-from crawld.model.page import Document
+from crawld.model.page import Document, Wanted
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, memory, record, wanted
+from tests.support.store_builders import NOW, memory, record, wanted
 
 TEXTS = {
     "a": ("Relay guide", "The relay forwards every connection. Rate limits are per host."),
@@ -108,3 +108,25 @@ async def test_ranking_and_switching(store: SqlStore, store_url: str) -> None:
         await store.prepare_documents(search=True)
         assert await store.tidy_documents(search=True) == 3
         assert len(await model.search("relay", limit=1)) == 1
+
+
+async def test_a_host_with_few_of_many_hits_is_found(store: SqlStore, store_url: str) -> None:
+    """A page of the wanted host is found however many pages of other hosts hold the words more often."""
+    others = [Wanted(f"https://other.example/{number}", 1.0) for number in range(150)]
+    await store.adopt(others, origin="api", now=NOW, complete=False)
+    for page in range(4, 154):
+        store.record(record(page, Verdict.NEW, body=b"<p>x</p>", memory=memory(page)))
+    await store.flush()
+    await store.prepare_documents(search=True)
+    page = 0
+    while pending := list(await store.pending_copies(page, by_page=True)):
+        page = pending[-1].number
+        made = [(one, Document("relay", "md", "Relay relay", "en", one.url)) for one in pending if one.page_id > 3]
+        await store.save_documents(made, None, search=True)
+        await keep(store, [one for one in pending if one.page_id <= 3])
+    async with SqlReadModel(store_url, SystemClock()) as model:
+        assert {hit.host for hit in await model.search("relay", limit=1)} == {"other.example"}
+        hits = await model.search("relay", limit=5, host="example.org")
+        assert [hit.url[-1] for hit in hits] == ["a", "b"]
+    with pytest.raises(StoreError, match="stopping"):
+        await model.search("relay")

@@ -24,7 +24,7 @@ from crawld.scheduler import Scheduler
 from crawld.signals.matching import PageIndex
 from crawld.store import Reader, SqlStore
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import by_source, rows
+from tests.support.store_builders import by_source, rows
 
 HOUR = 3600.0
 CLOSE = 1e-6
@@ -67,6 +67,10 @@ class Kept:
         """Hand age curves on."""
         for host, curve in curves.items():
             self.scheduler.age_by(self.gate.host(host), curve)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Hand it on."""
+        self.scheduler.signify(page_ids, significance)
 
     def crawl(self, page_id: int, verdict: Verdict, state: PageState) -> None:
         """A crawl that ends now."""

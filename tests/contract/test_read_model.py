@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crawld.clock import SystemClock
+from crawld.dashboard.timeline import timeline
 from crawld.errors import InputError, StoreError
 from crawld.interfaces import Floats, Ints
 from crawld.interfaces.read_model import PageLine, PageQuery, PageSort
@@ -15,7 +16,7 @@ from crawld.model.page import PageState, Wanted
 from crawld.store import Retention, SqlStore
 from crawld.store.read_model import change_list, page_list
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
+from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 URL = "https://example.org/{}"
 
@@ -204,6 +205,11 @@ async def test_changes_come_in_the_order_of_commits(store: SqlStore, model: SqlR
     # Neither a first copy nor a page that was gone at the first visit has changed.
     assert sum((await model.change_counts(NOW, 3600.0)).values()) == 3
     assert set(await model.change_counts(NOW, 3600.0)) <= {hour, hour + 3600}
+    # Nor has one that was taken off and put back.
+    await store.retire([URL.format("a")], now=NOW + 8)
+    await store.adopt(wanted("a", "b"), origin="list", now=NOW + 9)
+    assert await told(model, 6) == [(7, 1, "removed"), (8, 1, "back")]
+    assert sum((await model.change_counts(NOW, 3600.0)).values()) == 3
 
 
 async def test_changes_tell_of_the_copy_and_are_chosen_by_kind(
@@ -282,6 +288,10 @@ async def test_one_page_with_its_timeline(store: SqlStore, model: SqlReadModel) 
     assert view.estimate is not None
     assert (view.estimate.crawls, view.estimate.shape) == (1, 2.0)
     assert await model.page(URL.format("unknown")) is None
+    whole = await model.page(URL.format("a"))
+    assert whole is not None
+    drawn = {lane.name: [event.x for event in lane.events] for lane in timeline(whole, NOW + 3).lanes}
+    assert (drawn["crawls"], drawn["changes"]) == ([NOW, NOW + 2], [NOW + 2]), "a first copy is no change"
 
 
 async def test_figures_of_everything(store: SqlStore, model: SqlReadModel) -> None:

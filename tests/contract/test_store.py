@@ -20,7 +20,7 @@ from crawld.model.signal import SOURCES, Source
 from crawld.store import SqlStore
 from crawld.store.read_model.model import SqlReadModel
 from crawld.store.reports.reader import Reader
-from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
+from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.store import Reader, SqlStore
-from tests.contract.store_builders import by_source, estimate, memory, point, record, signal, wanted
+from tests.support.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time
 HOUR = 3600.0
@@ -155,10 +155,16 @@ async def test_a_host_has_sources_that_are_heard_and_others_that_are_not(store: 
     alone = SignalTrust("example.org", Source.SITEMAP, True, 4.5, 12, "it predicted better")
     bulk = SignalTrust("example.org", Source.SITEMAP_BULK, True, 3.5, 40, "so far")
     await store.save_signal_trust([alone, bulk, replace(alone, host="unknown.example")])
-    await store.save_signal_trust([replace(bulk, heard=False, score=-9.0, why="every build stamps every page")])
     async with Reader(store_url) as reader:
-        rows = {row["source"]: (row["heard"], row["score"], row["why"]) for row in await reader.signal_stats()}
+        since = {row["source"]: row["heard_since"] for row in await reader.signal_stats()}
+    await store.save_signal_trust([alone, replace(bulk, heard=False, score=-9.0, why="every build stamps every page")])
+    async with Reader(store_url) as reader:
+        stats = await reader.signal_stats()
+        rows = {row["source"]: (row["heard"], row["score"], row["why"]) for row in stats}
         page = await reader.page("https://example.org/a")
+    assert {row["source"]: row["heard_since"] for row in stats} == since | {"sitemap_bulk": None}
+    assert (since["ping"], since["sitemap"]) == (None, since["sitemap_bulk"])
+    assert since["sitemap"] is not None
     assert rows["ping"] == (None, None, None)
     assert rows["sitemap"] == (True, 4.5, "it predicted better")
     assert rows["sitemap_bulk"] == (False, -9.0, "every build stamps every page")

@@ -12,7 +12,7 @@ from crawld.model.host import HostState
 from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalGain, Source
 from crawld.store import Retention, SqlStore
-from tests.contract.store_builders import NOW, memory, point, record, rows, signal, wanted
+from tests.support.store_builders import NOW, memory, point, record, rows, signal, wanted
 
 DAY = 86_400.0
 

@@ -12,7 +12,7 @@ from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import FROM_MOVE, Alias, PageState
 from crawld.store import Reader, SqlStore
 from crawld.store.read_model.model import SqlReadModel
-from tests.contract.store_builders import NOW, memory, record, rows, wanted
+from tests.support.store_builders import NOW, memory, record, rows, wanted
 
 URL = "https://example.org/{}"
 MOVED = Alias(2, URL.format("b"), "it redirects there permanently")

@@ -17,8 +17,8 @@ from crawld.interfaces import HookDelivery, HookFigures, HookStore, NotDelivered
 from crawld.model.crawl import Verdict
 from crawld.model.url_pattern import UrlPattern
 from crawld.store import SqlStore
-from tests.contract.store_builders import NOW, memory, record, rows, wanted
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
+from tests.support.store_builders import NOW, memory, record, rows, wanted
 
 EVERY = frozenset({"new", "changed", "gone", "back", "moved"})
 

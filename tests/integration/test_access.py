@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from crawld.cli import main, remote
-from tests.process import ENVIRONMENT, Ended, daemon, settings
-from tests.site import Site
+from tests.support.process import ENVIRONMENT, Ended, daemon, settings
+from tests.support.site import Site
 
 OWNER = 54321
 """A user and a group of which this machine knows no more than the number."""
@@ -80,6 +80,23 @@ async def test_another_user_is_told_who_may_ask_and_how(tmp_path: Path) -> None:
                 assert len(done.err.splitlines()) == 1, (words, done.err)
                 assert sentence in done.err, words
             assert await running.end() == 0
+
+
+@needs_root
+@pytest.mark.parametrize("words", [("export", "--output"), ("urls", "import"), ("stats",), ("keys", "create")])
+async def test_a_file_of_another_user_is_refused_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Whether it is read or to be made, in a folder that may be entered but not written to."""
+    place = Path(tempfile.mkdtemp(prefix="state-"))
+    (secret := place / "secret").write_text("urls: null\n")
+    made = place / "made" if words[0] == "export" else secret
+    for path, mode in ((place, 0o711), (secret, 0o600)):
+        os.chown(path, OWNER, OWNER)
+        path.chmod(mode)
+    config = settings(tmp_path, ["http://127.0.0.1/1"], signing={"key_file": str(place / "keys")})
+    given = words if words[0] in {"keys", "stats"} else (*words, str(made))
+    done = await as_another(given, secret if words == ("stats",) else config)
+    assert (done.status, len(done.err.splitlines())) == (2, 1), done.err
+    assert f"only its owner {OWNER} may use it, and you are root" in done.err
 
 
 @needs_root

@@ -11,9 +11,9 @@ from crawld.content.page.markup import page_title
 from crawld.content.page.rules import DEFAULT_RULE, DigestRule, DigestRules
 from crawld.content.page.selectors import Selector
 from crawld.model.page import Mark
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.site import Site
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.process import free_port
+from tests.support.site import Site
 
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
 
@@ -49,7 +49,7 @@ async def test_what_is_done_is_undone_once(tmp_path: Path) -> None:
             log = await answered.json()
         assert [one["verb"] for one in log] == ["add", "host", "compare", "read", "read", "ignore", "host", "add"]
         assert {one["who"] for one in log} == {"token at 127.0.0.1"}
-        assert not daemon.crawler.parts.gate.export(daemon.crawler.parts.gate.host(site.host())).blocked
+        assert not daemon.crawler.gate.export(daemon.crawler.gate.host(site.host())).blocked
     found = rows(tmp_path, "SELECT importance, state = 'retired' FROM pages ORDER BY url")
     assert found == [(1.0, 0), (1.0, 1)]
 
@@ -65,7 +65,7 @@ async def test_marks_outlive_a_restart(tmp_path: Path) -> None:
             async with session.post("/v1/rules", json=body) as answered:
                 assert answered.status == 200, await answered.text()
         async with running(tmp_path, [site.url("/ok/1")], **given) as daemon:
-            rule_for = daemon.crawler.parts.rule_for
+            rule_for = daemon.crawler.page_crawls.rule_for
             await until(lambda: tuple(rule_for(site.url("/ok/1")).ignore) == (".x", "h1"))
             assert tuple(rule_for(site.url("/ok/2")).ignore) == (".x",)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_daemon import running, until
-from tests.integration.test_public_api import free_port
-from tests.process import ENVIRONMENT, ROOT
-from tests.site import Site
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, ROOT, free_port
+from tests.support.site import Site
 
 DOCUMENT = (ROOT / "docs/api.md").read_text(encoding="utf-8")
 EXAMPLES = [line for block in DOCUMENT.split("```")[1::2] if block.startswith("\n") for line in block.splitlines()[1:]]

@@ -4,8 +4,6 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +15,17 @@ from crawld.api.app import ControlServer
 from crawld.api.token import CODE_SECONDS, login_code, make_token
 from crawld.cli.dashboard import own_listener
 from crawld.config import load
-from crawld.daemon.supervisor import Daemon
 from crawld.errors import CrawldError
-from tests.behaviours import answer, page
-from tests.integration.test_daemon import bearer, running, until
-from tests.integration.test_public_api import free_port
-from tests.process import command
-from tests.site import Site
+from tests.support.behaviours import answer, page
+from tests.support.daemon import get, running, serving, until
+from tests.support.process import command
+from tests.support.site import Site
 
 
-@asynccontextmanager
-async def serving(
-    folder: Path, site: Site, *paths: str, **settings: Any
-) -> AsyncIterator[tuple[Daemon, aiohttp.ClientSession]]:
-    """A daemon with its listener, and a program that has the token."""
-    api = {"listen": f"127.0.0.1:{(port := free_port())}"} | settings.pop("api", {})
-    urls = [site.url(path) for path in paths]
-    async with (
-        running(folder, urls, api=api, keep_bodies="changes", **settings) as daemon,
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers=bearer(folder)) as session,
-    ):
-        await until(lambda: daemon.crawler.status.verdicts["new"] == len(urls))
-        await daemon.store.flush()
-        yield daemon, session
-
-
-async def get(session: aiohttp.ClientSession, path: str, status: int = 200, **query: str | int) -> Any:
-    """The answer as JSON."""
-    async with session.get(path, params=query) as answered:
-        assert answered.status == status, await answered.text()
-        return await answered.json()
+async def address_of(session: aiohttp.ClientSession) -> str:
+    """Where the daemon of a session listens."""
+    async with session.get("/v1/status") as answered:
+        return str(answered.url.origin())
 
 
 async def test_reading(tmp_path: Path) -> None:
@@ -177,7 +156,7 @@ async def test_steering_on_both_doors(tmp_path: Path) -> None:
 async def test_a_browser_gets_a_cookie_for_a_code(tmp_path: Path) -> None:
     """The link sets a cookie once and leads away; the cookie reads, and steers only from our own pages."""
     async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
-        address = str(program._base_url).rstrip("/")
+        address = await address_of(program)
         async with aiohttp.ClientSession(address, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
             async with browser.get("/v1/status") as answered:
                 assert answered.status == 401
@@ -228,7 +207,7 @@ async def test_open_reading_never_steers(tmp_path: Path, path: str) -> None:
     async with (
         Site() as site,
         serving(tmp_path, site, "/ok/1", api={"open_reading": True}) as (_, program),
-        aiohttp.ClientSession(str(program._base_url)) as stranger,
+        aiohttp.ClientSession(await address_of(program)) as stranger,
     ):
         await get(stranger, path)
         async with stranger.post("/v1/pause", json={}) as answered:
@@ -303,9 +282,8 @@ async def test_the_command_prints_the_link(tmp_path: Path) -> None:
     """`crawld dashboard` prints a link that lets a browser in; without a daemon it says so."""
     async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, program):
         file = tmp_path / "config.yaml"
-        file.write_text(
-            f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{str(program._base_url).strip('htp:/')}'}}\n"
-        )
+        listen = (await address_of(program)).removeprefix("http://")
+        file.write_text(f"database: sqlite:///{tmp_path}/x.db\napi: {{listen: '{listen}'}}\n")
         ended = await command("dashboard", "--no-open", "--config", str(file), cwd=tmp_path)
         async with aiohttp.ClientSession() as browser, browser.get(ended.out.strip(), allow_redirects=False) as found:
             assert found.status == 303

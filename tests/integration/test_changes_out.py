@@ -13,11 +13,11 @@ from warcio.archiveiterator import ArchiveIterator
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.page import PageState
 from crawld.store import SqlStore
-from tests.behaviours import page
-from tests.contract.store_builders import NOW, record, wanted
-from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, command
-from tests.site import Site
+from tests.support.behaviours import page
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, command
+from tests.support.site import Site
+from tests.support.store_builders import NOW, record, wanted
 
 URL = "https://example.org/a"
 DATABASE = ("--database", "sqlite:///x.db")
@@ -106,3 +106,19 @@ async def test_exports(folder: Path) -> None:
         assert b"Two green apples." in found[0][2]
     ended = await command("export", "--format", "csv", "--text", *DATABASE, cwd=folder)
     assert ended.status == 2
+    for name, begins in (("pages.csv", b"url,host,"), ("x.WARC", b"WARC/1."), ("pages.json", b'{"url": ')):
+        assert (await command("export", "--output", name, *DATABASE, cwd=folder)).status == 0
+        assert (folder / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("/nowhere/pages.csv", "crawld: /nowhere/pages.csv: No such file or directory\n"),
+        ("/dev/full", "crawld: what is printed cannot be written: No space left on device\n"),
+    ],
+)
+async def test_an_export_that_cannot_be_written_is_told_in_a_sentence(folder: Path, place: str, said: str) -> None:
+    """A folder that is not there, a full disk: one line and no traceback."""
+    ended = await command("export", "--output", place, *DATABASE, cwd=folder)
+    assert (ended.status, ended.err) == (2, said)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crawld.cli import main
-from tests.process import OURS, settings
+from tests.support.process import OURS, settings
 
 
 @pytest.fixture(autouse=True)

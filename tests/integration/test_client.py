@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crawld.client import BlockingClient, Client, CursorLostError, NotKeptError, Pace, UnreachableError
-from tests.behaviours import answer
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Site
-
-BRISK = Pace(poll_seconds=0.5, retry_seconds=(0.05, 0.1), changes=2, pages=2)
-CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
+from crawld.client import BlockingClient, Client, CursorLostError, NotKeptError, UnreachableError
+from tests.support.behaviours import answer
+from tests.support.daemon import BRISK, CALM, rows, running, until
+from tests.support.process import HANG_SECONDS
+from tests.support.site import Site
 
 
 def test_the_client_imports_nothing_else_of_crawld() -> None:
@@ -27,7 +25,7 @@ def test_the_client_imports_nothing_else_of_crawld() -> None:
 async def followed(client: Client, cursor: int | None, count: int, known: dict[str, int | None]) -> list[str]:
     """So many changes after the cursor, as `kind path`, taken into the index."""
     found: list[str] = []
-    async with asyncio.timeout(30), aclosing(client.follow(cursor, known=known)) as changes:
+    async with asyncio.timeout(HANG_SECONDS), aclosing(client.follow(cursor, known=known)) as changes:
         async for change in changes:
             found.append(f"{change.kind} /{change.url.split('/', 3)[3]}")
             if len(found) == count:

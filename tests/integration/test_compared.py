@@ -7,10 +7,10 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from crawld.cli import main
-from tests.behaviours import answer, html
-from tests.integration.test_daemon import rows, running, until
-from tests.process import settings
-from tests.site import Site
+from tests.support.behaviours import answer, html
+from tests.support.daemon import rows, running, until
+from tests.support.process import settings
+from tests.support.site import Site
 
 TEXT = "The text of the page, which is what a reader came here for."
 FRAME = "<title>Page | Site</title><nav><ul><li>{}<li>Two</ul></nav>"

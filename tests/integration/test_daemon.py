@@ -4,70 +4,17 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
 import aiohttp
 import pytest
 
-from crawld import wiring
-from crawld.api.token import make_token
-from crawld.config import Settings
-from crawld.daemon.supervisor import Daemon
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store import Reader
-from tests.behaviours import BEHAVIOURS, answer
-from tests.process import HANG_SECONDS
-from tests.site import Behaviour, Site
-
-
-def bearer(folder: Path) -> dict[str, str]:
-    """The header that opens the listener of a daemon that runs, or will run, in the folder."""
-    return {"Authorization": f"Bearer {make_token(folder / 'x.db.token')}"}
-
-
-@asynccontextmanager
-async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Daemon]:
-    """A daemon that keeps these pages fresh while the block runs; `tempo` is how often its side tasks come round."""
-    tempo = cast(wiring.Tempo, settings.pop("tempo", wiring.Tempo(learn=0.2, demand=0.2, poll=0.2)))
-    (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
-    given: dict[str, object] = {
-        "bandwidth": "50/s",
-        "urls": str(folder / "urls.txt"),
-        "database": f"sqlite:///{folder}/x.db",
-        "allow_private": ["127.0.0.0/8"],
-        "politeness": {"delay": 0, "per_host": 10},
-        "min_interval": 0.2,
-        "max_interval": 0.4,
-        "audit": {"share": 0},
-        "signals": {"sitemaps": "off", "feeds": "off"},
-        "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
-        "api": {"listen": None},  # several run at once
-    }
-    daemon = wiring.build(Settings.model_validate(given | settings), tempo=tempo)
-    daemon.catch_signals = False
-    task = asyncio.create_task(daemon.run())
-    try:
-        await until(lambda: len(daemon.scheduler) == len(urls) or task.done())
-        yield daemon
-    finally:
-        daemon.stop()
-        await task
-
-
-async def until(check: Callable[[], bool], seconds: float = HANG_SECONDS) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(seconds):
-        while not check():
-            await asyncio.sleep(0.02)
-
-
-def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """What the database says."""
-    with sqlite3.connect(f"file:{folder}/x.db?mode=ro", uri=True) as db:
-        return db.execute(query).fetchall()
+from tests.support.behaviours import BEHAVIOURS, answer
+from tests.support.daemon import rows, running, until
+from tests.support.site import Behaviour, Site
 
 
 async def test_changes_are_seen_and_noise_is_not(tmp_path: Path) -> None:

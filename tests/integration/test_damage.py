@@ -11,10 +11,10 @@ import pytest
 from crawld.errors import DamagedError
 from crawld.model.crawl import Verdict
 from crawld.store import Reader, SqlStore
-from tests.contract.store_builders import NOW, estimate, memory, record, wanted
-from tests.integration.test_service import manager
-from tests.process import HANG_SECONDS, command, daemon, settings
-from tests.site import Site
+from tests.support.process import HANG_SECONDS, command, daemon, settings
+from tests.support.service_manager import manager
+from tests.support.site import Site
+from tests.support.store_builders import NOW, estimate, memory, record, wanted
 
 DAMAGED = "is damaged: restore it from a backup"
 

@@ -3,7 +3,6 @@
 import asyncio
 import html
 import re
-import socket
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import aiohttp
 import pytest
 
 from crawld.interfaces import FreshnessPoint
-from tests.behaviours import answer
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.daemon import bearer, listening, rows, running, until
+from tests.support.process import free_port
+from tests.support.site import Site
 
 VIEWS = (
     "/",
@@ -30,12 +29,6 @@ VIEWS = (
     "/search",
     "/search?q=relay",
 )
-
-
-def listening(port: int) -> bool:
-    """Whether somebody answers on the port."""
-    with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:

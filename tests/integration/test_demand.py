@@ -8,10 +8,9 @@ import aiohttp
 import pytest
 
 from crawld.daemon.supervisor import Daemon
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.process import command, daemon, settings
-from tests.site import Site
+from tests.support.daemon import rows, running, until
+from tests.support.process import command, daemon, free_port, settings
+from tests.support.site import Site
 
 SELDOM: dict[str, object] = {"min_interval": 600, "max_interval": 1200}
 

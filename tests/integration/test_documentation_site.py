@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from crawld.daemon.supervisor import Daemon
-from tests.behaviours import html
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Site
+from tests.support.behaviours import html
+from tests.support.daemon import rows, running, until
+from tests.support.site import Site
 
 PAGES = 40
 WORDS = ("value", "list", "field", "server", "table", "query", "module", "object", "stream", "buffer", "thread", "file")

@@ -7,24 +7,13 @@ from typing import Any
 
 import aiohttp
 
-from tests.behaviours import html
-from tests.integration.test_api_v1 import get, serving
-from tests.integration.test_daemon import rows, running, until
-from tests.process import command
-from tests.site import Site
+from tests.support.behaviours import guide, html
+from tests.support.daemon import CALM, get, rows, running, serving, until
+from tests.support.process import HANG_SECONDS, command
+from tests.support.site import Site
 
 DATABASE = ("--database", "sqlite:///x.db")
-CALM: dict[str, Any] = {"min_interval": 3600.0, "max_interval": 86400.0}
 PROSE = "The relay forwards every connection to the upstream that answers soonest, and writes down why it did so."
-
-
-def guide(title: str, prose: str) -> str:
-    """A page with a menu, a heading with an anchor, a link and code."""
-    return (
-        f"<html lang=en><head><title>{title}</title></head><body><nav><a href=/>Front</a> <a href=/x>Menu</a></nav>"
-        f"<main><h1 id=top>{title}</h1><p>{prose}</p><p><a href='/next'>More</a></p>"
-        "<pre><code class=language-sh>relay run</code></pre></main></body></html>"
-    )
 
 
 async def as_type(session: aiohttp.ClientSession, url: str, accept: str, status: int = 200) -> tuple[str, str, Any]:
@@ -55,7 +44,7 @@ async def test_documents_of_a_daemon(tmp_path: Path) -> None:
             )
             async with session.post("/v1/refresh", json={"urls": [url], "wait": 20}) as answered:
                 assert answered.status == 200
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_SECONDS):
                 while (await get(session, "/v1/search", q="upstream"))["hits"]:
                     await asyncio.sleep(0.05)
             hits = (await get(session, "/v1/search", q='"true any longer"'))["hits"]

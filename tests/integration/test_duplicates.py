@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crawld.store import Reader
-from tests.behaviours import answer, page
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import answer, page
+from tests.support.daemon import rows, running, until
+from tests.support.site import Behaviour, Site, Visit
 
 ALIASES = "SELECT p.url, k.url FROM pages p JOIN pages k ON k.id = p.alias_of WHERE p.state = 'alias' ORDER BY p.url"
 TOLD = "SELECT p.url, c.verdict, c.moved_to FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY c.id"

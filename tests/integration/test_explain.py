@@ -14,9 +14,9 @@ from crawld import wiring
 from crawld.config import Settings
 from crawld.model.host import HostState
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
-from tests.behaviours import answer, silent
-from tests.process import HANG_SECONDS
-from tests.site import Site
+from tests.support.behaviours import answer, silent
+from tests.support.process import HANG_SECONDS
+from tests.support.site import Site
 
 Explain = Callable[[str], dict[str, Any]]
 

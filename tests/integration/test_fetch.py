@@ -12,8 +12,8 @@ from crawld.content.robots.parser import LONGEST_ROBOTS
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.behaviours import BEHAVIOURS, answer, raw
-from tests.site import LOOPBACK, Site
+from tests.support.behaviours import BEHAVIOURS, answer, raw
+from tests.support.site import LOOPBACK, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 

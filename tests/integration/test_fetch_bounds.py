@@ -3,28 +3,28 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from crawld.clock import SystemClock
 from crawld.content.encodings import unpack_body
 from crawld.errors import TooCostlyError
-from crawld.fetch import body
+from crawld.fetch import body, http
 from crawld.fetch import body_memory as room
 from crawld.fetch.body_memory import SMALL_BODY, BodyMemory
 from crawld.fetch.deadlines import Deadlines
+from crawld.fetch.guard import AddressGuard
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
 from crawld.model.fetched import Fetched, FetchFailed, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.in_place import InPlace
-from tests.integration.test_fetch_floods import connector_of
-from tests.site import LOOPBACK, Site, Visit
+from tests.support.in_place import InPlace
+from tests.support.process import HANG_SECONDS
+from tests.support.site import Site, Visit
 
-AGENT = "crawld-test/1.0 (+https://example.org/bot)"
+MakeFetcher = Callable[..., HttpFetcher]
 
 
 class Recorded(InPlace):
@@ -48,11 +48,9 @@ def ask(url: str) -> Request:
 
 
 @pytest.fixture
-async def hasty() -> AsyncIterator[HttpFetcher]:
+def hasty(make_fetcher: MakeFetcher) -> HttpFetcher:
     """A fetcher with little patience."""
-    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], timeouts=Timeouts(0.3, 0.3, 1.0))
-    yield opened
-    await opened.close()
+    return make_fetcher(timeouts=Timeouts(0.3, 0.3, 1.0))
 
 
 async def _trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -87,8 +85,10 @@ async def test_a_trickle_ends_at_every_stage(stage: str, hasty: HttpFetcher) -> 
     scheme, data = STAGES[stage]
     server = await asyncio.start_server(lambda r, w: _trickle(r, w, data), "127.0.0.1", 0)
     url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    outcome = await hasty.fetch(ask(url))
-    server.close()
+    try:
+        outcome = await hasty.fetch(ask(url))
+    finally:
+        server.close()
     assert isinstance(outcome, FetchFailed), outcome
     assert (outcome.trouble, outcome.scope) == (Trouble.TIMEOUT, Scope.HOST), outcome
 
@@ -98,25 +98,33 @@ async def test_a_body_nobody_wants_is_not_waited_for(
 ) -> None:
     """The answer of a 404 is told although its body trickles on for ever, and its connection is let go."""
     monkeypatch.setattr(body, "DRAIN_SECONDS", 0.2)
+    closed = asyncio.Event()
 
     async def trickling(visit: Visit) -> None:
         visit.keep = False
-        await visit.write(b"HTTP/1.1 404 X\r\nContent-Length: 99999\r\n\r\n")
-        while True:
-            await visit.write(b"x")
-            await asyncio.sleep(0.02)
+        try:
+            await visit.write(b"HTTP/1.1 404 X\r\nContent-Length: 99999\r\n\r\n")
+            while True:
+                await visit.write(b"x")
+                await asyncio.sleep(0.02)
+        except ConnectionError:
+            closed.set()
+            raise
 
     site.pages["/trickling"] = trickling
     outcome = await hasty.fetch(ask(site.url("/trickling")))
     assert isinstance(outcome, Fetched)
     assert outcome.status == 404
-    assert not connector_of(hasty)._acquired
+    await asyncio.wait_for(closed.wait(), HANG_SECONDS)
 
 
-async def test_a_body_that_grows_long_is_unpacked_by_the_workers(site: Site) -> None:
+async def test_a_body_that_grows_long_is_unpacked_by_the_workers(
+    site: Site, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What unpacks to little is unpacked in place, what unpacks to much by the workers; the body is the same."""
+    monkeypatch.setattr(body, "STEP_SECONDS", -1.0)  # no machine is so fast that it unpacks a body in one step
     workers = Recorded()
-    fetcher = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], workers=workers)
+    fetcher = make_fetcher(workers=workers)
     for encoding in ("gzip", "zstd", "deflate"):
         small = await fetcher.fetch(ask(site.url(f"/encoded/{encoding}")))
         assert isinstance(small, Fetched)
@@ -126,21 +134,22 @@ async def test_a_body_that_grows_long_is_unpacked_by_the_workers(site: Site) -> 
         assert isinstance(long, Fetched)
         assert len(long.body) == 9_900_000
         assert workers.given == [(site.host(), unpack_body)] * number
-    await fetcher.close()
 
 
-async def test_a_body_too_costly_to_unpack_is_its_pages_trouble(site: Site) -> None:
+async def test_a_body_too_costly_to_unpack_is_its_pages_trouble(site: Site, make_fetcher: MakeFetcher) -> None:
     """Where the workers give up, so does the page, and nobody else."""
-    fetcher = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], workers=Recorded(costly=True))
+    fetcher = make_fetcher(workers=Recorded(costly=True))
     outcome = await fetcher.fetch(ask(site.url("/inflates/gzip")))
-    await fetcher.close()
     assert isinstance(outcome, FetchFailed)
     assert (outcome.trouble, outcome.scope) == (Trouble.TOO_COSTLY, Scope.PAGE)
 
 
-async def test_unpacking_lets_the_loop_go_on(site: Site) -> None:
+async def test_unpacking_lets_the_loop_go_on(
+    site: Site, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without workers a long body is unpacked in many steps, between which others are served."""
-    fetcher = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK])
+    monkeypatch.setattr(body, "STEP_SECONDS", -1.0)
+    fetcher = make_fetcher()
     await fetcher.fetch(ask(site.url("/inflates/gzip")))
     long = asyncio.create_task(fetcher.fetch(ask(site.url("/inflates/gzip"))))
     turns = 0
@@ -148,7 +157,6 @@ async def test_unpacking_lets_the_loop_go_on(site: Site) -> None:
         await asyncio.sleep(0)
         turns += 1
     outcome = await long
-    await fetcher.close()
     assert isinstance(outcome, Fetched)
     assert len(outcome.body) == 9_900_000
     assert turns > 5
@@ -205,22 +213,35 @@ async def test_one_host_does_not_hold_all_room() -> None:
 async def test_who_gives_up_waiting_leaves_nothing() -> None:
     """A body that is given up while it waits holds nothing afterwards, and is no longer in the queue."""
     made, share = await _room(200_000, 200_000)
-    first, second = share("a"), share("b")
+    first, second, third = share("a"), share("b"), share("c")
     await made.grow(first, 200_000)
     waiting = asyncio.create_task(made.grow(second, 100_000))
+    behind = asyncio.create_task(made.grow(third, 200_000))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     made.end(second)
     made.end(first)
+    await asyncio.wait_for(behind, HANG_SECONDS)
+    assert (made.held, third.held) == (200_000, 200_000)
+    made.end(third)
     made.close()
-    assert (made.held, len(made._queue)) == (0, 0)
+    assert made.held == 0
 
 
-async def test_a_body_that_hardly_arrives_makes_room(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_hardly_arrives_makes_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch, make_fetcher: MakeFetcher
+) -> None:
     """A server that sends a long body and stalls loses its place as soon as another body needs the room."""
     monkeypatch.setattr(room, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(room, "SLOWEST", 1_000_000_000)
+    memories: list[BodyMemory] = []
+
+    def small(deadlines: Deadlines) -> BodyMemory:
+        memories.append(BodyMemory(deadlines, most=200_000))
+        return memories[-1]
+
+    monkeypatch.setattr(http, "BodyMemory", small)
 
     async def stalling(visit: Visit) -> None:
         visit.keep = False
@@ -231,18 +252,16 @@ async def test_a_body_that_hardly_arrives_makes_room(site: Site, monkeypatch: py
         await visit.reply(b"y" * 400_000)
 
     site.pages["/stalling"], site.pages["/long"] = stalling, long
-    fetcher = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK])
-    fetcher._room.most = 200_000
+    fetcher = make_fetcher()
     stalled = asyncio.create_task(fetcher.fetch(ask(site.url("/stalling"))))
-    while not fetcher._room.held:
+    while not memories[0].held:
         await asyncio.sleep(0.01)
     outcome = await fetcher.fetch(ask(site.url("/long", host=2)))
     assert isinstance(outcome, Fetched)
     given_up = await stalled
     assert isinstance(given_up, FetchFailed)
     assert given_up.trouble is Trouble.TIMEOUT
-    assert fetcher._room.held == 0
-    await fetcher.close()
+    assert [memory.held for memory in memories] == [0]
 
 
 class Fixed(AbstractResolver):
@@ -250,11 +269,13 @@ class Fixed(AbstractResolver):
 
     def __init__(self, addresses: list[str], seconds: float = 0.0) -> None:
         self._addresses, self._seconds = addresses, seconds
+        self.asked: list[str] = []
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """The addresses, whatever the name."""
+        self.asked.append(host)
         await asyncio.sleep(self._seconds)
         kinds = [socket.AF_INET6 if ":" in address else socket.AF_INET for address in self._addresses]
         return [
@@ -281,43 +302,45 @@ async def test_a_name_server_that_is_silent() -> None:
         await BoundedResolver(Fixed(["192.0.2.1"], seconds=30), seconds=0.05).resolve("slow.test", 80)
 
 
-async def test_a_name_with_many_refused_addresses(site: Site) -> None:
+async def test_a_name_with_many_refused_addresses(make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose addresses are all refused is refused, after as many looks at them as a name may cost."""
     refused: list[str] = []
-    fetcher = HttpFetcher(SystemClock(), AGENT, resolver=Fixed([f"10.0.0.{n}" for n in range(200)]))
-    inner = fetcher._guard.refusal
+    fetcher = make_fetcher(allow_private=(), resolver=Fixed([f"10.0.0.{n}" for n in range(200)]))
+    inner = AddressGuard.refusal
 
-    def counted(text: str) -> str | None:
+    def counted(self: AddressGuard, text: str) -> str | None:
         refused.append(text)
-        return inner(text)
+        return inner(self, text)
 
-    fetcher._guard.refusal = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(AddressGuard, "refusal", counted)
     outcome = await fetcher.fetch(ask("http://inside.test/"))
-    await fetcher.close()
     assert isinstance(outcome, FetchFailed)
     assert outcome.trouble is Trouble.FORBIDDEN_ADDRESS
     assert 0 < len(refused) <= MOST_ADDRESSES * (MOST_ADDRESSES + 1) // 2  # the client tries again without the first
 
 
-async def test_the_name_cache_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_name_cache_is_bounded(
+    site: Site, monkeypatch: pytest.MonkeyPatch, make_fetcher: MakeFetcher
+) -> None:
     """Names seen once are forgotten."""
     monkeypatch.setattr("crawld.fetch.http.CACHED_NAMES", 5)
-    fetcher = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK], resolver=Fixed(["127.0.0.1"]))
-    for number in range(20):
-        url = f"http://name{number}.test:{site.port}/hang_up"
-        await fetcher.fetch(ask(url))
-    assert len(connector_of(fetcher)._cached_hosts._addrs_rr) == 5
-    await fetcher.close()
+    resolver = Fixed(["127.0.0.1"])
+    fetcher = make_fetcher(resolver=resolver)
+    names = [f"name{number}.test" for number in range(20)]
+    for name in [*names, *names[-5:], names[0]]:
+        await fetcher.fetch(ask(f"http://{name}:{site.port}/hang_up"))
+    assert resolver.asked == [*names, names[0]]
 
 
 async def test_lookups_in_threads_take_none_of_the_loops_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lookups that hang fill their own threads; work in the loop's executor goes on."""
     hanging = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: hanging.wait(20) and [])
-    resolver = BoundedResolver(ThreadResolver(), seconds=0.2)
+    threads = ThreadResolver()
+    resolver = BoundedResolver(threads, seconds=0.2)
     lookups = [asyncio.create_task(resolver.resolve(f"{n}.test", 80)) for n in range(40)]
     assert await asyncio.to_thread(lambda: 42) == 42
     outcomes = await asyncio.gather(*lookups, return_exceptions=True)
     hanging.set()
-    await resolver._inner.close()
+    await threads.close()
     assert all(isinstance(outcome, OSError) for outcome in outcomes)

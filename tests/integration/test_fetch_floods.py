@@ -20,8 +20,8 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.fetch.loop_share import LoopShare
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.behaviours import raw
-from tests.site import LOOPBACK, Site, Visit
+from tests.support.behaviours import raw
+from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 
@@ -41,10 +41,8 @@ def ask(url: str) -> Request:
 
 def connector_of(fetcher: HttpFetcher) -> BoundedConnector:
     """What opens and keeps the connections."""
-    assert fetcher._session is not None
-    connector = fetcher._session.connector
-    assert isinstance(connector, BoundedConnector)
-    return connector
+    assert fetcher._connector is not None
+    return fetcher._connector
 
 
 BROKEN_OFF = [
@@ -164,11 +162,35 @@ async def test_answers_nobody_asked_for_close_the_connection(site: Site, fetcher
 async def test_few_connections_are_kept(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch, most: int, expected: int
 ) -> None:
-    """Of many connections that are idle at once a bounded number is kept, and a few to each host at any rate."""
+    """Of many connections that are idle at once a bounded number is used again, and a few to each host at any rate."""
     monkeypatch.setattr("crawld.fetch.connection.MOST_IDLE", most)
-    await asyncio.gather(*(fetcher.fetch(ask(site.url("/slow?seconds=0.2"))) for _ in range(12)))
-    [kept] = connector_of(fetcher)._conns.values()
-    assert len(kept) == expected
+    for _ in range(2):
+        await asyncio.gather(*(fetcher.fetch(ask(site.url("/slow?seconds=0.2"))) for _ in range(12)))
+    assert len({seen.peer for seen in site.visits()}) == 12 + (12 - expected)
+
+
+async def test_connections_last_as_long_as_their_server_keeps_them(
+    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that closes an idle connection is asked over a new one from then on, which is not kept for nothing."""
+    monkeypatch.setattr(connection, "CLOSING_SECONDS", 0.1)
+
+    async def closed_later(visit: Visit) -> None:
+        await visit.reply(b"hello")
+        await asyncio.sleep(0.2)
+        visit.keep = False
+
+    site.pages["/later"] = closed_later
+    assert isinstance(await fetcher.fetch(ask(site.url("/later"))), Fetched)
+    [[(kept, _)]] = connector_of(fetcher)._conns.values()
+    while kept.is_connected():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
+    assert not any(connector_of(fetcher)._conns.values())  # it came round later than connections last
+    assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
+    assert [len(kept) for kept in connector_of(fetcher)._conns.values()] == [1]
+    assert len({seen.peer for seen in site.visits()}) == 3
 
 
 async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher) -> None:

@@ -6,7 +6,7 @@ from crawld.clock import SystemClock
 from crawld.errors import UnsentError
 from crawld.fetch.http import HttpFetcher
 from crawld.model.fetched import Fetched, Request
-from tests.site import LOOPBACK, Site
+from tests.support.site import LOOPBACK, Site
 
 
 async def test_a_request_that_may_not_be_sent_reaches_no_server() -> None:

@@ -12,8 +12,8 @@ from crawld.clock import SystemClock
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.names import NameServer
-from tests.site import LOOPBACK, Site
+from tests.support.names import NameServer
+from tests.support.site import LOOPBACK, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 QUICK = Timeouts(connect=2.0, first_byte=1.0, whole=3.0)

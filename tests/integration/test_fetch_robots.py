@@ -10,8 +10,8 @@ from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Allowed, Disallowed, NeedsFetch
 from crawld.model.fetched import Purpose, Request
-from tests.behaviours import answer, drop, hang_up, raw
-from tests.site import LOOPBACK, Behaviour, Site
+from tests.support.behaviours import answer, drop, hang_up, raw
+from tests.support.site import LOOPBACK, Behaviour, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 FORBID = "User-agent: *\nDisallow: /"

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from crawld.cli import main
 from crawld.cli.remote import ask
 from crawld.errors import InputError
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.fleet import Report
-from crawld.model.fleet import Bid
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.fleet.ledger import SqlLedger

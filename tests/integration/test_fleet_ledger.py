@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from crawld.errors import InputError, StoreError
+from crawld.frontier.bidding import Bid
 from crawld.interfaces.fleet import LeaseLostError, Mail, Report
-from crawld.model.fleet import Bid, first_id
+from crawld.model.fleet import first_id
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.fleet.fence import holding
@@ -20,8 +21,8 @@ from crawld.store.fleet.ids import next_changes, next_ids
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.mail import leave_mail
 from crawld.store.fleet.making import make_fleet
-from tests.contract.store_builders import rows
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
+from tests.support.store_builders import rows
 
 SHARDS = 12
 BANDWIDTH = 10.0
@@ -328,7 +329,7 @@ async def test_a_fleet_is_made_once(postgres_url: str) -> None:
 async def test_a_database_with_pages_is_not_made_a_fleet(postgres_url: str) -> None:
     """Their ids have no shard."""
     from crawld.store import SqlStore
-    from tests.contract.store_builders import NOW, wanted
+    from tests.support.store_builders import NOW, wanted
 
     store = SqlStore(postgres_url)
     await store.start()

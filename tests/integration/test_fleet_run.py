@@ -2,17 +2,31 @@
 
 import asyncio
 import json
+import re
 import socket
-from contextlib import AsyncExitStack
+import subprocess
+import sys
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import aiohttp
 import asyncpg
 
 from crawld.client import Client
-from tests.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
-from tests.process import command
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.fleet import crawls, made, until, who, worker, worker_settings, worker_with_wrong_clock
+from tests.support.process import HANG_SECONDS, ROOT, Running, command
+from tests.support.receiver import Receiver, hook
+from tests.support.site import Site
+
+
+def test_a_single_daemon_imports_no_module_of_the_fleet() -> None:
+    """`crawld run` loads neither workers nor their tables: who needs no fleet pays for none."""
+    code = "import crawld.cli.run, sys; from crawld.wiring import Assembly; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if re.match(r"crawld\.(\w+\.)*fleet", name)] == []
 
 
 async def test_what_keeps_a_worker_from_starting_is_said(tmp_path: Path, postgres_url: str) -> None:
@@ -136,3 +150,75 @@ async def test_a_wrong_clock_delays_and_teaches_nothing(tmp_path: Path, postgres
             "SELECT min(at), max(at), extract(epoch FROM clock_timestamp())::float8 FROM crawls"
         )
         assert now - 60 < first <= last <= now
+
+
+async def test_feeds_and_hubs_reach_whoever_holds_page_and_feed(tmp_path: Path, postgres_url: str) -> None:
+    """A hub may call either worker about a feed that one holds; its entries reach the pages of both."""
+    pages, run, doors = 12, dict[str, Running](), list[str]()
+    async with Site(hosts=pages) as site, AsyncExitStack() as stack:
+        urls = [site.url(f"/ok/{i}", host=i + 1) for i in range(pages)]
+        feed = f'<feed><link rel="hub" href="{site.url("/hub")}"/>%s</feed>'
+        site.pages["/feed"] = answer(feed % "", content_type="application/atom+xml")
+        await made(postgres_url, 8, 40, tmp_path)
+        for name in ("w1", "w2"):
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                listen = f"127.0.0.1:{free.getsockname()[1]}"
+            api = {"listen": listen, "public_url": f"http://{listen}", "token_file": str(tmp_path / name)}
+            signals = {"sitemaps": [], "feeds": [site.url("/feed")]}
+            file = worker_settings(tmp_path / f"of-{name}", urls, postgres_url, name, api=api, signals=signals)
+            run[name] = await stack.enter_async_context(worker(name, file))
+            doors.append(f"http://{listen}/websub/")
+        await until(lambda: {who(seen) for seen in crawls(site)} == set(run), run, "both crawl")
+        await until(lambda: len({seen.path for seen in crawls(site)}) == pages, run, "every page is crawled")
+        await until(lambda: bool(site.visits("/hub")), run, "the hub is asked")
+        form = {name: values[0] for name, values in parse_qs(site.visits("/hub")[0].body.decode()).items()}
+        token = form["hub.callback"].rpartition("/")[2]
+        asked = {"hub.mode": "subscribe", "hub.topic": form["hub.topic"], "hub.challenge": "c"}
+        entries = "".join(f'<entry><link href="{url}"/></entry>' for url in urls)
+        site.pages["/feed"] = answer(feed % entries, content_type="application/atom+xml")
+        database = await asyncpg.connect(postgres_url)
+        stack.push_async_callback(database.close)
+        async with aiohttp.ClientSession() as session, asyncio.timeout(HANG_SECONDS):
+            for door in doors:
+                while await _status(session.get(door + token, params=asked)) != 200:
+                    await asyncio.sleep(0.1)  # the feed's row is written a moment after its hub is asked
+                assert await _status(session.get(door + "x" + token[1:], params=asked)) == 404
+            for door in doors:
+                while await _status(session.post(door + token, data=feed % entries)) != 202:
+                    await asyncio.sleep(0.1)
+            query = "SELECT count(DISTINCT page_id) FROM signals WHERE source IN ('feed', 'websub')"
+            while await database.fetchval(query) < pages or len(site.visits("/feed")) < 2:
+                await asyncio.sleep(0.1)
+        assert [await one.end() for one in run.values()] == [0, 0]
+
+
+async def _status(asked: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:
+    async with asked as answered:
+        return answered.status
+
+
+async def test_a_worker_that_is_stopped_has_no_webhook_sent_again(tmp_path: Path, postgres_url: str) -> None:
+    """Two workers take turns: what the first has delivered is written before its duty is free for the second."""
+    async with Site() as site, Receiver() as ear:
+        await made(postgres_url, 4, 40, tmp_path)
+        urls = [site.url(f"/cue/{number}") for number in range(8)]
+        for name, told in (("w1", 8), ("w2", 16)):
+            file = worker_settings(tmp_path / name, urls, postgres_url, name, hooks=[hook(ear, verdicts=["changed"])])
+            async with worker(name, file) as running:
+                run = {name: running}
+                await until(lambda: all(site.visits(f"/cue/{number}") for number in range(8)), run, "all are crawled")
+                await until(partial(_serves_hooks, running), run, "the hook is open")
+                for number in range(8):
+                    site.change(f"/cue/{number}")
+                await until(partial(_has_taken, ear, told), run, "all changes are told")
+                assert await running.end() == 0
+            assert not any("Traceback" in line for line in running.log), running.log
+        assert len({one["id"] for one in ear.taken}) == len(ear.taken) == 16
+
+
+def _serves_hooks(running: Running) -> bool:
+    return any("duty=hooks" in line for line in running.log)
+
+
+def _has_taken(ear: Receiver, count: int) -> bool:
+    return len(ear.taken) == count

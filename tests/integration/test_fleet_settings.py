@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from crawld.cli import main
 from crawld.config import Settings, load
 from crawld.wiring.fleet_settings import shared_document, with_shared
-from tests.fleet import crawls, made, until, worker, worker_settings
-from tests.process import command
-from tests.site import Site
+from tests.support.fleet import crawls, made, until, worker, worker_settings
+from tests.support.process import command
+from tests.support.site import Site
 
 
 def test_shared_settings_come_back_as_they_were(tmp_path: Path) -> None:

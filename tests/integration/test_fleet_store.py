@@ -23,7 +23,7 @@ from crawld.store.fleet.fleet_store import SqlFleetStore
 from crawld.store.fleet.ids import next_changes
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
-from tests.contract.store_builders import NOW, rows
+from tests.support.store_builders import NOW, rows
 
 SHARDS = 8
 Opener = Callable[[], SqlFleetStore]

@@ -8,9 +8,9 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from crawld.cli import main
-from tests.integration.test_daemon import running, until
-from tests.process import settings
-from tests.site import Site
+from tests.support.daemon import running, until
+from tests.support.process import settings
+from tests.support.site import Site
 
 
 async def forecast(folder: Path, *arguments: str) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process import ENVIRONMENT
+from tests.support.process import ENVIRONMENT
 
 
 def start(folder: Path, database: Path, prepare: Callable[[], None] | None = None) -> tuple[int, str]:

@@ -13,10 +13,10 @@ from crawld.hooks.command import Command
 from crawld.hooks.notify import Notification, message
 from crawld.interfaces import HookDelivery
 from crawld.interfaces.read_model import Change
-from tests.integration.test_daemon import rows, running, until
-from tests.process import command
-from tests.receiver import SECRET, Receiver, hook
-from tests.site import Site
+from tests.support.daemon import rows, running, until
+from tests.support.process import command
+from tests.support.receiver import SECRET, Receiver, hook
+from tests.support.site import Site
 
 DELIVERY = HookDelivery(5, '{"id": 5, "url": "https://example.org/a", "verdict": "changed"}')
 

@@ -13,8 +13,8 @@ from crawld.errors import CrawldError, InputError
 from crawld.model.host import host_name
 from crawld.model.signal import Signal, SignalTrust, Source
 from crawld.store import SqlStore
-from tests.process import OURS, command, daemon, settings
-from tests.site import Site
+from tests.support.process import OURS, command, daemon, settings
+from tests.support.site import Site
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def _pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OURS:
         monkeypatch.delenv(name, raising=False)
     urls = ["https://example.org/a", "https://example.org/b", "https://www.example.net/", "http://10.0.0.1:8080/"]
-    assert CliRunner().invoke(main, ["urls", "add", *urls]).exit_code == 0
+    added = CliRunner().invoke(main, ["urls", "add", *urls])
+    assert (added.exit_code, f"the change is in {Path.cwd() / 'crawld.db'}" in added.stderr) == (0, True)
 
 
 def host(*arguments: str) -> Result:

@@ -15,9 +15,9 @@ from crawld.config import Settings, load
 from crawld.errors import ConfigError, InputError
 from crawld.model.page import MAX_IMPORTANCE, check_importance
 from crawld.model.units import MAX_RATE, MAX_SECONDS, parse_duration, parse_rate
-from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
-from tests.site import Site
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
+from tests.support.site import Site
 
 TOGETHER = {"signals.share": 0.5, "audit.share": 0.5}
 """Shares that make no sense together at their largest."""

@@ -2,76 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from crawld.daemon.learner import Learner
-from crawld.interfaces import Floats
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.store import SqlStore
-from tests.contract.store_builders import NOW, record, rows, wanted
-
-DAY = 86400.0
-
-
-class RecordingSink:
-    """Remembers the latest estimate of each page it was taught."""
-
-    def __init__(self) -> None:
-        self.believed: dict[int, Estimate] = {}
-        self.since: dict[int, float] = {}
-        self.curves: dict[str, AgeCurve | None] = {}
-
-    def learn(self, estimates: Sequence[Estimate]) -> None:
-        """Take them over."""
-        self.believed |= {estimate.page_id: estimate for estimate in estimates}
-
-    def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
-        """Take them over too."""
-        self.since |= zip(page_ids, since.tolist())
-
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
-        """And these."""
-        self.curves = dict(curves)
-
-
-class HandClock:
-    """Stands still until told; counts how often somebody slept."""
-
-    def __init__(self, now: float) -> None:
-        self.time, self.sleeps = now, 0
-
-    def now(self) -> float:
-        """The time it was set to."""
-        return self.time
-
-    def monotonic(self) -> float:
-        """The same."""
-        return self.time
-
-    async def sleep_until(self, monotonic: float) -> None:
-        """Jump there and let others run."""
-        self.time, self.sleeps = monotonic, self.sleeps + 1
-        await asyncio.sleep(0)
-
-
-async def crawled(path: Path, changed: Mapping[int, Sequence[bool]]) -> SqlStore:
-    """A store in which page i was crawled daily with those findings."""
-    store = SqlStore(f"sqlite:///{path / 'crawld.db'}")
-    await store.start()
-    await store.adopt(wanted(*map(str, changed)), origin="list", now=NOW)
-    for page, findings in changed.items():
-        store.record(record(page, Verdict.NEW, at=NOW))
-        for day, found in enumerate(findings, start=1):
-            verdict = Verdict.CHANGED if found else Verdict.UNCHANGED
-            store.record(record(page, verdict, at=NOW + day * DAY, tau=DAY))
-    await store.flush()
-    return store
+from tests.support.learning import DAY, HandClock, RecordingSink, crawled
+from tests.support.store_builders import NOW, record, rows
 
 
 async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> None:
@@ -87,6 +27,23 @@ async def test_pages_with_news_are_fitted_kept_and_taught(tmp_path: Path) -> Non
     assert stored.shape.tolist() == pytest.approx([sink.believed[page].shape for page in (1, 2, 3)])
     assert stored.kappa[:, 0].tolist() == pytest.approx([sink.believed[page].kappa[0] for page in (1, 2, 3)])
     assert len(await store.dirty_pages(10)) == 0
+    await store.close()
+
+
+async def test_changes_are_weighed_by_their_share_of_the_text_where_asked_for(tmp_path: Path) -> None:
+    """A page rewritten at each change counts more than one that is touched up, also after a restart."""
+    store = await crawled(tmp_path, {1: [], 2: [], 3: [False]})
+    for page, share in ((1, 0.9), (2, 0.01)):
+        for day in range(1, 11):
+            store.record(record(page, Verdict.CHANGED, at=NOW + day * DAY, tau=DAY, magnitude=share))
+    await store.flush()
+    plain, sink, recalled = RecordingSink(), RecordingSink(), RecordingSink()
+    await Learner(store, plain, HandClock(NOW + 11 * DAY)).recall()
+    await Learner(store, recalled, HandClock(NOW + 11 * DAY), significance=True).recall()
+    await Learner(store, sink, HandClock(NOW + 11 * DAY), significance=True).learn()
+    assert plain.significance == {}
+    assert sink.significance[1] > 1.5 > sink.significance[3] > 0.5 > sink.significance[2]
+    assert recalled.significance == pytest.approx(sink.significance)
     await store.close()
 
 

@@ -17,11 +17,10 @@ from sqlalchemy.pool import Pool
 from crawld.api import access, connections, copies, refusals
 from crawld.daemon.supervisor import Daemon
 from crawld.model.host import HostState
-from tests.behaviours import answer
-from tests.integration.test_daemon import bearer, running, until
-from tests.integration.test_public_api import free_port
-from tests.process import HANG_SECONDS, command, settings
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.daemon import bearer, running, until
+from tests.support.process import HANG_SECONDS, command, free_port, settings
+from tests.support.site import Site
 
 SELDOM = {"min_interval": 2, "max_interval": 4}
 

@@ -12,8 +12,8 @@ import pytest
 from crawld import wiring
 from crawld.config import Settings
 from crawld.daemon.logs import configure
-from tests.integration.test_daemon import running, until
-from tests.site import Site
+from tests.support.daemon import running, until
+from tests.support.site import Site
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.receiver import Receiver, hook
-from tests.site import Site
+from tests.support.daemon import bearer, rows, running, scrape, until
+from tests.support.process import free_port
+from tests.support.receiver import Receiver, hook
+from tests.support.site import Site
 
 WANTED = {
     "crawld_slots_served", "crawld_slots_idle", "crawld_slots_skipped", "crawld_requests", "crawld_crawls",
@@ -23,14 +23,6 @@ WANTED = {
     "crawld_hosts_blocked", "crawld_pages_overdue", "crawld_disk_free_bytes",
     "crawld_event_loop_lag_seconds", "crawld_healthy",
 }  # fmt: skip
-
-
-async def scrape(folder: Path) -> str:
-    """The text over the Unix socket, which needs no token."""
-    connector = aiohttp.UnixConnector(str(folder / "x.db.sock"))
-    async with aiohttp.ClientSession(connector=connector) as session, session.get("http://crawld/metrics") as answer:
-        assert answer.status == 200
-        return await answer.text()
 
 
 async def test_the_figures_are_those_of_the_daemon(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import sqlite3
 from pathlib import Path
 
 from crawld.store.records.bodies import decompress
-from tests.behaviours import html, page
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Site, Visit
+from tests.support.behaviours import html, page
+from tests.support.daemon import rows, running, until
+from tests.support.site import Site, Visit
 
 STEADY = ("The harbour of the town is large.", "Ships come in at night.", "Fish is sold on the quay.")
 

@@ -17,9 +17,9 @@ from crawld.api.v1.openapi import describe
 from crawld.api.v1.routes import ENDPOINTS, add_v1
 from crawld.errors import InputError
 from crawld.mistakes import UNNAMED
-from tests.integration.test_api_v1 import serving
-from tests.site import Site
-from tests.unit.test_config import FOREIGN
+from tests.support.daemon import serving
+from tests.support.library_words import FOREIGN
+from tests.support.site import Site
 
 DESCRIPTION = describe(ENDPOINTS)
 

@@ -107,7 +107,7 @@ async def test_a_host_taken_over_waits_one_spacing_and_one_let_go_is_forgotten(t
     """Whoever held it before may have asked it just now."""
     async with _started(tmp_path) as parts:
         host = parts.gate.host_of_pages("a.example")
-        parts.gate.wait_a_spacing(host, NOW)
+        parts.gate.wait_until(host, NOW + float(parts.gate.delay[host]))
         assert not parts.gate.ready(host, NOW + 1.9)
         assert parts.gate.ready(host, NOW + 2.0)
         parts.gate.acquire(host, NOW + 2.0)

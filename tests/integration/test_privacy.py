@@ -16,8 +16,8 @@ from crawld.errors import ConfigError, StoreError
 from crawld.model.url import without_password
 from crawld.store import SqlStore
 from crawld.store.address import parse_address
-from tests.process import command, daemon, settings
-from tests.site import Site
+from tests.support.process import command, daemon, settings
+from tests.support.site import Site
 
 NOBODY = 65534
 

@@ -1,6 +1,5 @@
 """Other programs over HTTP: pings and IndexNow in, copies and status out."""
 
-import socket
 from functools import partial
 from pathlib import Path
 
@@ -9,16 +8,10 @@ import pytest
 
 from crawld.model.signal import SOURCES, Source
 from crawld.signals.push_inbox import MAX_DENIALS
-from tests.behaviours import answer
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.site import Site
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+from tests.support.behaviours import answer
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.process import free_port
+from tests.support.site import Site
 
 
 async def test_a_ping_becomes_a_signal_and_a_copy_can_be_read(tmp_path: Path) -> None:

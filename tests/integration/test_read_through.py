@@ -10,11 +10,10 @@ from crawld.client import Client, NotKeptError
 from crawld.daemon.pages.reads import Reads
 from crawld.daemon.supervisor import Daemon
 from crawld.model.signal import SOURCES, Source
-from tests.acceptance.test_run import most_in_a_window
-from tests.behaviours import answer
-from tests.integration.test_daemon import rows, running, until
-from tests.process import command
-from tests.site import Behaviour, Site
+from tests.support.behaviours import answer
+from tests.support.daemon import rows, running, until
+from tests.support.process import command
+from tests.support.site import Behaviour, Site, most_in_a_window
 
 CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
 

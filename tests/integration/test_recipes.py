@@ -15,14 +15,12 @@ import pytest
 from aiohttp import web
 
 from crawld.client import BlockingClient
-from tests.behaviours import html
-from tests.integration.test_daemon import rows, running, until
-from tests.integration.test_documents_out import CALM, guide
-from tests.site import Site
+from tests.support.behaviours import guide, html
+from tests.support.daemon import CALM, rows, running, until
+from tests.support.site import Site
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
-LIGHT = {"sqlite-fts", "git-folder", "meilisearch", "opensearch"}
-HEAVY = {"langchain": "langchain_core", "llamaindex": "llama_index", "qdrant": "qdrant_client"}
+NAMES = {"sqlite-fts", "git-folder", "meilisearch", "opensearch", "langchain", "llamaindex", "qdrant"}
 FIRST = {
     "/a": "The relay forwards every connection to the upstream that answers soonest.",
     "/b": "Each winter the swell tore at the footings of the old harbour wall.",
@@ -84,7 +82,7 @@ async def followed(folder: Path) -> AsyncIterator[Followed]:
 def test_every_recipe_is_short_and_tested() -> None:
     """A recipe has at most sixty lines, and each is executed here."""
     files = {file.stem: file.read_text("utf-8") for file in RECIPES.glob("*.md")}
-    assert set(files) == LIGHT | set(HEAVY)
+    assert set(files) == NAMES
     assert {name: text.count("\n") for name, text in files.items() if text.count("\n") > 60} == {}
 
 
@@ -215,7 +213,6 @@ def counted() -> Iterator[tuple[list[str], Callable[[Sequence[str]], list[list[f
     yield seen, embed
 
 
-@pytest.mark.skipif(importlib.util.find_spec("qdrant_client") is None, reason="qdrant-client is not installed")
 async def test_qdrant(tmp_path: Path) -> None:
     """Vectors of a changed page are replaced, those of one that left are gone, and nothing is embedded twice."""
     from qdrant_client import QdrantClient
@@ -236,7 +233,6 @@ async def test_qdrant(tmp_path: Path) -> None:
         assert {point.payload["anchor"] for point in points if point.payload} == {"top"}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("langchain_core") is None, reason="langchain-core is not installed")
 @pytest.mark.filterwarnings("ignore")  # the library's own
 async def test_langchain(tmp_path: Path) -> None:
     """The vector store and the record manager hold the parts of current pages alone."""
@@ -258,7 +254,7 @@ async def test_langchain(tmp_path: Path) -> None:
         assert len(records.list_keys()) == len(store.store) == 2
 
 
-@pytest.mark.skipif(importlib.util.find_spec("llama_index") is None, reason="llama-index-core is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("llama_index") is None, reason="the extra `recipes` is not installed")
 @pytest.mark.filterwarnings("ignore")  # the library's own
 async def test_llamaindex(tmp_path: Path) -> None:
     """The index holds current pages with their versions, and forgets those that left."""

@@ -5,13 +5,9 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.process import command, daemon, settings
-from tests.site import Site
-
-CALM: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0}
-"""No page comes by itself again."""
+from tests.support.daemon import CALM, bearer, rows, running, until
+from tests.support.process import HANG_SECONDS, command, daemon, free_port, settings
+from tests.support.site import Site
 
 
 async def test_those_who_ask_for_a_page_share_one_request(tmp_path: Path) -> None:
@@ -40,7 +36,7 @@ async def test_asked_pages_go_first_within_the_rate_and_by_turns_of_hosts(tmp_pa
             before, now = len(site.visits()), running_daemon.clock.now()
             pages = {page.url: page for page in running_daemon.page_set.pages()}
             asked = [running_daemon.crawler.asked.ask(pages[url], now, under_way=False) for url in urls]
-            await asyncio.wait(asked, timeout=60)
+            await asyncio.wait(asked, timeout=HANG_SECONDS)
             seen = site.visits()[before : before + 20]
         assert sorted(visit.path for visit in seen) == sorted(f"/ok/{n}" for n in range(10) for _ in (1, 2))
         hosts = [visit.host for visit in seen]
@@ -62,7 +58,7 @@ async def test_the_api_refreshes_and_tells_why_it_cannot(tmp_path: Path) -> None
     ):
         await until(lambda: running_daemon.crawler.status.verdicts["new"] == 1)
         wanted = [site.url("/ok/1"), site.url("/ok/secret"), site.url("/elsewhere")]
-        async with session.post(f"{api}/v1/refresh", json={"urls": wanted, "wait": 20}) as answered:
+        async with session.post(f"{api}/v1/refresh", json={"urls": wanted, "wait": 60}) as answered:
             assert answered.status == 200, await answered.text()
             found = (await answered.json())["pages"]
         assert [(one["url"], one["state"]) for one in found] == list(

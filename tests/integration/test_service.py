@@ -1,14 +1,11 @@
 """The service: its unit passes systemd's own checks, and the daemon tells the service manager how it is."""
 
-import asyncio
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,10 @@ from click.testing import CliRunner
 from crawld.cli import install_service, main
 from crawld.cli.install_service import RESOLV_CONF, private_resolvers
 from crawld.errors import CrawldError
-from tests.process import HANG_SECONDS, ROOT, command, daemon, settings
-from tests.site import Site
+from tests.support.process import ROOT, command, daemon, settings
+from tests.support.service_manager import UNIT, manager
+from tests.support.site import Site
 
-UNIT = (ROOT / "systemd/crawld.service").read_text(encoding="utf-8")
 UNITS = {
     name: (ROOT / "systemd" / name).read_text(encoding="utf-8") for name in ("crawld.service", "crawld-worker@.service")
 }
@@ -41,48 +38,6 @@ def unit_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     file = tmp_path / str(request.param)
     file.write_text(UNITS[request.param].replace("/usr/local/bin/crawld", sys.executable), encoding="utf-8")
     return file
-
-
-class Manager:
-    """The service manager's end of NOTIFY_SOCKET: collects the lines that are sent to it."""
-
-    def __init__(self, path: Path) -> None:
-        self.lines: list[str] = []
-        self.environment = {"NOTIFY_SOCKET": str(path)}
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.bind(str(path))
-
-    async def listen(self) -> None:
-        """Collect until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            self.lines += (await loop.sock_recv(self._socket, 4096)).decode().splitlines()
-
-    async def until_told(self, start: str, times: int = 1) -> str:
-        """The line that begins so, once it has come that often."""
-        async with asyncio.timeout(HANG_SECONDS):
-            while True:
-                found = [line for line in self.lines if line.startswith(start)]
-                if len(found) >= times:
-                    return found[times - 1]
-                await asyncio.sleep(0.02)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._socket.close()
-
-
-@asynccontextmanager
-async def manager(folder: Path) -> AsyncIterator[Manager]:
-    """A service manager that listens while the block runs."""
-    it = Manager(folder / "notify")
-    listening = asyncio.create_task(it.listen())
-    try:
-        yield it
-    finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
-        it.close()
 
 
 def test_systemd_finds_nothing_wrong_with_the_unit(unit_file: Path) -> None:

@@ -26,8 +26,8 @@ from crawld.store.fleet import fleet_database
 from crawld.store.fleet.fence import Term, fenced_by
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
-from tests.contract.store_builders import NOW, estimate, memory, record, rows, signal
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
+from tests.support.store_builders import NOW, estimate, memory, record, rows, signal
 
 SHARDS = 8
 HOSTS = [f"h{i}.example" for i in range(24)]

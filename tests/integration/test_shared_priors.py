@@ -9,8 +9,8 @@ from crawld.daemon.learner import Learner
 from crawld.fleet.shared_priors import SharedPriors
 from crawld.store.fleet.ledger import SqlLedger
 from crawld.store.fleet.making import make_fleet
-from tests.contract.store_builders import NOW
-from tests.integration.test_learner import DAY, HandClock, RecordingSink, crawled
+from tests.support.learning import DAY, HandClock, RecordingSink, crawled
+from tests.support.store_builders import NOW
 
 
 async def test_a_worker_without_crawls_hears_the_hosts_of_another(postgres_url: str, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from tests.contract.store_builders import by_source
-from tests.integration.signal_daemon import DAY, SignalDaemon
-from tests.site import Site, Visit
+from tests.support.signal_daemon import DAY, SignalDaemon
+from tests.support.site import Site, Visit
+from tests.support.store_builders import by_source
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_disallowed_sitemap_is_not_asked(site: Site, tmp_path: Path) -> 
     daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
     robots = Request(site.url("/robots.txt"), site.host(), Purpose.ROBOTS)
     daemon.robots.learn(robots.url, await daemon.fetcher.fetch(robots), daemon.clock.now())
-    assert daemon.polls.choose(daemon.clock.now(), daemon.gate, daemon.robots) is None
+    assert daemon.polls.choose(daemon.clock.now(), daemon.admission) is None
     file = daemon.sources.schedule.get(site.url("/sitemap.xml"))
     assert file is not None
     assert (file.failures, file.trouble is not None and file.trouble.startswith("robots")) == (1, True)
@@ -88,7 +88,7 @@ async def test_a_poll_that_breaks_off_is_due_again(site: Site, tmp_path: Path) -
     await daemon.start()
     daemon.polls.found(site.url("/robots.txt"), [site.url("/sitemap.xml")], daemon.clock.now())
     daemon.robots.learn(site.url("/robots.txt"), Fetched(site.url("/robots.txt"), 404), daemon.clock.now())
-    chosen = daemon.polls.choose(daemon.clock.now(), daemon.gate, daemon.robots)
+    chosen = daemon.polls.choose(daemon.clock.now(), daemon.admission)
     assert chosen is not None
 
     async def broken(request: Request) -> Outcome:
@@ -96,7 +96,7 @@ async def test_a_poll_that_breaks_off_is_due_again(site: Site, tmp_path: Path) -
 
     with pytest.raises(ZeroDivisionError):
         await daemon.polls.run(chosen[0], broken, broken)
-    assert daemon.polls.choose(daemon.clock.now(), daemon.gate, daemon.robots) is None
+    assert daemon.polls.choose(daemon.clock.now(), daemon.admission) is None
     assert (await daemon.poll(later=DAY)).summary == "entries=5 ours=5"
     await daemon.stop()
 

@@ -17,12 +17,12 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
-from tests.behaviours import answer
-from tests.contract.store_builders import by_source
-from tests.in_place import InPlace
-from tests.integration.signal_daemon import DAY, SignalDaemon
-from tests.process import HANG_SECONDS
-from tests.site import Site
+from tests.support.behaviours import answer
+from tests.support.in_place import InPlace
+from tests.support.process import HANG_SECONDS
+from tests.support.signal_daemon import DAY, SignalDaemon
+from tests.support.site import Site
+from tests.support.store_builders import by_source
 
 KEY = "0123456789abcdef"
 
@@ -131,7 +131,7 @@ async def test_a_hub_is_asked_confirms_and_delivers(site: Site, tmp_path: Path) 
     assert (asked.method, form["hub.mode"], form["hub.topic"]) == ("POST", "subscribe", site.url("/feed"))
     token = form["hub.callback"].removeprefix("https://crawld.example.org/websub/")
     query = {"hub.mode": "subscribe", "hub.topic": site.url("/feed"), "hub.challenge": "c"}
-    assert door.confirm(token, query) == (200, "c")
+    assert await door.confirm(token, query) == (200, "c")
     body = (feed % f'<entry><link href="{site.url("/ok/4")}"/></entry>').encode()
     signed = {"x-hub-signature": "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()}
     assert await door.deliver(token, body, signed) == (202, "")
@@ -149,6 +149,6 @@ async def test_without_a_public_address_there_are_no_hubs(site: Site, tmp_path: 
     site.pages["/feed"] = answer(f'<feed><link rel="hub" href="{site.url("/hub")}"/></feed>')
     daemon.polls.found_feeds(site.url("/ok/1"), [site.url("/feed")], daemon.clock.now())
     assert list((await daemon.poll()).hubs) == [site.url("/hub")]
-    assert (door.confirm("x", {})[0], (await door.deliver("x", b"", {}))[0]) == (404, 404)
+    assert ((await door.confirm("x", {}))[0], (await door.deliver("x", b"", {}))[0]) == (404, 404)
     assert not site.visits("/hub")
     await daemon.stop()

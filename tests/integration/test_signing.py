@@ -13,11 +13,10 @@ from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolve
 from crawld.cli import main
 from crawld.errors import ConfigError
 from crawld.signing import DIRECTORY_PATH, DIRECTORY_TAG, DIRECTORY_TYPE, Signer, new_key, read_keys
-from tests.integration.test_daemon import running, until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_public_api import free_port
-from tests.site import Seen, Site
-from tests.verifier import NotVerifiedError, keys_of, verify
+from tests.support.daemon import listening, running, until
+from tests.support.process import free_port
+from tests.support.site import Seen, Site
+from tests.support.verifier import NotVerifiedError, keys_of, verify
 
 AGENT = "https://bot.example.org"
 

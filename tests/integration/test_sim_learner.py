@@ -20,7 +20,7 @@ from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.sim.weblike import WeblikeWorld, weblike
 from crawld.sim.world import NO_CLAIM, Claim
 from crawld.store import SqlStore
-from tests.integration.test_learner import HandClock
+from tests.support.learning import HandClock
 
 PRIOR = Prior(alpha_rate=5 * DAY)
 UPDATES = 3
@@ -52,6 +52,10 @@ class Transcript:
         self.curves.append(list(curves.values()))
         if self._sink:
             self._sink.age_by(curves)
+
+    def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
+        """Nobody asks for it here."""
+        raise AssertionError(f"significance of {page_ids}: {significance}")
 
 
 class Logged(OnlineCrawler):

@@ -1,17 +1,21 @@
 """Whole sites by their links, against the real test site."""
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from crawld import wiring
 from crawld.config import Settings
+from crawld.daemon.pages.site_links import FollowedSite, FollowingSite, Shapes
+from crawld.daemon.slots.shares import Share
 from crawld.daemon.supervisor import Daemon
+from crawld.model.page import Page
 from crawld.store import Reader
-from tests.behaviours import answer, html, not_found, page
-from tests.integration.test_daemon import rows, until
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import answer, html, not_found, page
+from tests.support.daemon import rows, until
+from tests.support.site import Behaviour, Site, Visit
 
 PAGES = "SELECT url FROM pages WHERE state <> 'retired' AND last_success IS NOT NULL ORDER BY url"
 REFUSED = "SELECT p.url, s.refused FROM site_pages s JOIN pages p ON p.id = s.page_id WHERE s.refused IS NOT NULL"
@@ -215,3 +219,11 @@ async def test_a_site_has_no_more_pages_than_its_limit(tmp_path: Path) -> None:
             await until(lambda: len(kept(tmp_path)) == 4)
             site.pages["/docs/"] = linking("start", *"efgh")
             await until(lambda: len(kept(tmp_path) & {f"/docs/{name}" for name in "efgh"}) == 3)
+
+
+def test_plain_addresses_come_before_those_of_query_strings() -> None:
+    """A calendar is visited when no plain page waits, however near it is."""
+    site = FollowingSite(FollowedSite("https://example.org/"), Shapes(100), Share(0.1))
+    for number, (path, depth) in enumerate([("calendar?month=7", 1), ("guide", 3), ("start", 2)]):
+        site.line_up(Page(number, f"https://example.org/{path}", "example.org"), depth)
+    assert [heapq.heappop(site.waiting)[2] for _ in range(3)] == [2, 1, 0]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from crawld.model.fetched import IDLE, OUTCOMES, SKIPPED, Use
 from crawld.model.why import Why
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Site
+from tests.support.daemon import rows, running, until
+from tests.support.site import Site
 
 
 async def test_every_request_and_idle_slot_is_kept_by_what_it_was_for(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from crawld.store import Reader, SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import reading_engine
 from crawld.store.reports import reader as reports
-from tests.contract.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
+from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
 QUERIES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -21,8 +21,8 @@ from crawld.model.crawl import Verdict
 from crawld.store import SqlStore, retry
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.writing import writer
-from tests.contract.store_builders import NOW, estimate, memory, record, rows, wanted
-from tests.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS
+from tests.support.store_builders import NOW, estimate, memory, record, rows, wanted
 
 
 async def refused(url: str) -> str:
@@ -69,8 +69,10 @@ class TestOpening:
         """Another file is left alone."""
         file = tmp_path / "crawld.db"
         file.write_text("a letter to a friend\n" * 100)
+        file.chmod(0o644)
         assert "is not a SQLite database" in await refused(f"sqlite:///{file}")
         assert file.read_text() == "a letter to a friend\n" * 100
+        assert file.stat().st_mode & 0o777 == 0o644
 
     async def test_somebody_elses_tables(self, tmp_path: Path) -> None:
         """Another program's database is left alone."""

@@ -16,11 +16,11 @@ import pytest
 from crawld.cli.terminal import shown
 from crawld.daemon.logs import JsonLines, TextLines
 from crawld.model.units import printable
-from tests.behaviours import answer
-from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, ROOT
-from tests.site import Site
-from tests.warm import TEMPLATE
+from tests.support.behaviours import answer
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, ROOT
+from tests.support.site import Site
+from tests.support.warm import TEMPLATE
 
 NASTY = (
     "\x1b]0;owned\x07"  # a window's title (OSC)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.integration.test_daemon import running, until
-from tests.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
-from tests.site import Site
+from tests.support.daemon import running, until
+from tests.support.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
+from tests.support.site import Site
 
 
 async def top(folder: Path, *more: str, columns: int = 80) -> tuple[int, str]:

@@ -15,13 +15,11 @@ from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
 from crawld.lab.site import LabSite
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
-from tests.behaviours import answer, html
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_dashboard import listening
-from tests.integration.test_metrics import scrape
-from tests.integration.test_public_api import free_port
-from tests.site import Site, Visit
-from tests.walls import ARTICLE, WALLS
+from tests.support.behaviours import answer, html
+from tests.support.daemon import bearer, listening, rows, running, scrape, until
+from tests.support.process import free_port
+from tests.support.site import Site, Visit
+from tests.support.walls import ARTICLE, WALLS
 
 STATUSES = {401: "login_required", 402: "payment_required", 403: "forbidden", 451: "geo_blocked"}
 BACKED_OFF = "SELECT count(*) FROM hosts WHERE failures > 0"
@@ -59,7 +57,7 @@ async def test_a_site_that_turns_us_away_is_named_and_keeps_its_copy(tmp_path: P
                 )
             site.pages |= {f"/status/{status}": answer("no", status) for status in STATUSES}
             site.pages |= {"/private": login, "/login": login, "/article": html(ARTICLE)}
-            await until(lambda: sum(daemon.crawler.parts.pages.turned_away().values()) == len(urls) - 1)
+            await until(lambda: sum(daemon.crawler.pages.turned_away().values()) == len(urls) - 1)
             await until(lambda: daemon.crawler.status.verdicts["changed"] == 1)
             await daemon.store.flush()
             metrics = await scrape(tmp_path)
@@ -108,7 +106,7 @@ async def test_a_page_of_the_lab_that_turns_bots_away_is_seen_in_the_dashboard(t
     async with LabSite(drawn, turn_away=1.0) as lab, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
         urls = [lab.url(page) for page in range(5)]
         async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
-            await until(lambda: len(daemon.crawler.parts.pages.turned_away()) == len(names) and listening(port))
+            await until(lambda: len(daemon.crawler.pages.turned_away()) == len(names) and listening(port))
             async with session.get(f"{api}/") as front:
                 overview = await front.text()
     for name in names:
@@ -152,7 +150,7 @@ async def test_a_walled_host_is_left_alone_and_the_wait_survives_a_restart(tmp_p
         site.pages |= {f"/wall/{number}": answer(body, 403) for number in range(40)}
         urls = [site.url(f"/wall/{number}") for number in range(40)]
         async with running(tmp_path, urls, politeness={"delay": 0, "per_host": 1}) as daemon:
-            gate = daemon.crawler.parts.gate
+            gate = daemon.crawler.gate
             await until(lambda: gate.backs_off(gate.host(site.host())))
         asked = len(site.visits()) - len(site.visits("/robots.txt"))
         assert asked == 10

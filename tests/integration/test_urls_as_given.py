@@ -12,12 +12,11 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.interfaces import Allowed, Disallowed
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
-from tests.behaviours import answer
-from tests.integration.test_daemon import bearer, rows, running, until
-from tests.integration.test_public_api import free_port
-from tests.names import NameServer
-from tests.process import command, settings
-from tests.site import LOOPBACK, Site, Visit
+from tests.support.behaviours import answer
+from tests.support.daemon import bearer, rows, running, until
+from tests.support.names import NameServer
+from tests.support.process import command, free_port, settings
+from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 SELDOM: dict[str, object] = {"min_interval": 3600, "max_interval": 7200}

@@ -1,10 +1,13 @@
 """What pages may be used for, from a real site to those who follow changes."""
 
+import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crawld.client import AnswerError, Client
 from crawld.clock import SystemClock
 from crawld.content.robots.parser import read_robots
 from crawld.content.usage import robots_usage, told_in_header, told_in_meta
@@ -15,11 +18,10 @@ from crawld.model.url_pattern import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
 from crawld.store import Reader
 from crawld.store.read_model.model import SqlReadModel
-from tests.behaviours import page
-from tests.integration.test_api_v1 import get
-from tests.integration.test_api_v1 import serving as api
-from tests.integration.test_daemon import rows, running, until
-from tests.site import Behaviour, Site, Visit
+from tests.support.behaviours import page
+from tests.support.daemon import BRISK, get, rows, running, until
+from tests.support.daemon import serving as api
+from tests.support.site import Behaviour, Site, Visit
 
 TOLD = "SELECT p.url, c.verdict FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY c.id"
 COPIES = "SELECT p.url, count(*) FROM bodies b JOIN pages p ON p.id = b.page_id GROUP BY p.url ORDER BY p.url"
@@ -134,6 +136,39 @@ async def test_a_consumer_receives_nothing_that_denies_its_use_and_learns_when_t
         assert explained is not None
         said = [(one["where"], one["text"]) for one in explained["usage"]["said"]]
         assert said == [("robots.txt Content-Signal", "search=yes"), ("meta robots", "noai, noarchive")]
+
+
+async def test_an_index_of_a_use_drops_pages_that_deny_it_and_takes_them_back(tmp_path: Path) -> None:
+    """A client with a use gets no text of pages that deny it, deletes those that begin to, and adds those that end."""
+    terms: dict[str, str] = {}
+    calm: dict[str, object] = {"min_interval": 3600.0, "max_interval": 86400.0, "search": True}
+    async with Site() as site:
+        site.pages |= {"/open": serving("open", terms), "/closed": serving("closed", {"X-Robots-Tag": "noai"})}
+        url, closed = site.url("/open"), site.url("/closed")
+        async with (
+            running(tmp_path, [url, closed], **calm),
+            Client(f"unix:{tmp_path}/x.db.sock", use="ai-input", pace=BRISK) as client,
+        ):
+            await until(lambda: len(rows(tmp_path, "SELECT 1 FROM documents WHERE indexed")) == 2)
+            index: dict[str, int | None] = {}
+            steps: list[tuple[str, str | None, int | None]] = []
+            async with asyncio.timeout(60), aclosing(client.follow(0, include="text", known=index)) as changes:
+                async for change in changes:
+                    assert change.url == url
+                    steps.append((f"{change.action} {change.kind}", change.text, change.version))
+                    if len(steps) == 3:
+                        break
+                    terms.clear() if terms else terms.update({"Content-Signal": "ai-input=no"})
+                    await client.refresh(url, wait=20)
+            assert [step for step, _, _ in steps] == ["add new", "delete usage", "replace usage"]
+            assert [text is not None and "This is open" in text for _, text, _ in steps] == [True, False, True]
+            assert [hit["url"] for hit in (await client.search("this is"))["hits"]] == [url]
+            assert [line["url"] async for line in client.pages()] == [url]
+            held = {url: steps[2][2], closed: 2}
+            assert [(one.action, one.url) async for one in client.reconcile(held)] == [("delete", closed)]
+            for refused in (client.copy(closed), client.difference(closed)):
+                with pytest.raises(AnswerError, match="denies the use"):
+                    await refused
 
 
 async def test_the_api_passes_terms_on_and_refuses_a_use_that_is_denied(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.auction import FLOOR, clear
-from crawld.model.fleet import LEVELS_PER_OCTAVE, Bid
+from crawld.frontier.bidding import LEVELS_PER_OCTAVE, Bid
 
 COUNTS = st.lists(st.integers(0, 10_000), max_size=40).map(lambda counts: tuple(sorted(counts)))
 BIDS = st.dictionaries(

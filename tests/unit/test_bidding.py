@@ -5,12 +5,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from crawld.frontier.bidding import Span
+from crawld.frontier.bidding import Bid, Span
 from crawld.frontier.frontier import Frontier
 from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
-from crawld.model.fleet import Bid
 from crawld.policies.policies import build
 from crawld.value.greedy import GreedyNcis
 from crawld.value.valuation import Beliefs, Floats

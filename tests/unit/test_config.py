@@ -13,6 +13,7 @@ from crawld.config.settings import DigestRule, Discover
 from crawld.errors import ConfigError
 from crawld.mistakes import UNNAMED
 from crawld.model.units import parse_duration, spell_duration
+from tests.support.library_words import FOREIGN
 
 ROOT = Path(__file__).parents[2]
 
@@ -234,12 +235,6 @@ def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatc
     assert postgres.control_socket() != other.control_socket()
 
 
-FOREIGN = re.compile(
-    r"(?<!ai-)input|valid (string|integer|number|list|boolean|dictionary)|should|unable|instance|validation|"
-    r"value error|pydantic|_type|_parsing|extra_forbidden",
-    re.IGNORECASE,
-)
-"""Words of the library that checks the settings, which no person needs to know of."""
 WRONG: tuple[object, ...] = (
     None, True, False, -1, 0, 1, 3.7, -0.5, 1e30, 10**30, float("nan"), float("inf"), "", "abc", "1e6", "\x00", "é" * 9,
     b"\xff", [], [1], [[]], ["abc"], [None], [{}], {}, {"nonsense": 1}, {"a": {"b": 1}}, {3: 4}, object(), {1, 2},

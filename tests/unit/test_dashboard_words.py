@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from crawld.dashboard import words
 from crawld.dashboard.calibration import curve, verdict
 from crawld.dashboard.forecasts import Expected
 from crawld.dashboard.headline import headline
-from crawld.dashboard.hosts import host_row, worth_polling
+from crawld.dashboard.hosts import host_row, worth, worth_polling
 from crawld.dashboard.overview import changes_chart
 from crawld.dashboard.rendering import Renderer, View
 from crawld.dashboard.slot_uses import Stretch, bucket, slots_chart
@@ -158,6 +159,13 @@ def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:
     context = {"sentence": "<b>run</b> `crawld <x>`", "hint": ""}
     shown = Renderer().html(View("message.html", "T", "", 0.0, context))
     assert "&lt;b&gt;run&lt;/b&gt; <code>crawld &lt;x&gt;</code>" in shown
+
+
+def test_a_source_is_told_with_how_long_it_has_been_heard() -> None:
+    """Heard for so long, and by what evidence; one that is not heard has no such time."""
+    line = SourceLine("a", Source.FEED, 1, 1, 0, 0, None, None, heard=True, heard_since=1e9, why="9 of 12")
+    assert worth(line, 1e9 + 7200.0) == (f"heard for {words.duration(7200.0)}: 9 of 12", "good")
+    assert worth(replace(line, heard=False, heard_since=None), 1e9) == ("not heard: 9 of 12", "warn")
 
 
 @pytest.mark.parametrize(

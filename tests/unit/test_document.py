@@ -8,7 +8,7 @@ from crawld.content.page.digest import block_number
 from crawld.content.page.document import read_document
 from crawld.content.page.rules import DigestRule
 from crawld.model.page import Document
-from tests.reader_pages import LabelledPage, labelled_pages, word_f1
+from tests.support.reader_pages import LabelledPage, labelled_pages, word_f1
 
 HTML = "text/html; charset=utf-8"
 URL = "https://docs.example/guide/page.html"
@@ -144,6 +144,20 @@ def test_shared_blocks_leave_but_headings_stay() -> None:
     recurring = ("Visit our stand at the fair in hall nine.", "Settings", "Sold only while stocks last, as ever.")
     found = document(source, shared=tuple(map(block_number, recurring)))
     assert found.text.splitlines() == ["Guide", PROSE.strip(), "Settings", PROSE.strip()]
+
+
+def test_marks_and_controls_are_no_text() -> None:
+    """Links of headings to themselves, rows of controls and boxes of other articles leave; a heading of one stays."""
+    text = f"<p>{PROSE}</p>"
+    box = "<div class=more><b>More</b><ul><li><a href=/1>The wall fell</a></li><li><a href=/2>Pumps</a></li></ul></div>"
+    source = page(
+        f"<h1 id=g>Guide<span><a href=#g>#</a></span></h1>{text}<div><a href=/r>Reply</a> <a href=/s>Share</a></div>"
+        f"<h2><a name=s></a>Set-up</h2>{text}{box}<h2><a href=#link>Link</a></h2>{text}"
+    )
+    found = document(source)
+    assert found.text.splitlines() == ["Guide", PROSE.strip(), "Set-up", PROSE.strip(), "Link", PROSE.strip()]
+    assert "# Guide {#g}" in found.markdown
+    assert "## Set-up {#s}" in found.markdown
 
 
 def test_rules_of_the_page_hold() -> None:

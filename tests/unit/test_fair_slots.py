@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from crawld.daemon.crawler import MOST_IN_FLIGHT
+from crawld.daemon.crawler import LIMITS
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.url import host_of
-from tests.unit.virtual_web import (
+from tests.support.virtual_web import (
     ROBOTS,
     Answer,
     Crawling,
@@ -191,7 +191,7 @@ def test_good_pages_keep_nine_tenths_of_their_requests(name: str) -> None:
         web, pages = make()
         calm = await good_requests(Web(), pages if answering else [])
         assert await good_requests(web, pages) >= 0.9 * calm
-        assert web.most_under_way <= 0.25 * MOST_IN_FLIGHT
+        assert web.most_under_way <= 0.25 * LIMITS.in_flight
 
     in_virtual_time(course())
 

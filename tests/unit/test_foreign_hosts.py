@@ -6,7 +6,7 @@ from itertools import count
 from crawld.fetch.robots_cache import DAY
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
-from tests.unit.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
+from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
 
 PAGES = 100
 numbers = count()
@@ -42,11 +42,10 @@ def test_hosts_seen_once_leave_nothing() -> None:
             crawling.crawler.change_bandwidth(0.0)
             for _ in range(3):
                 await asyncio.sleep(DAY / 3)
-                await crawling.crawler.forget_idle_hosts()
-            sender = crawling.crawler._sender
-            assert not sender.robots_under_way
-            assert len(sender.outages._host_of) <= PAGES
-            assert sum(map(len, sender.outages._waiting.values())) <= PAGES
+                await crawling.crawler.admission.forget_idle_hosts()
+            admission = crawling.crawler.admission
+            assert not admission.robots_under_way
+            assert admission.ledgers <= 1
         assert crawling.gate.known == 1
         assert crawling.gate.size == seen
         suspicions = crawling.gate._suspicions

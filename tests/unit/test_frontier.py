@@ -15,7 +15,7 @@ from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
 from crawld.value.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Bounded, Plain
+from tests.support.rising_values import Bounded, Plain
 
 VALUATIONS: list[Valuation] = [
     Plain(),

@@ -14,7 +14,7 @@ from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
 from crawld.value.valuation import Beliefs, Valuation
-from tests.unit.rising_values import Bounded, Plain
+from tests.support.rising_values import Bounded, Plain
 
 
 class Course:

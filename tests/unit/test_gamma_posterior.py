@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crawld.learning.observations import YEAR, Prior, age_weights
 from crawld.sim.gamma_posterior import Posterior, fit, fit_pages, map_pages, smoothed_rates
-from tests.unit.hard_histories import hard_history
+from tests.support.hard_histories import hard_history
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from scipy import special
 
 from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses, shape_of_spread, trust_in
 from crawld.learning.observations import Observations, Prior
-from tests.unit.hard_histories import HARD_PAGES, hard_history
+from tests.support.hard_histories import HARD_PAGES, hard_history
 
 Floats = NDArray[np.float64]
 GUESS = Prior(1.0, 1.0, 1.0, 2.0)

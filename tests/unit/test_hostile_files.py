@@ -13,7 +13,7 @@ from crawld.content.lists.dates import MOST_UNUSABLE, DateReader, Unusable
 from crawld.content.lists.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
 from crawld.content.lists.sitemap import read_sitemap
 from crawld.errors import InputError
-from tests.hostile_files import HOSTILE, entry, wrapped
+from tests.support.hostile_files import HOSTILE, entry, wrapped
 
 NOW = 1_790_000_000.0
 URL = "https://a.org/s.xml"
@@ -33,7 +33,7 @@ import json, sys, time
 from pathlib import Path
 from crawld.content.lists.listing import UnreadableError
 from crawld.content.lists.sitemap import read_sitemap
-from tests.hostile_files import HOSTILE, honest_sitemap
+from tests.support.hostile_files import HOSTILE, honest_sitemap
 
 def peak():
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])

@@ -5,7 +5,7 @@ import pytest
 from crawld.content.page.digest import digest
 from crawld.content.page.markup import PageText, page_text
 from crawld.content.page.rules import DigestRule
-from tests.unit.generator_pages import ARTICLE, PAGES, build, places
+from tests.support.generator_pages import ARTICLE, PAGES, build, places
 
 HTML = "text/html; charset=utf-8"
 

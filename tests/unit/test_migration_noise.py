@@ -9,7 +9,7 @@ from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 from crawld.store.records.versions import pack_hashes
 from crawld.store.schema import alembic_config
-from tests.contract.store_builders import NOW
+from tests.support.store_builders import NOW
 
 
 def _release_0_1_0(connection: Connection) -> None:

@@ -18,7 +18,7 @@ from crawld.store.engine import writing_engine
 from crawld.store.fleet import tables as fleet
 from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
 from crawld.store.tables import metadata
-from tests.contract.store_builders import NOW, by_source, record, rows, signal, wanted
+from tests.support.store_builders import NOW, by_source, record, rows, signal, wanted
 
 
 def _names(connection: Connection) -> set[str]:

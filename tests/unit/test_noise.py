@@ -347,3 +347,42 @@ def test_spacing_inside_a_line_of_code_is_seen_in_a_noisy_place() -> None:
     visitor.visit(code.format(1))
     visitor.visit(code.format(2))
     assert visitor.visit(code.format(2).replace("b  =", "b   ="))
+
+
+def test_a_paragraph_put_in_beside_a_list_of_any_length_hides_no_later_edit() -> None:
+    """What stays at the end of such a list is no part of it after two visits, and is edited before all eyes."""
+    visitor, rng = Visitor(), random.Random(3)
+    words = [f"{one} {other}" for one in ("red", "blue", "green", "grey") for other in ("ship", "mast", "sail", "rope")]
+
+    def links() -> list[str]:
+        return rng.sample(words, rng.randrange(2, 6))
+
+    for _ in range(20):
+        visitor.visit(*links(), pair=tuple(links()))
+    for _ in range(4):
+        visitor.visit(*links(), "The ferry leaves at noon", pair=(*links(), "The ferry leaves at noon"))
+    assert visitor.visit(*links(), "The ferry leaves at dawn", pair=(*links(), "The ferry leaves at dawn"))
+
+
+def test_prices_of_random_goods_are_noise_and_an_edited_price_beside_them_is_not() -> None:
+    """Only pairs of fetches that differ in a price itself say that it varies."""
+    visitor, rng = Visitor(), random.Random(4)
+
+    def goods() -> tuple[str, ...]:
+        return tuple(f"A {rng.choice(('rope', 'sail', 'mast'))} for € {rng.randrange(10, 99)}.50" for _ in range(3))
+
+    changed = [visitor.visit("Rooms from € 70", *goods(), pair=("Rooms from € 70", *goods())) for _ in range(30)]
+    assert not any(changed[12:])
+    for price in range(80, 90):
+        room = f"Rooms from € {price}"
+        assert visitor.visit(room, *goods(), pair=(room, *goods()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("👁", ""), ("♥", "k"), ("Downloads</p><p>", ""), ("Sale ends in</p><p>", "</p><p>days")]
+)
+def test_a_counter_is_known_by_an_icon_or_by_the_block_beside_it(first: str, second: str) -> None:
+    """As one is by the word beside it: after two differences, though pairs of fetches agree."""
+    visitor = learnt(*(f"{first} {count}{second}" for count in range(7, 10)))
+    assert not any(visitor.visit(f"{first} {count}{second}") for count in range(10, 30))
+    assert visitor.visit(f"{first} some{second}")

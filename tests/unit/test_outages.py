@@ -3,14 +3,11 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from typing import cast
 
 import pytest
 
-from crawld.daemon.slots.outages import Outages
 from crawld.model.fetched import Outcome, Request
-from crawld.scheduler import Scheduler
-from tests.unit.virtual_web import (
+from tests.support.virtual_web import (
     HOST,
     ROBOTS,
     Answer,
@@ -210,23 +207,3 @@ def test_a_page_whose_memory_cannot_be_read_leaves_its_host_its_place() -> None:
         assert crawling.store.failed == 3
 
     in_virtual_time(course())
-
-
-def test_pages_that_lead_to_ever_other_dead_hosts_are_remembered_once() -> None:
-    """However many hosts that are down a page has led to, it waits for the latest alone, and nothing else is kept."""
-    lifted: list[int] = []
-
-    class _Scheduler:
-        def lift(self, page_id: int, asked_at: float) -> None:
-            """Note the page."""
-            lifted.append(page_id)
-
-    outages = Outages(cast(Scheduler, _Scheduler()))
-    for number in range(10_000):
-        outages.turn(f"dead{number}.example", number % 3, float(number), 10.0, 1)
-    assert len(outages._waiting) == 3
-    for name in ("dead9999.example", "dead9998.example", "dead9997.example", "dead1.example"):
-        outages.end(name)
-    assert sorted(lifted) == [0, 1, 2]
-    assert not outages._waiting
-    assert not outages._host_of

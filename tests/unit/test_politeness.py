@@ -416,8 +416,7 @@ def test_no_flood_of_hosts_makes_the_gate_forget_a_retry_after(monkeypatch: pyte
 
 def test_a_host_that_comes_back_is_asked_as_its_robots_txt_says() -> None:
     """The Crawl-delay of a host that was forgotten counts again from its first request on."""
-    gate = HostGate()
-    gate.crawl_delay_of = {"slow.example": 10.0}.get
+    gate = HostGate(crawl_delay_of={"slow.example": 10.0}.get)
     slow, quick = gate.host("slow.example"), gate.host("quick.example")
     assert (gate.delay[slow], gate.delay[quick]) == (10.0, 1.0)
 

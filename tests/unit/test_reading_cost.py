@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from benchmarks.bombs import BOMBS
 from crawld.content.page.cost import (
     CHEAP_ATTRIBUTES,
     CHEAP_BYTES,
@@ -17,6 +16,7 @@ from crawld.content.page.cost import (
 )
 from crawld.content.page.digest import digest, read_body
 from crawld.content.page.rules import DigestRule
+from tests.support.fuzz.bombs import BOMBS
 
 HTML = "text/html"
 PIECES = (

@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from crawld.store.read_model.reading_thread import ReadingThread
+from tests.support.process import HANG_SECONDS
 
 
 async def _read() -> int:
@@ -17,7 +18,7 @@ async def test_the_first_read_comes_however_the_threads_take_turns() -> None:
     try:
         for _ in range(300):
             thread = ReadingThread("reads")
-            assert await asyncio.wait_for(thread.run(_read()), 30) == 7
+            assert await asyncio.wait_for(thread.run(_read()), HANG_SECONDS) == 7
             await thread.close()
     finally:
         sys.setswitchinterval(interval)

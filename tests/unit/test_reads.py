@@ -9,7 +9,7 @@ import pytest
 from crawld.daemon.pages.reads import ReadRate, Reads
 from crawld.model.fetched import Fetched, Outcome, Request
 from crawld.model.signal import SOURCES
-from tests.unit.virtual_web import Crawling, Web, in_virtual_time, page_url
+from tests.support.virtual_web import Crawling, Web, in_virtual_time, page_url
 
 PAGES, CHANGES, WAIT_SLOTS = 60, 6.0, 3.0
 

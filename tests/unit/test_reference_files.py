@@ -9,7 +9,7 @@ from crawld.content.lists.dates import Unusable, read_date
 from crawld.content.lists.listing import Form, Kind
 from crawld.content.lists.sitemap import read_sitemap
 from crawld.errors import ParseError
-from tests.reference_files import claimed_dates, further_dates, list_files, listed_urls
+from tests.support.reference_files import claimed_dates, further_dates, list_files, listed_urls
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 MOST_MEMORY = 64 * 2**20

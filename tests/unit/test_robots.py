@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from crawld.content.robots.match import RuleMatcher
 from crawld.content.robots.parser import LONGEST_ROBOTS, read_robots
 from crawld.model.robots import RobotsReading
-from tests.reference_files import robots_files
+from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
 

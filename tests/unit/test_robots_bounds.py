@@ -17,7 +17,7 @@ from crawld.content.robots.pack import LARGEST_UNPACKED, MOST_WILDCARDS
 from crawld.content.robots.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
 from crawld.errors import ParseError
 from crawld.model.url import LONGEST_URL
-from tests.reference_files import robots_files
+from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
 HEAD = b"User-agent: *\n"

@@ -9,20 +9,8 @@ from crawld.frontier.page_table import Intervals
 from crawld.frontier.politeness import HostGate, HostLimits
 from crawld.frontier.scan import Scan
 from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs, Floats, Taylor, Valuation
-
-
-class Linear(Valuation):
-    """A crawl value simple enough to follow by eye: μ(ατ + boost)."""
-
-    def value(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        """The value of crawling each page now."""
-        return beliefs.mu * (beliefs.alpha * tau + boost)
-
-    def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
-        """A straight line."""
-        none = np.zeros(len(tau))
-        return Taylor(self.value(tau, boost, beliefs), beliefs.mu * beliefs.alpha, none, none)
+from crawld.value.valuation import Beliefs
+from tests.support.rising_values import Linear
 
 
 def believe(mu: list[float]) -> Beliefs:

@@ -12,8 +12,8 @@ from crawld.model.estimate import Estimate
 from crawld.model.signal import SOURCES
 from crawld.scheduler import Arrivals, Scheduler
 from crawld.value.greedy import GreedyNcis
-from tests.contract.store_builders import by_source
-from tests.unit.test_scan import Linear
+from tests.support.rising_values import Linear
+from tests.support.store_builders import by_source
 
 
 def scheduler(pages: int, *, last: float = np.nan, kappa: float = 0.0) -> Scheduler:
@@ -210,6 +210,25 @@ def test_a_visit_of_several_requests_is_worth_less() -> None:
         made.charge(101, 1)
     assert made.cost_of(101) == 1.0
     assert made.value_of(101, 5.0) == pytest.approx(2 * before)
+
+
+def test_a_change_counts_by_its_significance_and_freshness_does_not() -> None:
+    """A page whose changes are three times the usual is worth three times as much, whatever its visits cost."""
+    made = scheduler(2, last=0.0)
+    before = made.value_of(100, 5.0)
+    made.signify([100, 999], np.array([3.0, 5.0]))
+    assert made.value_of(100, 5.0) == pytest.approx(3 * before)
+    assert (made.weight_of(100), made.cost_of(100)) == (3.0, 1.0)
+    assert made.freshness_of_all(5.0)[2].tolist() == [1.0, 2.0]
+    assert made.pick(5.0) == 100
+    made.release(100)
+    for _ in range(20):
+        made.charge(100, 2)
+    made.reweight([100], np.array([4.0]))
+    assert made.value_of(100, 5.0) == pytest.approx(6 * before, rel=0.01)
+    made.signify([100], np.array([1.0]))
+    assert made.value_of(100, 5.0) == pytest.approx(2 * before, rel=0.01)
+    assert made.cost_of(100) == pytest.approx(2.0, rel=0.01)
 
 
 def test_an_alias_weighs_nothing_and_its_page_what_the_heavier_weighs() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crawld.learning.signal_rates import SignalRates
+from crawld.learning.signal_rates import Magnitudes, SignalRates
 
 
 def rates(counts: np.ndarray, watched: float = 100.0) -> np.ndarray:
@@ -38,3 +38,17 @@ def test_pages_that_leave_are_taken_out_of_their_host() -> None:
     found.forget(rows[:1], host[:1])
     assert found.of(rows[1:], host[1:])[0, 0] == pytest.approx(0.1)
     assert found.spoken(host[:1]).tolist() == [[True, False]]
+
+
+def test_large_changes_are_significant_and_a_page_without_any_is_like_its_host() -> None:
+    """Of two hosts whose changes are large and small, pages count by their own changes, drawn to their host's."""
+    seen, rows, host = Magnitudes(), np.arange(4), np.array([0, 0, 1, 1])
+    seen.count(rows, host, np.zeros((4, 2)))
+    assert seen.significance(rows, host).tolist() == [1.0] * 4
+    seen.count(rows, host, np.array([[100, 80.0], [0, 0.0], [100, 2.0], [3, 2.4]]))
+    own, sibling, small, edited = seen.significance(rows, host).tolist()
+    assert own == pytest.approx(0.8 * 203 / 84.4, rel=0.02)
+    assert sibling == pytest.approx(own, rel=0.05)
+    assert small < 0.1 < edited < own
+    seen.count(rows[:1], host[:1], np.zeros((1, 2)))
+    assert seen.significance(rows[1:2], host[1:2])[0] == pytest.approx(1.0)

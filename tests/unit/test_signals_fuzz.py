@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks.fuzz import SEEDS, Report, damaged, run
-from benchmarks.fuzz_cost import MOST_BYTES, OF_PARSER, PER_SIZE, Cost, bombs, measure
-from benchmarks.fuzz_parsers import PARSERS
+from tests.support.fuzz.cost import MOST_BYTES, OF_PARSER, PER_SIZE, Cost, bombs, measure
+from tests.support.fuzz.damage import SEEDS, Report, damaged, run
+from tests.support.fuzz.parsers import PARSERS
 
 PAGES = [name for name in PARSERS if name.startswith("page")]
 OTHERS = [name for name in PARSERS if name not in PAGES]

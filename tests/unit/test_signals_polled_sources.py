@@ -249,6 +249,29 @@ def test_a_feed_at_a_sitemaps_address_is_a_feed() -> None:
     assert result.counted == [(1, SOURCES.index(Source.FEED))]
 
 
+def test_changes_on_other_sites_are_told_where_others_hold_those_pages() -> None:
+    """A given sitemap speaks for any site: what moved elsewhere is told by URL, what is listed first is not."""
+    of_both = b"<urlset>%s<url><loc>https://c.org/9</loc><lastmod>2020-01-0%d</lastmod></url></urlset>"
+    for others, told in ((True, ["https://c.org/9"]), (False, [])):
+        desk = Desk(PollSettings(given_sitemaps=[SITEMAP], others=others))
+        desk.sources.watch_given(NOW)
+        own = urlset(("/1", NOW - HOUR)).removeprefix(b"<urlset>").removesuffix(b"</urlset>")
+        assert not desk.poll(of_both % (own, 1)).elsewhere
+        result = desk.poll(of_both % (own, 2), now=NOW + HOUR)
+        assert [url for url, *_ in result.elsewhere] == told
+
+
+def test_a_file_that_somebody_told_of_is_polled_at_once() -> None:
+    """A feed that a hub delivered to another worker is due; one that is not watched stays unknown."""
+    desk = Desk()
+    desk.sources.found(ROBOTS, [SITEMAP], NOW)
+    desk.poll(urlset(("/1", NOW)))
+    assert SITEMAP not in desk.due_urls(NOW + 1)
+    desk.sources.poll_soon(SITEMAP, NOW + 1)
+    desk.sources.poll_soon("https://a.org/other", NOW + 1)
+    assert desk.due_urls(NOW + 1) == [SITEMAP]
+
+
 def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
     """A few feeds of each host are found by links in pages."""
     desk = Desk()

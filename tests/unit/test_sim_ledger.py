@@ -1,5 +1,7 @@
 """Accounts: freshness, age and harmonic cost, exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,17 @@ def test_one_page_by_hand() -> None:
     assert ledger.harmonic(0.0, 10.0) == pytest.approx((3 + 2 / 2 + 3) / 10)
     assert ledger.age(0.0, 10.0) == pytest.approx((3**2 / 2 + 3**2 / 2) / 10)
     assert ledger.age(2.0, 8.0) == pytest.approx(((3**2 - 1**2) / 2 + 1 / 2) / 6)
+
+
+def test_words_by_hand() -> None:
+    """Half of the text outdated at 1 and half of the rest at 2, crawled at 4; all of it at 7: the words add up."""
+    world = replace(_world([[1.0, 2.0, 7.0]], 10.0, [3.0]), magnitudes=np.array([0.5, 0.5, 1.0]))
+    ledger = settle_accounts(world, np.array([4.0]), np.array([0]))
+    assert ledger.words(0.0, 10.0) == pytest.approx(1.0 - (0.5 * 1 + 0.75 * 2 + 3) / 10)
+    whole = settle_accounts(replace(world, magnitudes=None), np.array([4.0]), np.array([0]))
+    assert whole.words(0.0, 10.0) == pytest.approx(0.4)
+    assert world.magnitude_between(0, 0.0, 4.0) == pytest.approx(0.75)
+    assert world.magnitude_between(0, 4.0, 6.0) == 0.0
 
 
 def test_a_copy_that_was_never_taken_is_not_fresh() -> None:

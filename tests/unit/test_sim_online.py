@@ -68,6 +68,17 @@ def test_stamps_of_a_build_are_a_source_of_their_own() -> None:
     assert deaf.histories.of(np.arange(30)).signal_counts.sum() == 0
 
 
+def test_signals_that_are_not_heard_change_nothing() -> None:
+    """Stamps of every build, which foretell nothing, leave each single pick as it is without them."""
+    world = draw_weblike([SiteStyle(pages=30, sitemap=Sitemap.BUILD)], 60.0, 1)
+    hearing = OnlineCrawler("greedy-ncis", world, 5.0)
+    picks = simulate(world, hearing, 5.0).pages
+    (stamps,) = hearing.learner.trust(["host0"])
+    assert (stamps.heard, stamps.intervals > 100) == (False, True)
+    deaf = OnlineCrawler("greedy-ncis", world, 5.0, OnlineLearning(signals=False))
+    assert picks.tolist() == simulate(world, deaf, 5.0).pages.tolist()
+
+
 def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
     """It is not counted; one from after it is."""
     world = _lives()
@@ -80,6 +91,23 @@ def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
     assert sum(crawler.scheduler.heard(page)) == 0
     crawler.notice(page, 2.0, (0.5, 1.5))
     assert sum(crawler.scheduler.heard(page)) == 1
+
+
+def test_significance_keeps_more_words_fresh_and_fewer_pages() -> None:
+    """Of pages that change alike, half rewritten and half touched up each time, the first are crawled more often."""
+    pages = 40
+    style = SiteStyle(pages=pages, rate=0.2, never=0.0, spread=0.1, mass_every=1e9, sitemap=Sitemap.NONE)
+    world = draw_weblike([style], 120.0, 1, zipf=False)
+    of_page = np.repeat(np.arange(pages), np.diff(world.change_offsets))
+    world = replace(world, magnitudes=np.where(of_page % 2 == 0, 0.9, 0.02))
+    words, fresh = [], []
+    for significance in (False, True):
+        how = OnlineLearning(round_share=0.1, significance=significance)
+        ledger = simulate(world, OnlineCrawler("greedy-ncis", world, 4.0, how), 4.0).ledger()
+        words.append(ledger.words(40.0, 120.0))
+        fresh.append(ledger.accuracy(40.0, 120.0))
+    assert words[1] > words[0] + 0.01
+    assert fresh[1] < fresh[0]
 
 
 def test_histories_keep_the_latest_rows() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from crawld.daemon.crawler import MOST_IN_FLIGHT
+from crawld.daemon.crawler import LIMITS
 from crawld.model.fetched import Fetched
-from tests.unit.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
+from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
 
 MINUTE = 60.0
 FORBIDDING = Fetched(ROBOTS, 200, b"User-agent: *\nDisallow: /\n")
@@ -52,7 +52,7 @@ def test_idle_slots_although_pages_are_due_are_a_stall(caplog: pytest.LogCapture
     async def course() -> None:
         async with Crawling(Web(), 10) as crawling:
             await asyncio.sleep(MINUTE)
-            others = [asyncio.create_task(asyncio.sleep(60 * MINUTE)) for _ in range(MOST_IN_FLIGHT)]
+            others = [asyncio.create_task(asyncio.sleep(60 * MINUTE)) for _ in range(LIMITS.in_flight)]
             crawling.crawler._tasks.update(others)
             await asyncio.sleep(3 * MINUTE)
             assert crawling.crawler.serves_slots()
@@ -68,4 +68,4 @@ def test_idle_slots_although_pages_are_due_are_a_stall(caplog: pytest.LogCapture
         in_virtual_time(course())
     told = [record for record in caplog.records if "no slot is used although pages are due" in record.message]
     assert len(told) == 1
-    assert vars(told[0])["in_flight"] >= MOST_IN_FLIGHT
+    assert vars(told[0])["in_flight"] >= LIMITS.in_flight

@@ -25,7 +25,7 @@ PAGE: dict[str, Any] = {
     "staleness": 0.7, "shape": 4.0, "rate": 1600.0, "evidence": 12, "blocked": False, "blocked_until": NOW + 5e9,
     "source": "sitemap", "polls": 123456, "stale": 5, "site_events": 7, "precision": 0.5, "recall": 0.25,
     "confirmed": 123, "in_vain": 45, "saved": 12345.6, "freshness_gain": 0.04,
-    "heard": False, "why": "predictions with it fell behind those without it by 12.3",
+    "heard": False, "heard_since": None, "why": "predictions with it fell behind those without it by 12.3",
     "bin": 3, "predicted_low": 0.3, "predicted_high": 0.4, "predicted": 0.35, "seen": 0.4,
     "at": NOW - 1e6, "verdict": "unchanged", "status": 304, "trouble": "too_many_redirects", "tau": 1e7,
     "magnitude": 0.123, "bytes": 10_000_000, "duration": 12.3, "seen_at": NOW - 5, "claimed_at": NOW - 9e8,

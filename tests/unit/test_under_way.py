@@ -5,11 +5,10 @@ import asyncio
 import numpy as np
 
 from crawld.content.page.rules import DigestRule
-from crawld.daemon.slots.shares import Share
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.page import Page
 from crawld.scheduler import Arrivals
-from tests.unit.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
+from tests.support.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
 
 MINUTE = 60.0
 OTHER = "other.org"
@@ -148,13 +147,12 @@ def test_audits_go_on_where_a_host_is_blocked() -> None:
 
     async def course() -> None:
         web = Web()
-        async with Crawling(web, 5) as crawling:
+        async with Crawling(web, 5, audit_share=0.5) as crawling:
             other = crawling.gate.host(OTHER)
             crawling.gate.block(other)
             crawling.pages.put(Page(9, f"https://{OTHER}/", OTHER, 20.0))
             arrival = Arrivals(np.array([9]), np.array([other]), np.array([20.0]), np.array([EPOCH]))
             crawling.scheduler.add(arrival)
-            crawling.crawler.audit_share = Share(0.5)
             await asyncio.sleep(5 * MINUTE)
             assert len(crawling.crawler.audits) >= 10
 

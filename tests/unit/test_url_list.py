@@ -132,15 +132,30 @@ def test_spellings_of_one_page_are_one_line() -> None:
          {"https://a.example/?q=1,2": 1.0, "https://b.example/": 1.0}),
         (b"# mine\nhttps://a.example/,2\nhttps://b.example/\nhttps://c.example/,4\n",
          {"https://a.example/": 2.0, "https://b.example/": 1.0, "https://c.example/": 4.0}),
-        (b"url;importance\nhttps://a.example/;2\n", {"https://a.example/": 2.0}),
+        (b"# mine\nurl;importance\nhttps://a.example/;2\n", {"https://a.example/": 2.0}),
+        (b"Link,Weight\nhttps://a.example/,2\n", {"https://a.example/": 2.0}),
+        (b"URL\nhttps://a.example/x,y 3\nhttps://b.example/\n",
+         {"https://a.example/x,y": 3.0, "https://b.example/": 1.0}),
+        (b"Blog,https://a.example/,2\nNews,https://b.example/,1\n",
+         {"https://a.example/": 2.0, "https://b.example/": 1.0}),
         (b"https://a.example/\t2\nhttps://b.example/\t3\n", {"https://a.example/": 2.0, "https://b.example/": 3.0}),
     ],
 )  # fmt: skip
 def test_csv_without_a_header_is_taken_for_what_it_is(body: bytes, wanted: dict[str, float]) -> None:
-    """Rows of a URL and its importance need no header, whichever separator and order they have."""
+    """Rows of a URL and its importance need no header, or one in other words, in any order, with any separator."""
     got = read_url_list(body)
     assert {page.url: page.importance for page in got.wanted} == wanted
     assert got.bad == ()
+
+
+def test_numbers_below_a_header_that_does_not_name_importance_are_no_importance() -> None:
+    """A header in words of its own is named as a bad line; the column of URLs is found, and views are no weights."""
+    got = read_url_list(b"Titel,Seite,Views\nA,https://a.example/,200\nB,https://b.example/,30\n")
+    assert [(page.url, page.importance) for page in got.wanted] == [
+        ("https://a.example/", 1.0),
+        ("https://b.example/", 1.0),
+    ]
+    assert [bad.number for bad in got.bad] == [1]
 
 
 def test_urls_that_hold_commas_stay_whole() -> None:

@@ -1,4 +1,4 @@
-"""Crawl values against reference values of 20 digits (tests/crawl_values.py)."""
+"""Crawl values against reference values of 20 digits (tests/support/crawl_values.py)."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from crawld.value.sources import multi_source_value
 from crawld.value.value import approximate_value, crawl_value, cycle_length, fresh_time
-from tests.crawl_values import TABLE, rows
+from tests.support.crawl_values import TABLE, rows
 
 Vector = dict[str, Any]
 VECTORS: list[Vector] = json.loads(TABLE.read_text(encoding="utf-8"))

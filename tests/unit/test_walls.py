@@ -4,7 +4,7 @@ import pytest
 
 from crawld.content.walls import LONGEST_WALL, is_login, turned_away
 from crawld.model.fetched import Trouble
-from tests.walls import BLOCKED, BY_HEADER, CLOUDFLARE, DENIED, NO_WALLS, UNAVAILABLE, WALLS, plain
+from tests.support.walls import BLOCKED, BY_HEADER, CLOUDFLARE, DENIED, NO_WALLS, UNAVAILABLE, WALLS, plain
 
 
 @pytest.mark.parametrize("status", [403, 503, 200, 429])

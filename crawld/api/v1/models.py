@@ -47,6 +47,7 @@ class AskPages(Asked):
     state: PageState | None = None
     trouble: Annotated[str, Field(max_length=50, description="Of the last crawl, or `any`")] | None = None
     search: Annotated[str, Field(max_length=1_000)] | None = None
+    use: WantedUse | None = None
     after: Annotated[str, Field(max_length=12_000, description="`next` of the part before")] | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 50
 
@@ -85,6 +86,7 @@ class AskDiff(AskUrl):
     before: Annotated[Number | None, Field(alias="from")] = None
     after: Annotated[Number | None, Field(alias="to")] = None
     format: Literal["words", "unified"] = "words"
+    use: WantedUse | None = None
 
 
 Cursor = Annotated[
@@ -137,6 +139,7 @@ class AskSearch(Asked):
     q: Annotated[str, Field(min_length=1, max_length=1_000, description='Words, "a phrase", conf*, -without')]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     host: Annotated[str, Field(max_length=300)] | None = None
+    use: WantedUse | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from crawld.api.refusals import RefusedError
+from crawld.api.refusals import RefusedError, use_denied
 from crawld.api.v1.endpoints import PARTS
 from crawld.api.v1.models import (
     ActionAnswer,
@@ -80,6 +80,10 @@ async def diff(request: web.Request, asked: AskDiff) -> Difference | web.Respons
     kept = await parts.read.versions(asked.url)
     if kept is None:
         raise _unknown(asked.url)
+    if asked.use is not None:
+        view = await parts.read.page(asked.url, crawls=0, signals=0, changes=0)
+        if view is not None and (view.page.usage or {}).get(asked.use.value) == "no":
+            raise use_denied(asked.use)
     before, after = [await _version(request, asked.url, number) for number in pair_of(kept, asked.before, asked.after)]
     try:
         blocks = await parts.texts.difference(before, after)
@@ -112,7 +116,9 @@ async def _version(request: web.Request, url: str, number: int) -> VersionBody:
 
 async def search(request: web.Request, asked: AskSearch) -> SearchAnswer:
     """Pages whose text holds the words."""
-    return SearchAnswer(await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host))
+    return SearchAnswer(
+        await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host, use=asked.use)
+    )
 
 
 async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:

@@ -50,7 +50,7 @@ class Asking:
 @click.option(
     "--config",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     envvar="CRAWLD_CONFIG",
     required=True,
     help="The settings (YAML) to put in force, with their URL list.",

@@ -17,7 +17,11 @@ NAME = r"[\w.-]{1,63}"  # it is part of the control socket's path, which is shor
 
 @click.command()
 @click.option(
-    "--config", "config_file", type=click.Path(path_type=Path), envvar="CRAWLD_CONFIG", help="Settings (YAML)."
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, readable=False),
+    envvar="CRAWLD_CONFIG",
+    help="Settings (YAML).",
 )
 @click.option("--name", metavar="NAME", envvar="CRAWLD_WORKER", help="What to call this worker; default: HOST-PID.")
 @click.option("--urls", metavar="FILE", envvar="CRAWLD_URLS", help="The pages to keep fresh, one URL a line.")

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from crawld.store.read_model.model import SqlReadModel
 
 _TOLD: TypeAdapter[Any] = TypeAdapter(dict[str, Version | tuple[BlockEdit, ...]])
+VERSION = click.IntRange(1, 2**63 - 1)
 CONTEXT = 1
 """Blocks that stayed which are shown around those that did not."""
 
 
 @click.command()
 @click.argument("url")
-@click.option("--from", "before", type=click.IntRange(1), metavar="VERSION", help="The earlier version.")
-@click.option("--to", "after", type=click.IntRange(1), metavar="VERSION", help="The later version; the latest.")
+@click.option("--from", "before", type=VERSION, metavar="VERSION", help="The earlier version.")
+@click.option("--to", "after", type=VERSION, metavar="VERSION", help="The later version; the latest.")
 @click.option("--unified", "as_unified", is_flag=True, help="A unified diff of lines, for other programs.")
 @CONFIG
 @DATABASE

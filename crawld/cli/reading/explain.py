@@ -70,7 +70,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         ("url", page["url"]),
         ("why not now", why["sentence"]),
         *(("besides", reason["sentence"]) for reason in further),
-        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}"),
+        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}{_significance(held)}"),
         ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
         ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
         ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
@@ -158,6 +158,12 @@ def _by_requests(page: dict[str, Any]) -> str:
     if page["aliases"]:
         return f" on the list, {now['importance']:.3g} with its other addresses"
     return f" on the list, {now['importance']:.3g} by requests for its copy"
+
+
+def _significance(held: dict[str, Any] | None) -> str:
+    """What a change of the page counts by its size, where the daemon weighs that."""
+    counts = 1.0 if held is None else held.get("significance", 1.0)
+    return "" if counts == 1.0 else f", a change counts {counts:.2g} times"
 
 
 def _worth(estimate: dict[str, Any], source: str) -> str:

@@ -36,7 +36,12 @@ Found = tuple[PageLine, Copy | None, dict[str, str | None] | None]
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "warc"]), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "warc"]),
+    help="What to write; without it as the name of --output ends, else jsonl.",
+)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file; standard output without it.")
 @click.option(
     "--text",
@@ -53,7 +58,7 @@ Found = tuple[PageLine, Copy | None, dict[str, str | None] | None]
 @CONFIG
 @DATABASE
 def command(
-    form: str,
+    form: str | None,
     output: Path | None,
     text: str | None,
     host: str | None,
@@ -68,6 +73,7 @@ def command(
     headers are not kept. Lines of JSON say what each page may be used for (`usage`). A WARC file is compressed unless
     --output ends in .warc. Times are UTC seconds, in WARC dates. It works with the daemon running or stopped.
     """
+    form = form or _form_of(output)
     if text is not None and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
     wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=AT_ONCE)
@@ -79,6 +85,12 @@ def command(
         query(
             config_file, database, lambda model: _write(model, wanted, write, rules, text, use, copies=form == "warc")
         )
+
+
+def _form_of(output: Path | None) -> str:
+    """The form that the name of a file asks for."""
+    name = "" if output is None else output.name.lower()
+    return "csv" if name.endswith(".csv") else "warc" if name.endswith((".warc", ".warc.gz")) else "jsonl"
 
 
 async def _write(

@@ -85,6 +85,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         name("host"),
         word("source", 95),
         Column("heard", _heard, _heard, stays=90, left=True),
+        moment_column("heard_since", 55),
         number("precision", 80),
         Column("recall", _recall, _recall, stays=70),
         Column("bought", _bought, _bought, stays=85, left=True),

@@ -20,6 +20,7 @@ from crawld.errors import InputError
 from crawld.model.page import BY_HAND, FROM_LIST, PageState, Wanted, check_importance
 from crawld.model.url import identity, normalise_given
 from crawld.store import SqlStore
+from crawld.store.address import parse_address
 
 AT_ONCE = 1000
 """URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at once."""
@@ -78,6 +79,7 @@ def remove(urls: tuple[str, ...], keep_out: bool, config_file: Path | None, data
     except NotRunningError:
         wanted, database_url = [page.url for page in listed.wanted], load(config_file, {"database": database}).database
         removed, origins = asyncio.run(_retire_in_store(database_url, wanted, keep_out))
+        _tell_resting(config_file, database)
     for url in removed:
         click.echo(f"removed {url}{', and kept out' if keep_out else ''}")
     _tell_returning([(url, origins[url]) for url in removed if origins.get(url, BY_HAND) != BY_HAND])
@@ -177,16 +179,25 @@ def _check_usable(listed: UrlList) -> None:
 
 def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
     _check_usable(listed)
-    added = 0
+    added, resting = 0, False
     for some in _portions(listed.wanted):
         try:
             body: dict[str, object] = {"urls": [{"url": page.url, "importance": page.importance} for page in some]}
             added += ask(config_file, database, "POST", "/urls", body)["added"]
         except NotRunningError:
             added += asyncio.run(_add_to_store(load(config_file, {"database": database}).database, some))
+            resting = True
     click.echo(f"{added} added, {len(listed.wanted) - added} known already, {len(listed.bad)} not usable")
+    if resting:
+        _tell_resting(config_file, database)
     if listed.bad:
         sys.exit(1)
+
+
+def _tell_resting(config_file: Path | None, database: str | None) -> None:
+    """Say where a change was made that no daemon was there to take over."""
+    place = parse_address(load(config_file, {"database": database}).database).shown
+    click.echo(f"no daemon runs: the change is in {place}; `crawld run` there takes it over", err=True)
 
 
 def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:

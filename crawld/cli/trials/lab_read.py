@@ -18,7 +18,7 @@ from crawld.errors import InputError
 from crawld.policies.policies import ON_DEMAND, choose
 
 if TYPE_CHECKING:
-    from crawld.lab.reads import ReadFinish
+    from crawld.lab.reads import Floats, ReadFinish
 
 COLUMNS = (
     name("mode"),
@@ -95,7 +95,8 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
     scenario = read_scenario(run.pages, lives, run.changes, demand)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawld-lab-")))
-        daemons = LabDaemons(folder, budget * run.changes, read_share=run.share, mode="raw")
+        rate = budget * _changes_per_second(scenario.world.changes, run.seconds)
+        daemons = LabDaemons(folder, rate, read_share=run.share, mode="raw")
         async with LabSite(scenario, seed=demand.seed) as site:
             daemons.url_list.write_text(site.url_list())
             chosen = {PROACTIVE: choose("greedy"), THROUGH: ON_DEMAND, BOTH: choose("greedy")}
@@ -104,6 +105,12 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
             with contest_progress(run.seconds) as show:
                 trial = ReadTrial(site, entrants, sockets, demand, rate=daemons.bandwidth, seconds=run.seconds)
                 return await trial.run(show)
+
+
+def _changes_per_second(changes: "Floats", seconds: float) -> float:
+    """Changes as they were drawn, in the time that is judged: their number differs from the rate by luck."""
+    judged = (changes >= seconds / 3) & (changes < seconds)
+    return max(float(judged.sum()), 1.0) / (seconds * 2 / 3)
 
 
 def _rows(found: "ReadFinish", budget: float) -> list[dict[str, Any]]:

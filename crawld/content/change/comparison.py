@@ -22,6 +22,7 @@ from crawld.content.change.varying_counts import canonical, key_of, known_keys, 
 from crawld.content.change.volatile import (
     MAX_AGREED,
     MAX_VARIANTS,
+    NEWS,
     NO_DOUBT,
     agreed_in_pair,
     bounded,
@@ -279,8 +280,11 @@ def learn_pair(
             if not all(agreeing):
                 words = [versions.words(index) for index in now]
                 after = paired(after, words, differs=True)
-                variants = (*place.variants[:1], variant_of(after, words), *place.variants[1:])
-                after = replace(after, variants=tuple(dict.fromkeys(variants))[:MAX_VARIANTS], agreed=0)
+                variants = tuple(dict.fromkeys((*place.variants[:1], variant_of(after, words), *place.variants[1:])))
+                fresh = (
+                    min(15, after.fresh + NEWS) if disproved and len(variants) > len(place.variants) else after.fresh
+                )
+                after = replace(after, variants=variants[:MAX_VARIANTS], fresh=fresh, agreed=0)
             elif not place.doubt and comes_back(place) and place.agreed + 1 < MAX_AGREED:
                 after = replace(after, agreed=place.agreed + 1)
             elif not place.doubt:

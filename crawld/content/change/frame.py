@@ -484,7 +484,7 @@ class PageFrame:
 
     def keeps_its_text(self) -> bool:
         """Whether the newer version has much of what was the page's own in the older one."""
-        own = [block for block in self.old if not self.is_shared(block)]
+        own = [block for block in self.old if not self.is_shared(block)] or self.old
         kept = set(self.new)
         return sum(map(block_length, kept.intersection(own))) >= KEPT_SHARE * sum(map(block_length, own)) > 0
 
@@ -532,15 +532,17 @@ class PageFrame:
     def explains(self, hunk: Hunk) -> Explained:
         """Whether a difference is one of the frame.
 
-        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it.
-        2. Outside: where many other pages show it, and most of those seen since.
+        1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it,
+           and in a main element it came or went: what took the place of another text there is content.
+        2. Outside: where many other pages show it, and most of those seen since; presumed until nearly all do.
         3. Outside, and the page says anew what its main element is: what is left out, or no longer, is presumed frame.
         4. Outside, at a place where the frame of other pages is the same: it is presumed.
         """
         removed, inserted = self.old[hunk.old_from : hunk.old_to], self.new[hunk.new_from : hunk.new_to]
         in_main = bool(removed and self._known.in_main) or bool(inserted and self._seen.in_main)
         if in_main or not self._is_outside(hunk):
-            return self._explains_inside(hunk, removed, inserted)
+            exchanged = in_main and removed and inserted  # a status or price, which no banner is
+            return Explained.NO if exchanged else self._explains_inside(hunk, removed, inserted)
         lost = [self.moved(block, gained=False) for block in removed]
         gained = [self.moved(block, gained=True) for block in inserted]
         removed_shared = [self.is_shared(block) for block in removed]
@@ -550,7 +552,7 @@ class PageFrame:
             and all(map(max, lost, removed_shared))
             and all(map(max, gained, inserted_shared))
         ):
-            return Explained.YES
+            return Explained.PRESUMED
         likely = all(removed_shared) and (
             self._known.in_main != self._seen.in_main or self._runs_elsewhere(hunk, removed, inserted)
         )
@@ -641,7 +643,7 @@ class PageFrame:
         return back is not None and page in back.pages
 
     def is_contradicted(self, removed: Sequence[int], inserted: Sequence[int]) -> bool:
-        """Whether this page showed the difference before, and other pages seen since do not."""
+        """Whether this page showed the difference before, and too many other pages seen since do not."""
         moves = [self._host._gained.get(block) for block in inserted] + [
             self._host._lost.get(block) for block in removed
         ]
@@ -650,12 +652,12 @@ class PageFrame:
             return False
         wanted, unwanted = set(inserted), set(removed)
         since = ((page, blocks) for page, seen, blocks in self._recent() if seen.at > max(times))
-        against = (
+        against = [
             any(not self._went_back(page, block, gained=True) for block in wanted - blocks)
             or any(not self._went_back(page, block, gained=False) for block in unwanted & blocks)
             for page, blocks in since
-        )
-        return sum(against) >= CONTRADICTED_BY
+        ]
+        return sum(against) >= max(CONTRADICTED_BY, SHARED_SHARE * len(against))
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
         """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""

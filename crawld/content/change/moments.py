@@ -19,6 +19,8 @@ MOST_MOMENTS = 512
 """A page with more expressions of time is compared word by word: what is remembered of a page is bounded."""
 LONGEST_BLOCK = 2_000
 """Blocks of more characters are running text, in which expressions of time are not looked for."""
+LONGEST_COUNT, LONGEST_LABEL = 16, 40
+"""Blocks of more characters are no number, and do not say what a number beside them counts."""
 MOST_MISSES = 8
 """A block in which so many times what looks like an expression of time is none was made to be slow: it names none."""
 UNIT_SECONDS = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
@@ -105,9 +107,14 @@ COUNTED = (
 # Bounded, because what may follow a number is looked for at each of its beginnings.
 NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
 _QUALITY = r"new|total|unique|registered|active|page|neue|aktive|nouveaux|nuevos"
-COUNTER = rf"(?:(?:{NUMBER})\s?[km]?|no|one)\s(?:(?:{_QUALITY})\s)?(?:{COUNTED})\b"
-_ANY = rf"(?P<relative>{RELATIVE})|(?P<date>{_DATE})|(?P<clock>{_CLOCK})"
-EXPRESSION = rf"(?:(?<!\w)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前天日]))"
+_ICON = "[👁👀👤👥❤♥♡💬🗨👍⭐★☆🔥🔁📥⬇▲]\ufe0f?"
+COUNTER = (
+    rf"(?:(?:{NUMBER})\s?[km]?|no|one)\s(?:(?:{_QUALITY})\s)?(?:{COUNTED})\b"
+    rf"|{_ICON}\s?(?:{NUMBER})\s?[km]?\b|(?:{NUMBER})\s?[km]?\s?{_ICON}"
+)
+_DOTTED = r"\d{1,3}(?:\.\d{1,3}){3}"  # an address, of which a part looks like a date
+_ANY = rf"(?P<relative>{RELATIVE})|(?!{_DOTTED})(?P<date>{_DATE})|(?P<clock>{_CLOCK})"
+EXPRESSION = rf"(?:(?<!\w)(?<!\d\.)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前天日]))"
 """A relative time, a date or a clock; every repetition is bounded, so that matching takes time linear in the text."""
 _LABELLED = rf"(?:{COUNTED}|counter|count)(?::|\s=)\s?(?:{NUMBER})\b"  # "Views: 97"
 _COUNTER = rf"(?<![\w.,])(?P<counter>{COUNTER}|{_LABELLED})"
@@ -120,6 +127,8 @@ _MAY_MATCH = compile_linear(
     .replace(r"\u00a0", "\u00a0")
 )
 _AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
+_BARE = re.compile(rf"(?:{NUMBER})\s?[km]?", re.IGNORECASE)
+_LABEL = re.compile(rf"(?:(?:{_QUALITY})\s)?(?:{COUNTED}|{_UNIT})", re.IGNORECASE)
 _COUNT = re.compile(rf"{NUMBER}|\b(?:no|one)\b", re.IGNORECASE)
 _COUNTED_DAYS = re.compile(_DAY_COUNT)
 _NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
@@ -169,6 +178,20 @@ def timed_blocks(texts: Sequence[str], at: float) -> Iterator[tuple[int, tuple[s
         masks = [_mask(match) for match in matches]
         masked = "".join(text[end:start] + mask for end, start, mask in zip(ends, starts, [*masks, ""]))
         yield index, (masked, tuple(_moment(match, at) for match in matches))
+
+
+def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple[int, ...]]]]:
+    """Blocks that are a number beside a block that says what is counted, as in the cells of a table, by index.
+
+    Each without its number, and with the moment that this is.
+    """
+    for index, text in enumerate(texts):
+        if len(text) > LONGEST_COUNT or _BARE.fullmatch(text) is None:
+            continue
+        beside = (*texts[max(0, index - 1) : index], *texts[index + 1 : index + 2])
+        label = next((one for one in beside if len(one) <= LONGEST_LABEL and _LABEL.fullmatch(one.rstrip(":"))), None)
+        if label is not None:
+            yield index, (f"\0 {label}", (Moment.COUNTER | crc32(text.encode()) << 7,))
 
 
 def _mask(match: re.Match[str]) -> str:

@@ -189,8 +189,9 @@ def walk_places(versions: Versions) -> Walk:
     for place in (*versions.lent, *versions.places):
         before = located(place, versions.old, where)
         now = None if before is None else followed(place, before, versions.lengths, versions.kept)
-        if now is None and before is not None and place.fewest < place.most:
-            now = _between_kept(before, versions)
+        if before is not None and place.fewest < place.most and (now is None or _is_loose_end(place, before, versions)):
+            stretch = _between_kept(before, versions)
+            now = now if stretch is None else stretch
         if now is not None and before is not None:
             found.append((now, before, place))
     found.sort(key=lambda one: (one[0].start, id(one[2]) not in lent, one[0].stop))
@@ -265,6 +266,11 @@ def _between_kept(before: range, versions: Versions) -> range | None:
     left = 0 if left is None and before.start <= REACH else left
     right = new_length if right is None and old_length - before.stop <= REACH else right
     return range(left, right) if left is not None and right is not None and left <= right else None
+
+
+def _is_loose_end(place: Place, before: range, versions: Versions) -> bool:
+    """Whether a block beside a place of many variants did not stay, so that nothing tells where it ends."""
+    return not has_few_variants(place) and not (_stays(before.start - 1, versions) and _stays(before.stop, versions))
 
 
 def _stays(at: int, versions: Versions) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Protocol
 
+from crawld.content.change.volatile import has_few_variants
 from crawld.content.change.words import gap, gap_range, is_gap, is_volatile, varied_of
 from crawld.model.crawl import Place
 
@@ -57,9 +58,11 @@ def followed(place: Place, span: range, lengths: tuple[int, int], kept: Mapping[
 
 def trimmed(place: Place, stood: Sequence[int], stands: Sequence[int]) -> tuple[Place, int, int]:
     """A place that has another number of blocks now, without the steady blocks at its ends, and how many these are."""
-    if place.fewest < place.most or len(stood) == len(stands):
-        return place, 0, 0
     shorter = min(len(stood), len(stands))
+    if place.fewest < place.most:
+        return _without_steady_ends(place, stood, stands)
+    if len(stood) == len(stands):
+        return place, 0, 0
     lead = 0
     while lead < shorter and stood[lead] == stands[lead] and not any(map(is_volatile, place.blocks[lead])):
         lead += 1
@@ -72,6 +75,18 @@ def trimmed(place: Place, stood: Sequence[int], stands: Sequence[int]) -> tuple[
         trail += 1
     blocks = place.blocks[lead : len(place.blocks) - trail]
     return replace(place, blocks=blocks, fewest=len(blocks), most=len(blocks)), lead, trail
+
+
+def _without_steady_ends(place: Place, stood: Sequence[int], stands: Sequence[int]) -> tuple[Place, int, int]:
+    """A place of varying length without what was put in beside it, which has stayed at two visits; once is chance."""
+    most = max(0, min(len(stood), len(stands)) - place.fewest)
+    lead = next((at for at in range(most) if stood[at] != stands[at]), most)
+    trail = next((at for at in range(most - lead) if stood[-1 - at] != stands[-1 - at]), most - lead)
+    steady = tuple(block & 0xFFFF_FFFF for block in (*stands[:lead], *stands[len(stands) - trail :]))
+    for_good = [block in place.common for block in steady]
+    lead = for_good[:lead].index(False) if False in for_good[:lead] else lead
+    ends = for_good[len(steady) - trail :][::-1]
+    return replace(place, common=steady), lead, ends.index(False) if False in ends else trail
 
 
 def anchored(place: Place, *, left: bool, right: bool) -> Place:
@@ -113,7 +128,10 @@ def joined(place: Place, other: Place) -> Place | None:
     """Two places with nothing between them as one; None where one has yet to show that it varies as the other does."""
     if place.fewest == place.most and other.fewest == other.most:
         blocks = (*place.blocks, *other.blocks)
-        return Place(0, 0, blocks, len(blocks), len(blocks), (), min(place.still, other.still))
+        still = min(place.still, other.still)
+        both = Place(0, 0, blocks, len(blocks), len(blocks), (), still)
+        known = next((one for one, beside in ((place, other), (other, place)) if _only_varies(one, beside)), both)
+        return replace(both, variants=known.variants, fresh=known.fresh, agreed=known.agreed)
     first, second = (one.blocks[0][0] if one.fewest < one.most else _as_gap(one) for one in (place, other))
     if not varied_of(first) or not varied_of(second):
         return None
@@ -121,6 +139,11 @@ def joined(place: Place, other: Place) -> Place | None:
     blocks = ((gap(fewest, most, (first, second)),),)
     still = min(place.still, other.still)
     return Place(0, 0, blocks, place.fewest + other.fewest, place.most + other.most, (), still)
+
+
+def _only_varies(place: Place, beside: Place) -> bool:
+    """Whether the variants of a place, which are few, are those of both: nothing has varied in the other."""
+    return has_few_variants(place) and not any(varied_of(word) for block in beside.blocks for word in block)
 
 
 def _as_gap(place: Place) -> int:

@@ -1,8 +1,9 @@
 """One block whose words vary: its pattern, which is its words with what was seen of each, and perhaps a gap."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crawld.content.change.words import (
+    SLOW,
     Kind,
     differed,
     differed_in_pair,
@@ -161,12 +162,12 @@ def is_settled(before: Words, after: Words, words: Words) -> bool:
     return hole is not None and is_volatile(after[hole])
 
 
-def varying_part(block: Words, words: Words) -> Words:
-    """Those of the words that stand where the pattern has varied."""
+def varying_part(block: Words, words: Words, varies: Callable[[int], bool | int]) -> Words:
+    """Those of the words that stand where the pattern varies."""
     hole = _gap_at(block)
     if hole is not None:
-        return words[hole : max(hole, len(words) - (len(block) - hole - 1))]
-    return [now for word, now in zip(block, words) if varied_of(word)] if len(block) == len(words) else words
+        return words[hole : max(hole, len(words) - (len(block) - hole - 1))] if varies(block[hole]) else ()
+    return [now for word, now in zip(block, words) if varies(word)] if len(block) == len(words) else words
 
 
 def steady_text(block: Words, text: str) -> str:
@@ -187,10 +188,16 @@ def steady_text(block: Words, text: str) -> str:
 
 
 def fits_in_length(block: Words, words: Words) -> bool:
-    """Whether these words fit a pattern as far as its steady words go, and are as many as it ever had."""
+    """Whether these words fit a pattern as far as its steady words go, and are as many as it ever had.
+
+    Times and counters may be known by their block, and be steady words of its pattern.
+    """
     hole = _gap_at(block)
     if hole is None:
-        return len(block) == len(words) and _matches(block, words)
+        return len(block) == len(words) and all(
+            same_word(word, now) or is_volatile(word) or (kind_of(word) in SLOW and kind_of(word) == kind_of(now))
+            for word, now in zip(block, words)
+        )
     before, after = block[:hole], block[hole + 1 :]
     held = len(words) - len(before) - len(after)
     if held < 0 or not in_range(held, *gap_range(block[hole])):

@@ -100,7 +100,7 @@ def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tup
     explained = explained and not spaced
     common, kept = _in_common(place, found)
     if common and kept and same.count(False) > 1:  # the same words in another order, whatever stands where
-        explained = any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
+        explained = explained or any(pairs_of(word) >= ENOUGH_PAIRS for block in patterns for word in block)
     return replace(place, blocks=patterns, common=common, still=0), explained and kept
 
 
@@ -109,7 +109,8 @@ def variant_of(place: Place, found: Sequence[Words]) -> int:
     if place.fewest < place.most or len(found) != len(place.blocks):
         words = [word for block in found for word in block]
     else:
-        words = [word for block, now in zip(place.blocks, found) for word in varying_part(block, now)]
+        varies = is_volatile if volatile_words(place) else varied_of  # what was edited once is no part of a variant
+        words = [word for block, now in zip(place.blocks, found) for word in varying_part(block, now, varies)]
     return crc32(b"".join((word & 0xFFFF_FFFF).to_bytes(4, "big") for word in words if kind_of(word) not in SLOW))
 
 
@@ -271,7 +272,7 @@ def _generalised(block: Words) -> tuple[int, ...]:
 def awaits_pair(place: Place) -> bool:
     """Whether a second fetch could tell if the words that varied are noise."""
     words = (word for block in place.blocks for word in block)
-    return any(varied_of(word) and not is_volatile(word) and kind_of(word) != Kind.MONEY for word in words)
+    return any(varied_of(word) and not is_volatile(word) for word in words)
 
 
 def varied_in_words(place: Place) -> bool:
@@ -303,12 +304,20 @@ def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
 
 
 def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
-    """Words that varied often share what pairs of fetches said of any of them: a list varies as a whole."""
+    """Words that varied often share what pairs of fetches said of any of them: a list varies as a whole.
+
+    A price is edited on its own: of it only its own pairs tell.
+    """
     most = max((pairs_of(word) for block in blocks for word in block), default=0)
     if most == 0:
         return tuple(map(tuple, blocks))
     return tuple(
-        tuple(with_pairs(word, most) if varied_of(word) >= POOLED and pairs_of(word) < most else word for word in block)
+        tuple(
+            with_pairs(word, most)
+            if varied_of(word) >= POOLED and pairs_of(word) < most and (kind_of(word) != Kind.MONEY or pairs_of(word))
+            else word
+            for word in block
+        )
         for block in blocks
     )
 
@@ -386,7 +395,7 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
         item = blocks[start - 1]  # one more of a varying list
         middle = [item if fits_in_length(item, words) else words for words in middle]
     kept = tuple(  # should the number differ again at once, it varies
-        tuple(edited(word) if is_gap(word) else word for word in block)
+        tuple(edited(word) if is_gap(word) or all(map(is_volatile, block)) else word for word in block)
         for block in (*blocks[:start], *middle, *blocks[len(blocks) - stop :])
     )
     return replace(place, blocks=kept, fewest=len(found), most=len(found), common=(), still=0)

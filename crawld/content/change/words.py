@@ -23,7 +23,7 @@ class Kind(IntEnum):
     NUMBER = 1
     TIME = 2  # a date or a clock
     COUNTER = 3  # "1,234 views"
-    MONEY = 4  # a price is never noise
+    MONEY = 4  # a price, which is edited at many visits in a row where goods are traded
     NAME = 5  # a number that names something, as in "version 7" or "a3f9"
     AGE = 6  # "3 hours ago"
 
@@ -175,7 +175,7 @@ def is_volatile(word: int) -> bool:
     """
     varied = word >> _VARIED & 15
     kind = word >> _KIND & 7
-    if not varied or kind == Kind.MONEY:
+    if not varied:
         return False
     return varied >= _ENOUGH_VISITS.get(kind, MOST_VARIED + 1) or pairs_of(word) >= ENOUGH_PAIRS
 

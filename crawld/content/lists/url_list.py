@@ -15,6 +15,9 @@ from crawld.model.url import identity, normalise
 COMMENT = "#"
 SEPARATORS = ",;\t"
 """Between the columns of a CSV file; the first line that has one decides."""
+URL_NAMES = ("url", "uri", "link", "address", "href", "loc", "page")
+IMPORTANCE_NAMES = ("importance", "weight", "priority")
+"""What headers call the two columns, the surest name first."""
 LOOKED_AT = 200
 """Lines by which a list is taken for CSV without a header."""
 BLOCK_BYTES = 1 << 18
@@ -64,24 +67,31 @@ class _Columns:
 
 
 def read_url_list(body: bytes) -> UrlList:
-    """Read `URL [importance]` lines, or CSV: by the header that names `url`, or without one by what its columns hold.
+    """Read `URL [importance]` lines, or CSV: by a header that names its columns, else by what they hold.
 
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
     bad: list[BadLine] = []
-    lines = list(_lines(enumerate(body.removeprefix(BYTE_ORDER_MARK).splitlines(), start=1), bad))
+    numbered = enumerate(body.removeprefix(BYTE_ORDER_MARK).splitlines(), start=1)
+    lines = [(number, line) for number, line in _lines(numbered, bad) if not line.startswith(COMMENT)]
+    if lines and _is_single_header(lines[0][1]):
+        del lines[0]
     header = _header(lines[0][1]) if lines else None
-    columns = header or _columns([line for _, line in lines if not line.startswith(COMMENT)][:LOOKED_AT])
+    columns = header or _columns([line for _, line in lines[:LOOKED_AT]])
     return _read(lines[1:] if header else lines, columns, bad)
+
+
+def _is_single_header(line: str) -> bool:
+    """Whether a line is the header of a list of a single column."""
+    return line.strip('"').lower() in URL_NAMES
 
 
 def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
     """Read a list like `read_url_list`, but parse only the lines that do not name a listed page as it is kept."""
     plain = body.removeprefix(BYTE_ORDER_MARK)
-    lines = _lines(enumerate(chain.from_iterable(_blocks(plain)), start=1), [])
-    first = [line for _, line in islice(lines, 1)]
-    rows = [*first, *islice((line for _, line in lines if not line.startswith(COMMENT)), LOOKED_AT)]
-    if not len(listed) or (first and _header(first[0])) or _columns(rows):
+    numbered = _lines(enumerate(chain.from_iterable(_blocks(plain)), start=1), [])
+    rows = list(islice((line for _, line in numbered if not line.startswith(COMMENT)), LOOKED_AT))
+    if not len(listed) or (rows and (_is_single_header(rows[0]) or _header(rows[0]))) or _columns(rows):
         return read_url_list(body)
     named = np.zeros(len(listed), dtype=np.bool_)
     others: list[tuple[int, bytes]] = []
@@ -92,7 +102,8 @@ def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
         last += len(some)
         named[at[at >= 0]] = True
     bad: list[BadLine] = []
-    found = _read(list(_lines(others, bad)), None, bad)
+    rest = ((number, line) for number, line in _lines(others, bad) if not line.startswith(COMMENT))
+    found = _read(rest, None, bad)
     pages = np.fromiter((listed.page(identity(one.url)) for one in found.wanted), np.int64, len(found.wanted))
     if np.isin(pages, listed.identities(named)).any():  # of several lines for one page the last one counts
         return read_url_list(body)
@@ -135,8 +146,6 @@ def _rows(
     lines: Iterable[tuple[int, str]], columns: _Columns | None, bad: list[BadLine]
 ) -> Iterator[tuple[int, str, str, str | None]]:
     for number, line in lines:
-        if line.startswith(COMMENT):
-            continue
         if columns is not None:
             cells = _cells(line, columns.separator)
             if cells is None or len(cells) < columns.fewest:
@@ -176,19 +185,26 @@ def _header(line: str) -> _Columns | None:
     """The columns that a header names."""
     for separator in SEPARATORS:
         names = [name.lower() for name in _cells(line, separator) or ()]
-        if "url" in names:
-            importance = names.index("importance") if "importance" in names else None
-            return _Columns(separator, names.index("url"), importance, 1 + max(names.index("url"), importance or 0))
+        url, importance = _place(names, URL_NAMES), _place(names, IMPORTANCE_NAMES)
+        if url is not None and len(names) > 1:
+            return _Columns(separator, url, importance, 1 + max(url, importance or 0))
     return None
+
+
+def _place(names: Sequence[str], known: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in known if name in names), None)
 
 
 def _columns(lines: Sequence[str]) -> _Columns | None:
     """The columns of a CSV file without a header; None where the lines are no rows.
 
     A URL may hold a comma itself, so a line counts as a row only where its other cells are numbers, empty, quoted, or
-    texts with a space in them, which no URL has. More than half of the lines are such rows. Their URLs are in the
-    column that begins with http, their importance is in the first column of numbers.
+    texts with a space in them, which no URL has, or where another cell comes before the URL. More than half of the
+    lines are such rows. Their URLs are in the column that begins with http, their importance is in the first column
+    of numbers. A first line without a URL may be a header in words of its own: then no number is taken for importance.
     """
+    titled = bool(lines) and "://" not in lines[0]
+    lines = lines[1:] if titled else lines
     for separator in SEPARATORS:
         rows = [cells for line in lines if (cells := _cells(line, separator)) and _is_row(line, cells)]
         if 2 * len(rows) <= len(lines):
@@ -202,7 +218,8 @@ def _columns(lines: Sequence[str]) -> _Columns | None:
                     if at != url and all(_is_number(cells[at]) for cells in rows if at < len(cells) and cells[at])
                     and any(at < len(cells) and cells[at] for cells in rows)
                 )  # fmt: skip
-                return _Columns(separator, url, next(numbers, None), url + 1, "CSV without a header")
+                importance = None if titled else next(numbers, None)
+                return _Columns(separator, url, importance, url + 1, "CSV without a header")
     return None
 
 
@@ -211,7 +228,9 @@ def _is_row(line: str, cells: Sequence[str]) -> bool:
     others = [cell for cell in cells if not _is_url(cell)]
     if len(cells) < 2 or not urls or any(" " in url for url in urls):
         return False
-    return line.startswith('"') or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    return (
+        line.startswith('"') or not _is_url(line) or all(not cell or _is_number(cell) or " " in cell for cell in others)
+    )
 
 
 def _is_url(cell: str) -> bool:

@@ -8,6 +8,9 @@ goes beyond is compared by its bytes.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import re2
 
 MOST_TAGS = 300_000
 """Tags that are read in a second or so."""
@@ -55,7 +58,7 @@ _TAG_NAMES = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]{0,20}")
 _CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p", b"<td", b"<th", b"<tr"})
 _VOID = (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param", b"source",
          b"track", b"wbr")  # fmt: skip
-_MARKED = (b"hidden", b"style", b"role", b"<aside", b"<header", b"<main", b"<nav", b"<footer", b"<article", b"<h1")
+_MARKED = re2.compile(rb"(?i)hidden|style|role|<(?:aside|header|main|nav|footer|article|h1)")
 """What each of these costs is a multiple of what a tag costs: an element is marked, or what is around it looked at."""
 
 
@@ -68,8 +71,9 @@ def is_cheap(body: bytes) -> bool:
         return False
     if body.startswith(PDF_MARK):
         return False
-    lower = body.lower()
-    return sum(map(lower.count, _MARKED)) <= CHEAP_MARKS and _LARGE_TAG.search(body) is None
+    if next(islice(_MARKED.finditer(body), CHEAP_MARKS, None), None) is not None:
+        return False
+    return _LARGE_TAG.search(body) is None
 
 
 def is_readable(body: bytes, *, selected: bool) -> bool:
@@ -77,6 +81,8 @@ def is_readable(body: bytes, *, selected: bool) -> bool:
     tags = body.count(b"<")
     if tags > (MOST_TAGS_SELECTED if selected else MOST_TAGS):
         return False
+    if len(body) <= CHEAP_BYTES and tags <= CHEAP_TAGS and _LARGE_TAG.search(body) is None:
+        return True  # a third of what the whole look costs
     tree = BYTES_OF_TAG * tags + BYTES_OF_ATTRIBUTE * body.count(b"=") + BYTES_OF_TEXT * len(body)
     if tree > MOST_BYTES_OF_TREE:
         return False

@@ -9,9 +9,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from zlib import crc32
 
-from crawld.content.change.moments import MOST_MOMENTS, timed_blocks
+from crawld.content.change.moments import MOST_MOMENTS, counted_blocks, timed_blocks
 from crawld.content.page.documents import document_blocks
 from crawld.content.page.head import Head
 from crawld.content.page.markup import PageText, is_html, page_text
@@ -74,7 +75,7 @@ def read_body(
     if page is None:
         return Reading(Digest(raw, scheme=scheme))
     texts = grouped(page.blocks)
-    numbers = tuple(block_number(block) for block in texts)
+    numbers = tuple(map(block_number, texts))
     title = title_words(page.blocks[0]) if page.titled else ()
     return Reading(Digest(raw, _text_hash(page.blocks), numbers, _times(texts, at), scheme, title, page.in_main), texts)
 
@@ -131,7 +132,7 @@ def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, 
     """Every block that names times: where it is, its number without them, and the moments."""
     found: list[tuple[int, int, tuple[int, ...]]] = []
     moments, untimed = 0, 0
-    for index, timed in timed_blocks(texts, at):
+    for index, timed in chain(timed_blocks(texts, at), counted_blocks(texts)):
         if timed is not None:
             found.append((index, block_number(timed[0]), timed[1]))
             moments += len(timed[1])

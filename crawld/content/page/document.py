@@ -24,7 +24,7 @@ from crawld.content.lists.listing import locate
 from crawld.content.page.digest import block_number, compared_text
 from crawld.content.page.head import read_head, without_programs
 from crawld.content.page.markup import is_html, page_title
-from crawld.content.page.reader import HEADINGS, blocks_of, drop, is_shared_by, main_tree, text_of
+from crawld.content.page.reader import HEADINGS, blocks_of, is_shared_by, main_tree, text_of
 from crawld.content.page.rules import DEFAULT_RULE, DigestRule
 from crawld.model.page import Document
 
@@ -50,7 +50,6 @@ _SPECIAL = re.compile(r"<(?=[A-Za-z/!?])|\](?=\()|`|(?<!\w)_(?=\S)|(?<=\S)_(?!\w
 _ESCAPED = "\ufdd0"  # stands for a backslash until the library is done, which escapes those; no text contains it
 _TAG = re.compile(r"<[^<>]{0,20000}>")
 _LINE_START = re.compile(r"(?m)^(\s*)([#>+-]|\d{1,9}[.)])(?=\s|$)")
-_PERMALINKS = frozenset({"", "#", "¶", "§", "🔗", "\u200b", "permalink", "link", "anchor", "[edit]", "[link]"})
 
 
 def read_document(
@@ -253,14 +252,9 @@ def _make_image(element: Any, base: str) -> None:
 
 
 def _add_anchor(element: Any) -> None:
-    """Write a heading's anchor behind it, and take out the link to itself that many themes put there."""
-    anchor = element.get("id") or next((one.get("id") for one in element.iter() if one.get("id")), None)
-    for link in list(element.iter("a")):
-        anchor = anchor or link.get("name")
-        if text_of(link).lower() in _PERMALINKS and next(link.iter("img"), None) is None:
-            target = link.get("href") or ""
-            anchor = anchor or (target.partition("#")[2] if "#" in target else None)
-            drop(link)
+    """Write a heading's anchor behind it."""
+    names = (one.get("id") or (one.get("name") if one.tag == "a" else None) for one in element.iter())
+    anchor = next((name for name in names if name), None)
     if anchor is None:
         above = element.getparent()
         first = above is not None and next(iter(above), None) is element

@@ -10,7 +10,6 @@ from html import unescape
 from typing import Any
 
 from lxml import etree
-from lxml.html import HTMLParser
 
 from crawld.content.charset import encoding_of
 from crawld.content.headers import media_type
@@ -42,6 +41,7 @@ UNSEEN = (
 """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
 TITLE_BYTES, MAX_TITLE = 65_536, 300
 """Bytes of a page that its title is looked for in, and characters of it that are kept."""
+_TITLE, _TITLE_END = re.compile(rb"<title", re.IGNORECASE), re.compile(rb"</title", re.IGNORECASE)
 _LANGUAGE = re.compile(
     rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
 )
@@ -119,13 +119,12 @@ class PageText:
 def page_title(body: bytes, content_type: str | None) -> str | None:
     """The title of a page, from its first kilobytes: white space evened out, cut where it is very long."""
     start = body[:TITLE_BYTES]
-    lower = start.lower()
-    opened = lower.find(b"<title")
-    begin = lower.find(b">", opened) + 1
-    end = lower.find(b"</title", begin)
-    if opened < 0 or begin == 0 or end < 0 or not is_html(body, content_type):
+    opened = _TITLE.search(start)
+    begin = 0 if opened is None else start.find(b">", opened.end()) + 1
+    ended = _TITLE_END.search(start, begin) if begin else None
+    if ended is None or not is_html(body, content_type):
         return None
-    text = start[begin:end].decode(encoding_of(body[:TITLE_BYTES], content_type), "replace")
+    text = start[begin : ended.start()].decode(encoding_of(start, content_type), "replace")
     title = " ".join(unescape(text).split())
     return title[:MAX_TITLE] or None
 
@@ -200,7 +199,9 @@ def _as_utf8(body: bytes, content_type: str | None) -> bytes:
     encoding = encoding_of(body, content_type)
     if encoding != "utf-8":
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
-    return _NONCHARACTERS.sub("\ufffd".encode(), body) if b"\xef\xb7" in body else body
+    if body.isascii() or b"\xef\xb7" not in body:
+        return body
+    return _NONCHARACTERS.sub("\ufffd".encode(), body)
 
 
 def _parse(data: bytes, *, deep: bool) -> Any | None:
@@ -208,7 +209,8 @@ def _parse(data: bytes, *, deep: bool) -> Any | None:
     for huge in (False, True):
         if huge and not (deep and is_readable_deep(data)):
             break
-        parser = HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True, remove_pis=True)
+        # lxml.html's own parser would ask Python for the class of each element.
+        parser = etree.HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True, remove_pis=True)
         try:
             root = etree.fromstring(data, parser)
         except (etree.LxmlError, ValueError):

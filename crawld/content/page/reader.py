@@ -91,6 +91,8 @@ _CONTENT_NAMES = _words(
     """
 )
 """Names of elements that hold a text and nothing else: lists of links in them belong to it."""
+_PERMALINKS = frozenset({"", "#", "¶", "§", "🔗", "\u200b", "permalink", "link", "anchor", "[edit]", "[link]"})
+"""Texts of links from a heading to itself."""
 _WORD = re.compile(r"[A-Za-z]+?(?=[^A-Za-z]|[A-Z][a-z]|$)")
 _SENTENCE = re.compile(r"[.!?…](?:[\s\"'”’»)\]]|$)|[。！？．।؟။]")
 _WIDE_LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -165,6 +167,7 @@ def main_tree(
     _drop_all(element for element in page.iter(*_UNREAD) if not _shadow(element))
     _drop_all(one for one in page.iter("td", "div", "span", "pre", "a") if _is_gutter(one))
     _drop_hidden(page)
+    _drop_permalinks(page)
     if chosen:
         return root, _joined(element for element in chosen if element.getparent() is not None)
     heading = _page_heading(root, page)
@@ -227,6 +230,19 @@ def _drop_hidden(page: Any) -> None:
     whole, inside = _length(page), sum(map(_length, hidden))
     if whole - inside >= max(LIMITS.min_characters, LIMITS.min_share * whole) or inside < 10 * LIMITS.min_characters:
         _drop_all(hidden)
+
+
+def _drop_permalinks(page: Any) -> None:
+    """Take out the links to themselves that many themes put into headings; what they name becomes the heading's id."""
+    for heading in page.iter(*HEADINGS):
+        for link in list(heading.iter("a")):
+            text = text_of(link)
+            alone = text and text == text_of(heading)
+            if text.lower() in _PERMALINKS and not alone and next(link.iter("img"), None) is None:
+                name = link.get("id") or link.get("name") or (link.get("href") or "").partition("#")[2]
+                if name and not heading.get("id"):
+                    heading.set("id", name)
+                drop(link)
 
 
 def _drop_frame(page: Any) -> None:
@@ -527,9 +543,9 @@ def _joined(elements: Iterable[Any]) -> Any:
 
 
 def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) -> None:
-    """Take out lists of links before and after the prose; those amid the prose belong to it.
+    """Take out lists of links before and after the prose, and boxes and rows of links anywhere.
 
-    A page that is a list of links keeps them.
+    Other lists amid the prose belong to it, and a page that is a list of links keeps them.
     """
     whole = weights[content]
     if whole.linked > 0.5 * max(whole.characters, 1) or whole.prose < 2 * LIMITS.prose:
@@ -542,9 +558,10 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
         weight = weights[element]
         if element.tag in _INLINE or element.tag in HEADINGS or element.getparent() is None or not weight.links:
             continue
-        if element.tag in {"li", "td", "tr", "th", "dt", "dd", "tbody"}:
-            continue
         plain = weight.characters - weight.linked
+        menu = element.tag == "td" and weight.links > 3 and plain < 20  # of a table that lays out the page
+        if element.tag in {"li", "td", "tr", "th", "dt", "dd", "tbody"} and not menu:
+            continue
         if weight.linked <= LIMITS.linked * max(weight.characters, 1) or plain > 2 * LIMITS.prose:
             continue
         edge = order[element] < first or order[element] > last
@@ -552,8 +569,23 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
             edge = edge and weight.links > 2 and element.tag in {"div", "section"} and plain < 20
         else:
             edge = edge and (weight.links > 1 or element.tag != "p")
-        if edge:
+        if edge or _is_row(element, weight) or _is_box(element, weight):
             drop(element)
+
+
+def _is_row(element: Any, weight: _Weight) -> bool:
+    """Whether a block is a row of short links and nothing else: reply, share, report."""
+    if element.tag not in {"div", "p"} or weight.links < 2 or any(below.tag not in _INLINE for below in element):
+        return False
+    return weight.characters - weight.linked < 3 * weight.links and weight.linked < 15 * weight.links
+
+
+def _is_box(element: Any, weight: _Weight) -> bool:
+    """Whether a named block is a label and some links: other articles. Parts of a text have an anchor or a heading."""
+    if element.tag not in {"div", "section"} or not element.get("class") or element.get("id") or weight.links < 2:
+        return False
+    plain = weight.characters - weight.linked
+    return plain < LIMITS.prose and next(element.iter("h1", "h2", "h3", "table", "pre"), None) is None
 
 
 def _own_prose(element: Any, weight: _Weight) -> bool:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.slots.request_chain import RequestChain, site_of
-from crawld.interfaces import Store
+from crawld.daemon.slots.admission import RequestChain, site_of
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Use
 from crawld.model.page import Alias, Page
@@ -38,7 +37,6 @@ class Duplicates:
 
     page_set: PageSet
     sender: Sender
-    store: Store
 
     async def find(self, page: Page, memory: Memory, chain: RequestChain, same: Same, now: float) -> Alias | None:
         """The page that a visited one is another address of, where that has now been proved often enough.
@@ -110,7 +108,7 @@ class Duplicates:
         self, memory: Memory, url: str, kept: Page | None, chain: RequestChain, same: Same, page: Page
     ) -> bool | None:
         """Whether an address answers with the text just seen: by our copy of it, or else by asking; None: unknown."""
-        known = None if kept is None else await self.store.recall(kept.id)
+        known = None if kept is None else await self.page_set.store.recall(kept.id)
         if known is not None:
             if known.canonical is not None and identity(known.canonical) == identity(page.url):
                 return False  # that page says that this is the better address

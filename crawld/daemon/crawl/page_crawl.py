@@ -2,9 +2,8 @@
 
 import logging
 import math
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from crawld.content.change.comparison import NO_NOISE
@@ -36,24 +35,16 @@ from crawld.daemon.crawl.judge import (
 from crawld.daemon.crawl.sender import Sender
 from crawld.daemon.logs import level_of
 from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
 from crawld.daemon.pages.site_links import SiteLinks
-from crawld.daemon.polls import Polls
+from crawld.daemon.slots.admission import RequestChain, Sent
 from crawld.daemon.slots.asked_pages import AskedPages
-from crawld.daemon.slots.outages import Outages
-from crawld.daemon.slots.request_chain import RequestChain
-from crawld.daemon.slots.shares import Share
-from crawld.daemon.slots.unproven_hosts import UnprovenHosts
-from crawld.daemon.status import Status
 from crawld.errors import TooCostlyError, UnsentError
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Clock, Record, Store, Workers
+from crawld.interfaces import Record
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
 from crawld.model.usage import IN_HEAD, IN_HEADERS, MAX_STATEMENTS, usage_of
-from crawld.scheduler import Scheduler
 
 log = logging.getLogger("crawld.crawl")
 NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
@@ -64,8 +55,6 @@ HASHED_IN_PLACE = 1_000_000
 DISTRUST_304 = 30 * 86400.0
 FAULT_WAIT = 60.0
 """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all others."""
-LONGEST_TURN = 3600.0
-"""Seconds that a page waits at most where not its own host is down but one that it redirects to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,71 +70,64 @@ class _Visit:
     refusal: Trouble | None = None  # why a page that links led to is not kept
 
 
-@dataclass(slots=True)
 class PageCrawls:
-    """Crawls pages that were picked and whose host's gate is acquired."""
+    """Crawls pages that were picked and have a place at their host."""
 
-    sender: Sender
-    gate: HostGate
-    unproven_hosts: UnprovenHosts
-    outages: Outages
-    scheduler: Scheduler
-    pages: Pages
-    store: Store
-    clock: Clock
-    rule_for: Callable[[str], DigestRule]
-    unconditional_share: float
-    rng: random.Random
-    audits: Audits
-    audit_share: Share
-    workers: Workers
-    status: Status
-    page_set: PageSet
-    asked: AskedPages
-    polls: Polls | None = None
-    links: SiteLinks | None = None
-    frames: Frames = field(init=False)
-    duplicates: Duplicates = field(init=False)
+    def __init__(
+        self,
+        page_set: PageSet,
+        sender: Sender,
+        audits: Audits,
+        asked: AskedPages,
+        rule_for: Callable[[str], DigestRule],
+        unconditional: Callable[[], bool],
+        links: SiteLinks | None,
+    ) -> None:
+        """`unconditional` draws whether the next crawl is sent without conditions, to catch wrong answers of 304."""
+        self.rule_for = rule_for
+        self._page_set, self._sender, self._audits, self._asked = page_set, sender, audits, asked
+        self._unconditional, self._links, self._polls = unconditional, links, sender.polls
+        self._store, self._pages, self._scheduler = page_set.store, page_set.in_memory, page_set.scheduler
+        self._admission, self._clock, self._workers = sender.admission, sender.clock, sender.workers
+        self.frames = Frames(self._store, self._pages)
+        self._duplicates = Duplicates(page_set, sender)
 
-    def __post_init__(self) -> None:
-        self.frames = Frames(self.store, self.pages)
-        self.duplicates = Duplicates(self.page_set, self.sender, self.store)
-
-    async def crawl(self, page: Page, *, audit: bool = False) -> None:
+    async def crawl(self, page: Page, host: int, *, audit: bool = False) -> None:
         """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
-        chain, gone = RequestChain(page.host), self.pages.state(page.id) is PageState.GONE
+        chain, before = RequestChain(page.host), self._pages.state(page.id)
         sending = False
         try:
             # A page never seen has no memory to read, and the request leaves that much closer to its slot.
-            seen = not math.isnan(self.scheduler.last_success(page.id))
-            memory = await self.store.recall(page.id) if seen else None
+            seen = not math.isnan(self._scheduler.last_success(page.id))
+            memory = await self._store.recall(page.id) if seen else None
             sending = True
-            visit = await self._visit(page, memory, chain, audit=audit)
+            visit = await self._visit(page, memory, chain, is_alias=before is PageState.ALIAS, audit=audit)
         except BaseException as error:
             if not sending:
-                self.sender.send_nothing(page.host)
+                self._admission.abandon(Sent(host))
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
-            wait = self.clock.now() + FAULT_WAIT if fault else -math.inf
-            self.scheduler.release(page.id, wait)
+            wait = self._clock.now() + FAULT_WAIT if fault else -math.inf
+            self._scheduler.release(page.id, wait)
             self._give_back(page, wait, 1)
-            self.asked.crawled(page.id, "the request was given up")
+            self._asked.crawled(page.id, "the request was given up")
             raise
-        self.scheduler.charge(page.id, chain.requests)
-        self._settle(page, visit, chain, audit=audit)
+        self._scheduler.charge(page.id, chain.requests)
+        self._settle(page, host, visit, chain, audit=audit)
         verdict = visit.judgement.verdict
-        if verdict is Verdict.NEW or (gone and verdict is Verdict.CHANGED):
+        if verdict is Verdict.NEW or (before is PageState.GONE and verdict is Verdict.CHANGED):
             self._look_for_feeds(visit.outcome, visit.head)
-        if self.links is not None and visit.refusal is not None:
-            await self.links.refuse(page, visit.refusal.value, self.clock.now())
-        await self.page_set.retire_left(self.clock.now())
+        if self._links is not None and visit.refusal is not None:
+            await self._links.refuse(page, visit.refusal.value, self._clock.now())
+        await self._page_set.retire_left(self._clock.now())
 
-    async def _visit(self, page: Page, memory: Memory | None, chain: RequestChain, *, audit: bool) -> _Visit:
+    async def _visit(
+        self, page: Page, memory: Memory | None, chain: RequestChain, *, is_alias: bool, audit: bool
+    ) -> _Visit:
         """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
-        at = self.clock.now()
-        is_alias = self.pages.state(page.id) is PageState.ALIAS
-        kept = self.page_set.aliases.of(page.id)
+        at = self._clock.now()
+        kept = self._page_set.aliases.of(page.id)
         chain.known = None if kept is None else kept.url
-        outcome = await self.sender.follow(
+        outcome = await self._sender.follow(
             self._request(page, None if is_alias else memory, at, chain, audit=audit), chain
         )
         known = self.frames.at_hand(page.host)
@@ -155,7 +137,7 @@ class PageCrawls:
             reading, memory = await self._read(page, at, outcome, memory, noise)
         except TooCostlyError as error:
             outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
-        frame = await self._frame(page, memory, reading)
+        frame = known if reading is None else await self._frame(page, memory, reading)
         given = noise if reading is not None and reading.prepared is not None else None
         judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
         if memory is not recalled and judgement.memory is None:
@@ -166,28 +148,21 @@ class PageCrawls:
         if is_alias:
             judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
             return _Visit(at, outcome, judgement, head, alias)
-        refusal = await self._follow_links(page, outcome, memory, judgement, head)
-        if refusal is not None:
-            why, sentence = refusal
-            refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
-            return _Visit(at, outcome, refused, head, None, refusal=why)
+        if self._links is not None:  # followed before the crawl is recorded: a kill loses both or none
+            refusal = await self._links.refusal(page, outcome, head)
+            await self._links.read(page, outcome, memory, judgement.memory, head, self._clock.now())
+            if refusal is not None:
+                why, sentence = refusal
+                refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
+                return _Visit(at, outcome, refused, head, None, refusal=why)
         usage = _new_terms(memory, judgement)
-        judgement = await self._second_look(page, at, reading, judgement, chain)
+        if reading is not None and wants_second_look(judgement):
+            judgement = await self._second_look(page, at, reading, judgement, chain)
         if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
             await self._check_honesty(page, memory, chain)
         alias = await self._find_alias(page, memory, judgement, chain)
         self.frames.visited(page, memory, judgement, at)
         return _Visit(at, outcome, judgement, head, alias, usage)
-
-    async def _follow_links(
-        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, head: Head | None
-    ) -> tuple[Trouble, str] | None:
-        """Follow the links of a page, before its crawl is recorded: a kill loses both or none; why it is not kept."""
-        if self.links is None:
-            return None
-        refusal = await self.links.refusal(page, outcome, head)
-        await self.links.read(page, outcome, memory, judgement.memory, head, self.clock.now())
-        return refusal
 
     def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
@@ -195,14 +170,11 @@ class PageCrawls:
         if audit or memory is None or (memory.etag is None and memory.last_modified is None):
             return plain
         answered = memory.answered or page.url
-        if self._distrusted(answered, now) or self.rng.random() < self.unconditional_share:
+        if self._admission.distrusts_304(host_of(answered), now) or self._unconditional():
             return plain
         tag, date = memory.etag, memory.last_modified
         chain.validators = Validators(answered, tag, date)
         return plain if memory.answered is not None else Request(page.url, page.host, etag=tag, last_modified=date)
-
-    def _distrusted(self, url: str, now: float) -> bool:
-        return self.gate.export(self.gate.host(host_of(url))).distrust_304_until > now
 
     async def _find_alias(
         self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
@@ -211,7 +183,7 @@ class PageCrawls:
         seen = judgement.memory or memory
         if judgement.state is not PageState.LIVE or seen is None:
             return None
-        return await self.duplicates.find(page, seen, chain, partial(self._same, page, seen), self.clock.now())
+        return await self._duplicates.find(page, seen, chain, partial(self._same, page, seen), self._clock.now())
 
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
@@ -219,7 +191,7 @@ class PageCrawls:
         """What the check of an alias tells: that it still is one, or what it is now."""
         seen = judgement.memory or memory
         same = partial(self._same, page, seen) if seen is not None else _never
-        if not await self.duplicates.still(page, seen, outcome, chain, same):
+        if not await self._duplicates.still(page, seen, outcome, chain, same):
             return judgement, Alias(None)
         if isinstance(outcome, FetchFailed):
             return replace(judgement, state=PageState.ALIAS), None
@@ -227,7 +199,7 @@ class PageCrawls:
 
     async def _same(self, page: Page, seen: Memory, answer: Fetched) -> bool:
         """Whether an answer has the text that was seen of a page, but for what varies there by itself."""
-        rule, at = self.rule_for(page.url), self.clock.now() - answer.duration
+        rule, at = self.rule_for(page.url), self._clock.now() - answer.duration
         if not comparable(seen, rule) or seen.digest == GONE_DIGEST:
             return False
         try:
@@ -244,11 +216,11 @@ class PageCrawls:
             return None, memory
         rule = self.rule_for(page.url)
         if memory is not None and not comparable(memory, rule):
-            copy = await self.store.copy(page.id)
+            copy = await self._store.copy(page.id)
             if copy is None or is_cheap(copy):
                 memory = digested_again(memory, copy, rule)
             else:
-                memory = await self.workers.run(page.host, digested_again, memory, copy, rule)
+                memory = await self._workers.run(page.host, digested_again, memory, copy, rule)
         return await self._read_body(page, outcome, memory, rule, at, noise), memory
 
     async def _read_body(
@@ -273,7 +245,7 @@ class PageCrawls:
                 return reading
         content_type = outcome.headers.get("content-type")
         try:
-            return await self.workers.run(
+            return await self._workers.run(
                 page.host, read_apart, outcome.url, body, content_type, memory, rule, at, noise
             )
         except TooCostlyError:
@@ -281,37 +253,36 @@ class PageCrawls:
                 raise
             return read_bytes(body, rule)
 
-    async def _frame(self, page: Page, memory: Memory | None, reading: Reading | None) -> HostFrame | None:
+    async def _frame(self, page: Page, memory: Memory | None, reading: Reading) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
         if memory is None:
             return None
-        before, now = memory.digest.text, reading.digest.text if reading is not None else None
+        before, now = memory.digest.text, reading.digest.text
         if before is None or now is None or before == now:
             return self.frames.at_hand(page.host)
         return await self.frames.read(page.host)
 
     async def _second_look(
-        self, page: Page, at: float, reading: Reading | None, judgement: Judgement, chain: RequestChain
+        self, page: Page, at: float, reading: Reading, judgement: Judgement, chain: RequestChain
     ) -> Judgement:
         """Fetch a page that keeps changing in one place again, to learn whether that is noise, or still is.
 
         What was explained is checked now and then; such a check is one of the audits.
         """
-        if reading is None or not wants_second_look(judgement):
-            return judgement
         if is_check(judgement):
-            if not self.audit_share.ready:
+            if not self._audits.share.ready:
                 return judgement
-            self.audit_share.spend()
+            self._audits.share.spend()
         # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
         url = page.url if judgement.memory is None else judgement.memory.answered or page.url
         second_look = Request(url, host_of(url), use=Use.SECOND_LOOK, bare=chain.bare)
-        again = await self.sender.send_again(second_look, chain)
+        again = await self._sender.send_again(second_look, chain)
         if not isinstance(again, Fetched) or again.status >= 300:
             return judgement
-        second_at = self.clock.now() - again.duration
-        since = at - self.scheduler.last_success(page.id)
-        slow = bool(self.gate.export(self.gate.host(page.host)).crawl_delay)
+        second_at = self._clock.now() - again.duration
+        since = at - self._scheduler.last_success(page.id)
+        gate = self._admission.gate
+        slow = bool(gate.export(gate.host(page.host)).crawl_delay)
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         try:
@@ -324,29 +295,26 @@ class PageCrawls:
     async def _check_honesty(self, page: Page, memory: Memory, chain: RequestChain) -> None:
         """Where asking without conditions found a change, see whether the old validators would have hidden it."""
         url = memory.answered or page.url
-        if (memory.etag is None and memory.last_modified is None) or self._distrusted(url, self.clock.now()):
+        name, now = host_of(url), self._clock.now()
+        if (memory.etag is None and memory.last_modified is None) or self._admission.distrusts_304(name, now):
             return
-        name = host_of(url)
         tag, date = memory.etag, memory.last_modified
         conditional = Request(url, name, etag=tag, last_modified=date, use=Use.CHECK, bare=chain.bare)
-        answer = await self.sender.send_again(conditional, chain)
+        answer = await self._sender.send_again(conditional, chain)
         if isinstance(answer, Fetched) and answer.status == 304:
-            gate, now = self.gate, self.clock.now()
-            host = gate.host(name)
-            gate.distrust_304(host, now + DISTRUST_304)
-            self.store.record_host(gate.export(host))
+            self._store.record_host(self._admission.distrust_304(name, self._clock.now() + DISTRUST_304))
             log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
 
-    def _settle(self, page: Page, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
+    def _settle(self, page: Page, own: int, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
         """Record the crawl and give the page back, in one synchronous step."""
         at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
-        alias = None if page.id not in self.scheduler else alias  # retired meanwhile
+        alias = None if page.id not in self._scheduler else alias  # retired meanwhile
         if alias is not None:
             judgement = self._take_alias(page, judgement, alias)
-        last, succeeded = self.scheduler.last_success(page.id), judgement.verdict.succeeded
+        last, succeeded = self._scheduler.last_success(page.id), judgement.verdict.succeeded
         seen_before = not math.isnan(last)
-        dated = seen_before and not checked and self.scheduler.dated(page.id, at)
+        dated = seen_before and not checked and self._scheduler.dated(page.id, at)
         counted = dated and succeeded
         crawl = Crawl(
             page_id=page.id,
@@ -356,22 +324,22 @@ class PageCrawls:
             trouble=judgement.trouble,
             detail=judgement.detail,
             tau=at - last if counted else None,
-            signals=self.scheduler.heard(page.id) if succeeded else (),
+            signals=self._scheduler.heard(page.id) if succeeded else (),
             bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
-            duration=self.clock.now() - at,
+            duration=self._clock.now() - at,
             magnitude=judgement.magnitude,
-            predicted=self.scheduler.freshness_of(page.id, at) if dated else None,
+            predicted=self._scheduler.freshness_of(page.id, at) if dated else None,
             conditional=chain.validators is not None,
             audit=audit,
             reverted=judgement.reverted,
         )
-        wait = self._wait(page, at, outcome, judgement.state, audit=audit)
+        wait = self._wait(page, own, at, outcome, judgement.state, audit=audit)
         # An answer that brings no page, such as a 403, shows a host that works all the same.
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
-        self.unproven_hosts.judge(self.gate.host(page.host), good=succeeded or answered)
-        state, failures = self.pages.state(page.id), self.pages.failures(page.id)
+        self._admission.judge(own, good=succeeded or answered)
+        state, failures = self._pages.state(page.id), self._pages.failures(page.id)
         title, language = _title(judgement)
-        self.store.record(
+        self._store.record(
             Record(
                 crawl,
                 state,
@@ -385,16 +353,16 @@ class PageCrawls:
             )
         )
         if audit and succeeded:
-            self.audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
+            self._audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
-            if self.polls is not None:
-                self.polls.gains.settle(page.host, crawl, last)
-            self.scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
+            if self._polls is not None:
+                self._polls.gains.settle(page.host, crawl, last)
+            self._scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
-            self.scheduler.release(page.id, wait)
+            self._scheduler.release(page.id, wait)
         self._give_back(page, wait, chain.requests)
-        self.status.count(crawl)
-        self.asked.crawled(page.id, crawl)
+        self._sender.status.count(crawl)
+        self._asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
 
     def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
@@ -402,24 +370,24 @@ class PageCrawls:
         kept = judgement.memory or memory
         if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
             return judgement
-        before, agent = () if memory is None else memory.said, self.sender.robots.token
+        before, agent = () if memory is None else memory.said, self._sender.robots.token
         in_headers = said_in_headers(outcome.headers, outcome.url, agent)
         if outcome.status == 304 and not in_headers:
             in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
         in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
-        said = (*self.sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
+        said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[:MAX_STATEMENTS]
         return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
 
     def _give_back(self, page: Page, wait: float, requests: int) -> None:
-        if self.links is not None:
-            self.links.given_back(page.id, wait, requests, self.clock.now())
+        if self._links is not None:
+            self._links.given_back(page.id, wait, requests, self._clock.now())
 
     def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
         """Let a page be another address of one, or a page of its own again."""
-        aliases = self.page_set.aliases
+        aliases = self._page_set.aliases
         if alias.of is None:
             aliases.end(page.id)
-            self.pages.forgive(page.id)
+            self._pages.forgive(page.id)
             log.info("page of its own again", extra={"url": page.url})
             return judgement
         aliases.put(page.id, alias.of)
@@ -427,30 +395,29 @@ class PageCrawls:
         log.info("same page", extra={"url": page.url, "of": alias.url, "why": alias.why})
         return replace(judgement, state=PageState.ALIAS)
 
-    def _wait(self, page: Page, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
+    def _wait(self, page: Page, own: int, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
         if not isinstance(outcome, FetchFailed):
-            return self.pages.after(page.id, state, at, audit=audit)
+            return self._pages.after(page.id, state, at, audit=audit)
         if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
-            return self.clock.now() + outcome.retry_after  # its turn at the host that it leads to
-        gate, name = self.gate, host_of(outcome.url)
-        host, now = gate.host(name), self.clock.now()
-        if outcome.scope is Scope.HOST and gate.backs_off(host):
-            pages = self.pages.asked_on_host(page.host)
-            wait = max(gate.export(host).blocked_until - now, 0.0)
-            turn = self.outages.turn(name, page.id, at, wait, pages)
-            return now + (turn if name == page.host else min(turn, LONGEST_TURN))
+            return self._clock.now() + outcome.retry_after  # its turn at the host that it leads to
+        gate, now = self._admission.gate, self._clock.now()
+        host = gate.host(host_of(outcome.url))
+        if outcome.scope is Scope.HOST:
+            wait = self._admission.wait_for_host(host, page.id, own, at)
+            if wait is not None:
+                return wait
         # Its own wait begins when its host may be asked again: it is not the one that is asked first.
         begins = max(now, gate.export(host).asked_until)
-        return self.pages.after(page.id, state, begins, audit=audit, trouble=outcome.trouble)
+        return self._pages.after(page.id, state, begins, audit=audit, trouble=outcome.trouble)
 
     def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
         Whoever answered names them: a redirect may have led to another host.
         """
-        if self.polls is not None and isinstance(outcome, Fetched) and head is not None:
-            self.polls.found_feeds(outcome.url, head.feeds, self.clock.now())
+        if self._polls is not None and isinstance(outcome, Fetched) and head is not None:
+            self._polls.found_feeds(outcome.url, head.feeds, self._clock.now())
 
 
 async def _never(_: Fetched) -> bool:

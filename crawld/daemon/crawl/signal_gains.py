@@ -57,7 +57,7 @@ class SignalGains:
             if not self._scheduler.held(page_id):
                 rate = self._scheduler.change_rate_of(page_id)
                 sooner = fresh_seconds(rate, planned[at] - now) - fresh_seconds(rate, planned_now[at] - now)
-                weight = stale[at] * self._scheduler.importance_of([page_id])[0]
+                weight = stale[at] * self._scheduler.weight_of(page_id)
                 total += Expectation(float(weight), float(weight * max(sooner, 0.0)))
         if len(self._heard) > 2 * len(self._scheduler):  # pages have been retired since their signals came
             self._heard = {page: source for page, source in self._heard.items() if page in self._scheduler}
@@ -69,12 +69,12 @@ class SignalGains:
         level = self._scheduler.chooser.level
         if source is None or math.isnan(last) or level <= 0:
             return
-        importance = float(self._scheduler.importance_of([crawl.page_id])[0])
+        weight = self._scheduler.weight_of(crawl.page_id)
         rate = self._scheduler.change_rate_of(crawl.page_id)
-        unaided = revisit_interval(rate, importance, level)
+        unaided = revisit_interval(rate, weight, level)
         lead = max(last + unaided - crawl.at, 0.0)
         brought_forward = 1.0 if math.isinf(unaided) else lead / unaided
-        gain = importance * fresh_seconds(rate, lead) if crawl.verdict in CHANGED else 0.0
+        gain = weight * fresh_seconds(rate, lead) if crawl.verdict in CHANGED else 0.0
         confirmed = int(crawl.verdict in CHANGED)
         self._store.record_signal_gain(
             SignalGain(host, source, confirmed, 1 - confirmed, gain, gain / level - brought_forward)

@@ -112,7 +112,9 @@ class Aliases:
         """
         if page.id in self._unrivalled:
             return None
-        best = min((page, *(one for spelling in twin_spellings(page.url) for one in self._alike(spelling))), key=_rank)
+        alike = {one for spelling in twin_spellings(page.url) for one in self._index.alike(spelling)}
+        rivals = (self._pages.get(one) for one in alike if one != page.id)
+        best = min((page, *(one for one in rivals if one is not None)), key=_rank) if alike != {page.id} else page
         if best is page:
             if len(self._unrivalled) >= MAX_CLAIMS:
                 self._unrivalled.clear()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from crawld import __version__
+from crawld.access import access_refused
 from crawld.content.lists.url_list import UrlList, read_changed_lines, read_url_list
 from crawld.daemon.pages.page_set import PageSet
 from crawld.daemon.status import Status
@@ -86,6 +87,8 @@ def list_body(source: str) -> bytes:
         return sys.stdin.buffer.read()
     try:
         return Path(source).read_bytes()
+    except PermissionError:
+        raise InputError(f"URL list {access_refused(Path(source))}") from None
     except OSError as error:
         raise InputError(f"URL list {source}: cannot be read: {error.strerror}") from None
 

@@ -57,6 +57,16 @@ class PageSet:
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
+    def store(self) -> Store:
+        """Where the pages are kept."""
+        return self._store
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What picks from them."""
+        return self._scheduler
+
+    @property
     def in_memory(self) -> Pages:
         """The pages with their states."""
         return self._pages

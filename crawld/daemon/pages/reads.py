@@ -63,9 +63,9 @@ class Reads:
     """
 
     def __init__(self, crawler: Crawler, *, by_requests: bool, in_reads: bool) -> None:
-        self._crawler, self._parts = crawler, crawler.parts
+        self._crawler = crawler
         self._by_requests, self._in_reads = by_requests, in_reads
-        self._rate = ReadRate(self._parts.clock.now())
+        self._rate = ReadRate(self._crawler.clock.now())
         self._weight, self._weighed_at = 0.0, -math.inf
 
     async def freshen(self, url: str, min_freshness: float | None, wait: float | None) -> Freshened:
@@ -77,13 +77,13 @@ class Reads:
         4. The reader insists: the page goes before all others.
         5. The reader waits: the page gets a slot if its worth with this reader reaches the level of other pages.
         """
-        now = self._parts.clock.now()
+        now = self._crawler.clock.now()
         self._rate.count(now)
         self._crawler.read_worth = self._read_worth(now)
         page = self._find(url)
         if page is None:
             return Freshened("unknown")
-        fresh = self._parts.scheduler.freshness_of(page.id, now)
+        fresh = self._crawler.scheduler.freshness_of(page.id, now)
         if min_freshness is None:
             if not wait or not self._in_reads:
                 return Freshened("fresh")
@@ -98,7 +98,7 @@ class Reads:
 
     async def first_copies(self, urls: Sequence[str], wait: float) -> None:
         """Wait until pages have their first copies, or for so many seconds."""
-        scheduler, now = self._parts.scheduler, self._parts.clock.now()
+        scheduler, now = self._crawler.scheduler, self._crawler.clock.now()
         pages = [page for url in urls if (page := self._find(url)) is not None]
         new = [page for page in pages if math.isnan(scheduler.last_success(page.id))]
         await asyncio.gather(*(self._read(page, Claim.INSIST, wait, now) for page in new))
@@ -106,10 +106,10 @@ class Reads:
 
     def _find(self, url: str) -> Page | None:
         """The page that the URL is an address of, if the scheduler has it."""
-        aliases = self._parts.page_set.aliases
+        aliases = self._crawler.page_set.aliases
         found = aliases.find(url)
         page = found if found is None else aliases.of(found.id) or found
-        return page if page is not None and page.id in self._parts.scheduler else None
+        return page if page is not None and page.id in self._crawler.scheduler else None
 
     def _read_worth(self, now: float) -> float:
         """What one fresh read is worth in the unit of crawl values: the inverse of reads a second by importance.
@@ -117,32 +117,34 @@ class Reads:
         Crawl values buy fresh reads for those who take the copy as it is: others are fetched for, and do not count.
         """
         if abs(now - self._weighed_at) > WEIGH_SECONDS:
-            self._weight, self._weighed_at = self._parts.scheduler.total_weight(), now
+            self._weight, self._weighed_at = self._crawler.scheduler.total_weight(), now
         scale = DAY if self._by_requests else self._weight / self._rate.per_second
         return scale / self._rate.copied
 
     def _worth_it(self, page: Page, fresh: float, now: float) -> bool:
-        scheduler, worth = self._parts.scheduler, self._crawler.read_worth * (1.0 - fresh)
+        scheduler, worth = self._crawler.scheduler, self._crawler.read_worth * (1.0 - fresh)
         return worth > 0 and scheduler.value_of(page.id, now) + worth >= scheduler.chooser.level
 
     def _refusal(self, page: Page, claim: Claim, wait: float, now: float) -> str | None:
         """Why the page is not asked for this reader; None where it is."""
-        crawler, parts = self._crawler, self._parts
+        crawler = self._crawler
         if wait <= 0:
             return "the reader does not wait"
-        if page.id in crawler.asked or parts.scheduler.held(page.id):
+        if page.id in crawler.asked or crawler.scheduler.held(page.id):
             return None
-        if parts.pages.state(page.id) is PageState.FAILING and parts.scheduler.waits_until(page.id) > now:
+        if crawler.pages.state(page.id) is PageState.FAILING and crawler.scheduler.waits_until(page.id) > now:
             return "its last crawl failed, and it is not asked again yet"
-        rate = parts.pacer.rate * crawler.read_share.share
+        rate = crawler.pacer.rate * crawler.read_share.share
         if rate <= 0:
-            return "crawling is paused" if parts.pacer.rate <= 0 else "no slots are given to reads (read_through.share)"
+            return (
+                "crawling is paused" if crawler.pacer.rate <= 0 else "no slots are given to reads (read_through.share)"
+            )
         if claim is Claim.INSIST and crawler.asked.waiting(Claim.INSIST) >= max(rate * wait, 1.0):
             return "the share of slots for reads is used up (read_through.share)"
         return None
 
     async def _read(self, page: Page, claim: Claim, wait: float, now: float) -> Crawl | str | None:
-        under_way = self._parts.scheduler.held(page.id)
+        under_way = self._crawler.scheduler.held(page.id)
         self._crawler.wake()
         return await self._crawler.asked.read(page, now, wait, under_way=under_way, claim=claim)
 
@@ -154,7 +156,7 @@ class Reads:
             return Freshened("stale", answer)
         if answer.verdict is Verdict.FAILED:
             return Freshened("stale", f"the page could not be fetched: {answer.trouble}")
-        left = wait - (self._parts.clock.now() - now)
+        left = wait - (self._crawler.clock.now() - now)
         if not await self._commit(max(left, 1.0)):
             return Freshened("stale", "what was fetched is not written yet")
         self._rate.fetched()
@@ -164,16 +166,16 @@ class Reads:
         """Whether what was crawled is in the database."""
         try:
             async with asyncio.timeout(seconds):
-                await self._parts.store.flush()
+                await self._crawler.store.flush()
         except (TimeoutError, StoreError):
             return False
         return True
 
     def _why_late(self, page: Page, wait: float) -> str:
         """Why a page that was waited for did not come in time."""
-        parts, now = self._parts, self._parts.clock.now()
-        if page.id in parts.scheduler and parts.scheduler.held(page.id):
+        crawler, now = self._crawler, self._crawler.clock.now()
+        if page.id in crawler.scheduler and crawler.scheduler.held(page.id):
             return f"the request is under way and took longer than {wait:g} s"
-        if not parts.gate.ready(parts.gate.host(page.host), now):
+        if not crawler.gate.ready(crawler.gate.host(page.host), now):
             return f"its host could not be asked within {wait:g} s"
         return f"no slot came within {wait:g} s in the share of reads (read_through.share)"

@@ -11,7 +11,7 @@ import heapq
 import logging
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from crawld.content.headers import media_type
@@ -21,9 +21,9 @@ from crawld.content.page.links import UrlShape, read_links, shape_of
 from crawld.content.usage import told_in_header, told_in_meta
 from crawld.daemon.pages.aliases import without_tracking
 from crawld.daemon.pages.page_set import PageSet
+from crawld.daemon.slots.admission import Admission, NotNow
 from crawld.daemon.slots.shares import Share
 from crawld.errors import TooCostlyError
-from crawld.frontier.politeness import HostGate
 from crawld.interfaces import Allowed, Clock, Disallowed, NeedsFetch, Robots, Store, Workers
 from crawld.interfaces.links import LinkStore, LinkTarget
 from crawld.model.crawl import Memory
@@ -138,14 +138,19 @@ class Shapes:
 
 
 @dataclass(slots=True)
-class _Site:
+class FollowingSite:
     """One followed site, with the pages that wait for a first visit."""
 
     given: FollowedSite
     shapes: Shapes
     share: Share
-    waiting: list[tuple[int, int]] = field(default_factory=list)  # a heap: nearest first, then oldest
+    waiting: list[tuple[bool, int, int]] = field(default_factory=list)  # a heap of places in the line and pages
     retries: list[tuple[float, int, int]] = field(default_factory=list)  # a heap by time; depth and page
+
+    def line_up(self, page: Page, depth: int) -> None:
+        """Let a page wait for a slot: plain addresses before those of query strings, the nearest first, the oldest."""
+        shape = shape_of(page.url)
+        heapq.heappush(self.waiting, (shape is not None and bool(shape.names), depth, page.id))
 
 
 class SiteLinks:
@@ -161,12 +166,13 @@ class SiteLinks:
         robots: Robots,
         workers: Workers,
     ) -> None:
-        self._sites = {site.prefix: _Site(site, Shapes(site.limit), Share(site.share)) for site in sites}
+        self._sites = {site.prefix: FollowingSite(site, Shapes(site.limit), Share(site.share)) for site in sites}
         self._store, self._links, self._page_set = store, links, page_set
         self._scheduler, self._robots, self._workers = scheduler, robots, workers
         self._share = Share(max((site.share for site in sites), default=0.0))
+        self._shares = (self._share, *(site.share for site in self._sites.values()))
         self._scope = tuple(self._sites)
-        self._first: dict[int, tuple[_Site, int]] = {}  # pages never crawled with success: their site and depth
+        self._first: dict[int, tuple[FollowingSite, int]] = {}  # pages never crawled with success: their site and depth
         self._deferred: dict[int, set[UrlShape | None]] = {}  # pages with links that wait for room; None: of the site
         self._due: deque[int] = deque()  # of those, pages to be read again
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
@@ -177,7 +183,7 @@ class SiteLinks:
     def __bool__(self) -> bool:
         return bool(self._sites)
 
-    def site_of(self, url: str) -> _Site | None:
+    def site_of(self, url: str) -> FollowingSite | None:
         """The followed site that a URL belongs to."""
         prefix = self._page_set.in_memory.site_of(url)
         return None if prefix is None else self._sites.get(prefix)
@@ -218,25 +224,23 @@ class SiteLinks:
         pages = self._page_set.in_memory
         return -math.inf if attempted_at is None else pages.wait_after(page_id, pages.state(page_id), attempted_at)
 
-    def _wait(self, site: _Site, page_id: int, depth: int, not_before: float, now: float) -> None:
+    def _wait(self, site: FollowingSite, page_id: int, depth: int, not_before: float, now: float) -> None:
         """Let a page wait for its first visit, outside the frontier."""
         self._first[page_id] = site, depth
         self._scheduler.postpone(page_id, math.inf, now)
         if not_before > now:
             heapq.heappush(site.retries, (not_before, depth, page_id))
-        else:
-            heapq.heappush(site.waiting, (depth, page_id))
+        elif (page := self._page_set.in_memory.get(page_id)) is not None:
+            site.line_up(page, depth)
 
     # -- slots ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """A slot came."""
-        self._share.tick()
-        for site in self._sites.values():
-            site.share.tick()
+        Share.tick(self._shares)
 
     def choose(
-        self, now: float, gate: HostGate, robots_under_way: Container[str], *, spare: bool = False
+        self, now: float, admission: Admission, *, spare: bool = False
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
         """The page to visit first, within the share or, where no other page wants the slot, beyond it."""
         if not self._first or not (spare or self._share.ready):
@@ -244,37 +248,38 @@ class SiteLinks:
         for _ in range(len(self._order)):
             site = self._sites[self._order[0]]
             self._order.rotate(-1)
-            if (spare or site.share.ready) and (found := self._choose(site, now, gate, robots_under_way)) is not None:
+            if (spare or site.share.ready) and (found := self._choose(site, now, admission)) is not None:
                 for share in (self._share, site.share):
                     share.spend_if_ready()
                 return found
         return None
 
     def _choose(
-        self, site: _Site, now: float, gate: HostGate, robots_under_way: Container[str]
+        self, site: FollowingSite, now: float, admission: Admission
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
-        """The nearest page that waits and may be asked.
+        """The first page in line that may be asked.
 
         1. It left meanwhile, or was crawled out of turn: it waits no longer.
-        2. Its host may not be asked: the other pages of the site wait with it.
-        3. Its robots.txt is not known: the slot is spent on that, unless it is being fetched.
+        2. Its host may not be asked, or its robots.txt is being fetched: the other pages of the site wait with it.
+        3. Its robots.txt is not known: the slot is spent on that.
         4. robots.txt forbids it: it is refused; where robots.txt is unavailable, it waits for that.
         5. Otherwise the slot is spent on it.
         """
         while site.retries and site.retries[0][0] <= now:
             _, depth, page_id = heapq.heappop(site.retries)
-            heapq.heappush(site.waiting, (depth, page_id))
+            if (page := self._page_set.in_memory.get(page_id)) is not None:
+                site.line_up(page, depth)
         for _ in range(min(LIMITS.looked_at, len(site.waiting))):
-            depth, page_id = site.waiting[0]
+            _, depth, page_id = site.waiting[0]
             page = self._page_set.in_memory.get(page_id)
             if page is None or page_id not in self._first or self._scheduler.held(page_id):
                 heapq.heappop(site.waiting)
                 continue
-            if not gate.ready(gate.host(page.host), now):
+            verdict = admission.decide(page.url, admission.gate.host(page.host), now)
+            if isinstance(verdict, NotNow):
                 return None
-            verdict = self._robots.verdict(page.url, now)
             if isinstance(verdict, NeedsFetch):
-                return None if verdict.url in robots_under_way else (page, verdict)
+                return page, verdict
             heapq.heappop(site.waiting)
             if isinstance(verdict, Allowed):
                 return page, verdict
@@ -351,7 +356,7 @@ class SiteLinks:
             targets = targets if canonical is None else [*targets, canonical]
         await self._offer(site, page, targets, now)
 
-    async def _look(self, site: _Site, page: Page, seen: Memory) -> None:
+    async def _look(self, site: FollowingSite, page: Page, seen: Memory) -> None:
         """Learn from the first visit to a page whether addresses of its shape are worth following."""
         shape = shape_of(page.url)
         novel = site.shapes.look(page.url, shape, seen.digest.blocks)
@@ -367,7 +372,7 @@ class SiteLinks:
             return ()
         return found.targets
 
-    async def _offer(self, site: _Site, page: Page, targets: Iterable[str], now: float) -> None:
+    async def _offer(self, site: FollowingSite, page: Page, targets: Iterable[str], now: float) -> None:
         """Let a page link to these addresses: those that are pages, and those that may become some.
 
         An address becomes a page where it is of the same site, robots.txt allows it, its page was not refused lately,
@@ -411,7 +416,7 @@ class SiteLinks:
             return False
         return not isinstance(self._robots.verdict(url, now), Disallowed)
 
-    async def _join(self, site: _Site, urls: Sequence[str], depth: int, now: float) -> list[int]:
+    async def _join(self, site: FollowingSite, urls: Sequence[str], depth: int, now: float) -> list[int]:
         """Take addresses in as pages that wait for their first visit; their ids."""
         if not urls:
             return []

@@ -1,5 +1,18 @@
 """Shares of the slots: polls and audits may take so much and no more."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SlotShares:
+    """Parts of the slots that work other than planned crawls may take, and of crawls that go without conditions."""
+
+    polls: float = 0.25
+    audits: float = 0.01
+    reads: float = 0.5
+    unconditional: float = 0.02
+
 
 class Share:
     """Grants at most `share` of all slots, spread evenly; what is not used is not saved up beyond one slot."""
@@ -8,9 +21,11 @@ class Share:
         self.share = share
         self._credit = 0.0
 
-    def tick(self) -> None:
+    @staticmethod
+    def tick(shares: "Iterable[Share]") -> None:
         """A slot came."""
-        self._credit = min(self._credit + self.share, 1.0)
+        for share in shares:
+            share._credit = min(share._credit + share.share, 1.0)
 
     @property
     def ready(self) -> bool:

@@ -14,7 +14,7 @@ LONGEST_WAIT = 5.0
 
 
 class GrantDoor:
-    """Implements `crawld.daemon.slots.door.Door`: requests leave by grants, and only while the lease lasts."""
+    """Implements `crawld.daemon.slots.admission.Door`: requests leave by grants, and only while the lease lasts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

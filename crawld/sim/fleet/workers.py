@@ -12,8 +12,8 @@ from random import Random
 import numpy as np
 
 from crawld.auction import Clearing, aim, clear
+from crawld.frontier.bidding import Bid
 from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.model.fleet import Bid
 from crawld.policies.policies import DEFAULT
 from crawld.sim.engine import Events, Run
 from crawld.sim.fleet.world import END, SECOND, START, FleetWorld, part_of

@@ -8,7 +8,7 @@ from crawld.store.database import Database
 from crawld.store.engine import writing_engine
 from crawld.store.fleet.fence import STOPPED_WRITER, check_duty
 from crawld.store.fleet.making import known_fleet
-from crawld.store.fleet.scope import Scope
+from crawld.store.fleet.scope import ShardScope
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.schema import check_revision, latest_revision, migrate
 from crawld.store.writing.connection import WriteConnection
@@ -20,7 +20,7 @@ LONGEST_TRANSACTION_SECONDS = 20.0
 class FleetDatabase(Database):
     """It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are."""
 
-    def __init__(self, url: str, scope: Scope) -> None:
+    def __init__(self, url: str, scope: ShardScope) -> None:
         super().__init__(url)
         self._scope = scope
         if self._address.file is not None:

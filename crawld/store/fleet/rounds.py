@@ -1,7 +1,7 @@
 """Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once."""
 
 from crawld.auction import clear
-from crawld.model.fleet import Bid
+from crawld.frontier.bidding import Bid
 from crawld.store.fleet import statements
 from crawld.store.fleet.line import Line
 

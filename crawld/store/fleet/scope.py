@@ -15,6 +15,7 @@ from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal, SignalGain
 from crawld.store.fleet.fence import holding
 from crawld.store.fleet.numbering import FleetNumbering
+from crawld.store.records.numbering import Sums
 from crawld.store.writing.batch import Item
 
 log = logging.getLogger("crawld.fleet")
@@ -30,9 +31,6 @@ class ShardsLostError(Exception):
     def __init__(self, shards: set[int]) -> None:
         super().__init__(f"{len(shards)} shards have another owner")
         self.shards = shards
-
-
-Sums = dict[tuple[int, int], list[float]]
 
 
 class HeldCalibration:
@@ -63,14 +61,17 @@ class HeldCalibration:
         self._held = self._next
 
 
-class Scope:
-    """What is ours. A store that holds no shard may still take over lists and steer: those writes need no lease."""
+class ShardScope:
+    """Implements `records.numbering.WriteScope`.
+
+    A store that holds no shard may still take over lists and steer: those writes need no lease.
+    """
 
     def __init__(self) -> None:
         self._shards = 0
         self.held: Mapping[int, int] = {}  # epochs by shard
         self.last: dict[int, int] = {}  # the same, also of shards that we do not hold any more
-        self.calibration = HeldCalibration()
+        self._calibration = HeldCalibration()
         self.stale = 0  # rows dropped because their shard had another owner
 
     @property
@@ -100,6 +101,14 @@ class Scope:
         """The shard of a host."""
         return shard_of_host(name, self.shards)
 
+    def of_page(self, page_id: int) -> int:
+        """The shard of a page."""
+        return shard_of_id(page_id)
+
+    def holds(self, page_id: int) -> bool:
+        """Whether a page is ours."""
+        return shard_of_id(page_id) in self.held
+
     def of_item(self, item: Item) -> int | None:
         """The shard that an item is about; None where it is about the whole fleet."""
         match item:
@@ -128,6 +137,10 @@ class Scope:
         """Those of the shards that are ours, for the rest of the transaction."""
         return await holding(connection, {shard: self.held[shard] for shard in set(shards) if shard in self.held})
 
+    async def ranges_held(self, connection: AsyncConnection) -> list[tuple[int, int]]:
+        """The ids of the shards that are held, which stay ours for the rest of the transaction."""
+        return ranges(await self.still_held(connection, self.held))
+
     async def ours(self, connection: AsyncConnection, rows: Sequence[T], shard: Callable[[T], int]) -> list[T]:
         """Those of the rows whose shards are ours for the rest of the transaction; the others are counted and told."""
         shards = [shard(row) for row in rows]
@@ -142,6 +155,14 @@ class Scope:
             told = {"rows": self.stale + rows, "shards": sorted(shards)}
             log.warning("rows were dropped so far because another worker holds their shards", extra=told)
         self.stale += rows
+
+    def due_calibration(self, news: Sums, now: float) -> Sums:
+        """Counts of the day to write with a batch that brings these."""
+        return self._calibration.due(news, now)
+
+    def settle_calibration(self) -> None:
+        """The batch was committed."""
+        self._calibration.settled()
 
     def ranges(self) -> list[tuple[int, int]]:
         """The ids of the shards that are held, from the first on up to the one that follows the last."""

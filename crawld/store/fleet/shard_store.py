@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from crawld.interfaces import Ints, Poll, Record, StoredPages
+from crawld.interfaces import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.interfaces.fleet import StoredShards
-from crawld.model.fleet import Lease, shard_of_id
+from crawld.model.fleet import shard_of_id
 from crawld.model.host import HostState
 from crawld.model.robots import RobotsState
-from crawld.store.fleet.scope import Scope, ShardsLostError, ranges
+from crawld.store.database import Database
+from crawld.store.fleet.fleet_database import FleetDatabase
+from crawld.store.fleet.scope import ShardScope, ShardsLostError, ranges
 from crawld.store.recording import Options
 from crawld.store.records import hosts, learning, robots
-from crawld.store.records.sources import read_sources
+from crawld.store.records.sources import read_source, read_sources
 from crawld.store.sql import SqlStore, patiently, promptly
 from crawld.store.writing.batch import Item
 from crawld.store.writing.commit_queue import Queued
@@ -30,8 +32,11 @@ class SqlShardStore(SqlStore):
     longest_answer_seconds = LONGEST_ANSWER_SECONDS
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
-        self._held = Scope()
+        self._held = ShardScope()
         super().__init__(url, scope=self._held, **options)
+
+    def _make_database(self, url: str) -> Database:
+        return FleetDatabase(url, self._held)
 
     @property
     def shards(self) -> int:
@@ -49,7 +54,7 @@ class SqlShardStore(SqlStore):
         if news:
             self._memories.forget(lambda page: shard_of_id(page) in news)
             if self._dirty is not None:
-                self._dirty.forget(news.__contains__)
+                self._dirty.forget(lambda page: shard_of_id(page) in news)
 
     async def load(self, shards: Sequence[int]) -> StoredShards:
         """Everything about these shards; from now on their dirty pages are known."""
@@ -73,6 +78,12 @@ class SqlShardStore(SqlStore):
             )
 
     @promptly
+    async def source(self, url: str) -> SourceFile | None:
+        """What is kept of a source file, whichever worker watches it."""
+        async with self._reading.connect() as connection:
+            return await read_source(connection, url)
+
+    @promptly
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
         return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
@@ -89,7 +100,7 @@ class SqlShardStore(SqlStore):
             return self._writer.put(item)
         epoch = self._held.last.get(shard)
         if epoch is not None:
-            return self._writer.put(item, Lease(shard, epoch))
+            return self._writer.put(item, (shard, epoch))
         # Of hosts of others we know what redirects taught us, and files there that a robots.txt of ours names.
         if not isinstance(item, HostState | RobotsState | Poll):
             self._held.drop(1, [shard])
@@ -98,8 +109,8 @@ class SqlShardStore(SqlStore):
     async def _commit(self, queued: Sequence[Queued]) -> None:
         """Write what is ours; what was lost since it was queued is dropped, and the rest is written without it."""
         epochs: dict[int, int] = {}
-        for lease in {one.lease for one in queued if one.lease is not None}:
-            epochs[lease.shard] = max(lease.epoch, epochs.get(lease.shard, 0))
+        for shard, epoch in {one.lease for one in queued if one.lease is not None}:
+            epochs[shard] = max(epoch, epochs.get(shard, 0))
         while True:
             kept, others = _parted(queued, epochs)
             try:
@@ -114,7 +125,7 @@ class SqlShardStore(SqlStore):
         for one in queued:
             if isinstance(one.item, Record) and one.item.memory is not None:
                 self._memories.dropped(one.item.memory)
-        self._held.drop(len(queued), {one.lease.shard for one in queued if one.lease is not None})
+        self._held.drop(len(queued), {one.lease[0] for one in queued if one.lease is not None})
 
 
 def _parted(queued: Sequence[Queued], epochs: Mapping[int, int]) -> tuple[list[Queued], list[Queued]]:
@@ -122,6 +133,6 @@ def _parted(queued: Sequence[Queued], epochs: Mapping[int, int]) -> tuple[list[Q
     kept: list[Queued] = []
     others: list[Queued] = []
     for one in queued:
-        ours = one.lease is None or epochs.get(one.lease.shard) == one.lease.epoch
+        ours = one.lease is None or epochs.get(one.lease[0]) == one.lease[1]
         (kept if ours else others).append(one)
     return kept, others

@@ -83,6 +83,8 @@ class Standing:
 
         InputError where there is none of that name.
         """
+        if not await self.is_fleet():
+            raise no_fleet(self._address.shown)
         found = await self._line.rows(statements.DRAIN, worker, draining)
         if not found:
             names = sorted({one.name for one in (await self.read()).live})

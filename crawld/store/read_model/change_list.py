@@ -1,6 +1,7 @@
 """Changes by their numbers, and the kept versions of pages."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select, true
@@ -13,19 +14,19 @@ from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.bodies import decompress_to
-from crawld.store.records.versions import usage_document
+from crawld.store.records.versions import allows, usage_document
 
 MAX_SKIPPED = 100_000
 """Changes among which one answer looks for those of some kinds."""
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
-_BACK = ChangeVerdict.BACK.value
+_WITH_OLD_COPY = (ChangeVerdict.BACK.value, ChangeVerdict.USAGE.value)
+"""Changes that bring no copy of their own: the one that the page had is theirs."""
 _version = (
     select(func.max(_other.c.version)).where(
         _other.c.page_id == _change.page_id,
-        # A page that is kept again is back with the copy it had.
-        (_other.c.version == _change.id) | ((_change.verdict == _BACK) & (_other.c.version < _change.id)),
+        (_other.c.version == _change.id) | (_change.verdict.in_(_WITH_OLD_COPY) & (_other.c.version < _change.id)),
     )
 ).scalar_subquery()  # fmt: skip
 _previous = (
@@ -51,7 +52,7 @@ async def changes_after(
 ) -> Changes:
     """Changes in the order of commits. The cursor moves over changes of pages that were forgotten, too.
 
-    With a use, those of pages that deny it are left out, but not the change of that itself.
+    With a use, those of pages that deny it are left out, but not the change of that itself, which then names no copy.
 
     A cursor beyond the newest change comes from another database, or from before one was restored: InputError.
     """
@@ -65,14 +66,19 @@ async def changes_after(
     query = _CHANGES.where(_change.id > after, _change.id <= last).order_by(_change.id).limit(limit)
     wanted: ColumnElement[bool] = _change.verdict.in_([kind.value for kind in kinds]) if kinds else true()
     if use is not None:
-        allowed = _copy.denies.is_(None) | ~_copy.denies.contains(f" {use.value} ")
-        wanted = (wanted & allowed) | (_change.verdict == ChangeVerdict.USAGE.value)
+        wanted = (wanted & allows(use)) | (_change.verdict == ChangeVerdict.USAGE.value)
     query = query.where(wanted)
     if page is not None:
         query = query.where(_change.page_id == select(_page.id).where(page).scalar_subquery())
-    found = [change_of(row) for row in await connection.execute(query)]
+    found = [_for_use(change_of(row), use) for row in await connection.execute(query)]
     cursor = found[-1].id if len(found) == limit else last
     return Changes(found, cursor, missed=after + 1 < first, first=first)
+
+
+def _for_use(change: Change, use: PageUse | None) -> Change:
+    """The change without the copy of a page that denies the use."""
+    denied = use is not None and (change.usage or {}).get(use.value) == "no"
+    return replace(change, version=None, previous=None) if denied else change
 
 
 async def changes_before(
@@ -102,7 +108,7 @@ async def changes_of_page(connection: AsyncConnection, page_id: int, limit: int)
 
 
 async def change_counts(connection: AsyncConnection, since: float, bucket: float) -> Mapping[float, int]:
-    """How many there were in each bucket; a first look at a page, found or gone, is no change.
+    """How many crawls found in each bucket; a first look at a page is no change, and neither is its return to the list.
 
     Numbers follow time but for the length of a crawl: the first is searched.
     """
@@ -117,8 +123,9 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
     number = _change.at / bucket
     # PostgreSQL rounds when it casts, SQLite cuts off.
     number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
-    seen_before = (_change.verdict == ChangeVerdict.GONE.value) & _change.magnitude.is_not(None)
-    found = _change.verdict.in_([ChangeVerdict.CHANGED.value, ChangeVerdict.BACK.value]) | seen_before
+    turned = [ChangeVerdict.GONE.value, ChangeVerdict.BACK.value]
+    compared = _change.verdict.in_(turned) & _change.magnitude.is_not(None)
+    found = (_change.verdict == ChangeVerdict.CHANGED.value) | compared
     query = select(number, func.count()).where(_change.id >= low, _change.at >= since, found)
     query = query.group_by(number).order_by(number)
     return {float(start) * bucket: int(count) for start, count in await connection.execute(query)}
@@ -177,7 +184,7 @@ def change_of(row: Any) -> Change:
         ChangeVerdict(row.verdict),
         row.magnitude,
         row.version,
-        row.previous,
+        None if row.previous == row.version else row.previous,
         row.title,
         row.language,
         row.content_type,

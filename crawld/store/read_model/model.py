@@ -90,6 +90,7 @@ class SqlReadModel:
         self._thread = ReadingThread("read model")
         self._engine: AsyncEngine | None = None
         self._opening: asyncio.Lock | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,7 +101,8 @@ class SqlReadModel:
         await self.close()
 
     async def close(self) -> None:
-        """Close the database and end the thread."""
+        """Close the database and end the thread; who still asks is refused: a new thread would have another loop."""
+        self._closed = True
         await self._thread.run(self._dispose())
         await self._thread.close()
 
@@ -113,6 +115,9 @@ class SqlReadModel:
 
     async def answer(self, question: Coroutine[Any, Any, T]) -> T:
         """Run a question in the thread; errors of the database become sentences, and damage is reported."""
+        if self._closed:
+            question.close()
+            raise StoreError("the database is closed: the daemon is stopping")
         try:
             return await self._thread.run(question)
         except (SQLAlchemyError, OSError) as error:
@@ -205,11 +210,13 @@ class SqlReadModel:
             return await change_list.version_bodies(connection, wanted)
 
     @apart
-    async def search(self, words: str, *, limit: int = 20, host: str | None = None) -> Sequence[SearchHit]:
+    async def search(
+        self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
+    ) -> Sequence[SearchHit]:
         """Pages whose text holds the words, best first; InputError where searching is off."""
         terms, now = documents.parse_terms(words), self._clock.now()
         async with self._connected() as connection:
-            found = await documents.search_documents(connection, terms, limit, host)
+            found = await documents.search_documents(connection, terms, limit, host, use)
             held = {} if self._live is None else self._live.standings([row.page_id for row, _, _ in found], now)
             fresh = {page: standing[0] for page, standing in held.items()}
             stored = [row.url for row, _, _ in found if row.page_id not in fresh]

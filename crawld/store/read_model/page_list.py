@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Select, case, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, exists, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.errors import InputError
@@ -21,7 +21,7 @@ from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.read_model.cursors import Place, pack, unpack
 from crawld.store.read_model.stored_freshness import StoredOrders, freshness_of
-from crawld.store.records.versions import usage_document
+from crawld.store.records.versions import allows, usage_document
 
 FEW = 20_000
 """Pages that are sorted at once; where more pass the filter, a walk along the sort's index meets them soon."""
@@ -150,6 +150,9 @@ async def _filter(connection: AsyncConnection, query: PageQuery) -> _Filter:
         host = -1 if number is None else number
         plain.append(_page.host_id + 0 == host)
         indexed.append(_page.host_id == host)
+    if query.use is not None:
+        denying = exists().where(tables.versions.c.page_id == _page.id, ~allows(query.use))
+        plain.append(~denying.correlate(tables.pages))
     if query.search:
         escaped = query.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         alike = _page.url.ilike if connection.dialect.name == "postgresql" else _page.url.like  # SQLite's sees no case

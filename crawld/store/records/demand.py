@@ -5,11 +5,9 @@ from sqlalchemy import BigInteger, Double, bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import StoredDemand
-from crawld.model.fleet import shard_of_id
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
-from crawld.store.fleet.scope import ranges as ranges_of
 from crawld.store.id_ranges import Ranges, fetch_within, within
+from crawld.store.records.numbering import WriteScope
 from crawld.store.writing.bulk import fetch, run
 from crawld.store.writing.upserts import replacing
 
@@ -31,7 +29,7 @@ async def read_demand(connection: AsyncConnection, ranges: Ranges | None = None)
     return StoredDemand(columns[0].astype(np.int64), columns[1], columns[2], columns[3])
 
 
-async def write_demand(connection: AsyncConnection, scope: Scope | None, demand: StoredDemand) -> None:
+async def write_demand(connection: AsyncConnection, scope: WriteScope | None, demand: StoredDemand) -> None:
     """Write over what was kept of these pages, and what they weigh by it."""
     if scope is not None:
         demand = await _ours(connection, scope, demand)
@@ -44,17 +42,17 @@ async def write_demand(connection: AsyncConnection, scope: Scope | None, demand:
         await run(connection, _WEIGH, [{"b_id": page, "b_weight": weight} for page, weight in weights])
 
 
-async def _ours(connection: AsyncConnection, scope: Scope, demand: StoredDemand) -> StoredDemand:
-    rows = await scope.ours(connection, range(len(demand.page_ids)), lambda row: shard_of_id(demand.page_ids[row]))
+async def _ours(connection: AsyncConnection, scope: WriteScope, demand: StoredDemand) -> StoredDemand:
+    rows = await scope.ours(connection, range(len(demand.page_ids)), lambda row: scope.of_page(demand.page_ids[row]))
     weight = None if demand.weight is None else demand.weight[rows]
     return StoredDemand(demand.page_ids[rows], demand.requests[rows], demand.days[rows], demand.at[rows], weight)
 
 
-async def forget_weights(connection: AsyncConnection, scope: Scope | None) -> None:
+async def forget_weights(connection: AsyncConnection, scope: WriteScope | None) -> None:
     """Let every page weigh what the list says; a worker speaks for its own pages alone."""
     statement = update(tables.pages).where(_page.weight.is_not(None)).values(weight=None)
     if scope is None:
         await connection.execute(statement)
         return
-    for first, end in ranges_of(await scope.still_held(connection, scope.held)):
+    for first, end in await scope.ranges_held(connection):
         await connection.execute(statement.where(_page.id >= first, _page.id < end))

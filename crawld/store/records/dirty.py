@@ -14,7 +14,6 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.interfaces import Ints
-from crawld.model.fleet import shard_of_id
 from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.in_values import among
@@ -50,8 +49,8 @@ class DirtyPages:
         self._since |= still
 
     def forget(self, gone: Callable[[int], bool]) -> None:
-        """Forget the pages of shards that are gone."""
-        self._since = {page: at for page, at in self._since.items() if not gone(shard_of_id(page))}
+        """Forget the pages that are gone."""
+        self._since = {page: at for page, at in self._since.items() if not gone(page)}
 
     def drop(self, pages: Iterable[int]) -> None:
         """Forget pages."""
@@ -59,10 +58,10 @@ class DirtyPages:
             self._since.pop(page, None)
 
     def first(self, limit: int, held: Callable[[int], bool] | None = None) -> list[int]:
-        """Those that wait longest, of shards that are held."""
+        """Those that wait longest, of pages that are held."""
         found: list[int] = []
         for page in self._since:
-            if held is None or held(shard_of_id(page)):
+            if held is None or held(page):
                 found.append(page)
                 if len(found) == limit:
                     break
@@ -93,7 +92,7 @@ async def read_dirty(reading: AsyncEngine, page_ids: Sequence[int] | None = None
 async def not_retired(
     reading: AsyncEngine, dirty: DirtyPages, limit: int, held: Callable[[int], bool] | None = None
 ) -> Ints:
-    """The pages that wait longest, of shards that are held; those that are retired or gone are forgotten."""
+    """The pages that wait longest, of those that are held; those that are retired or gone are forgotten."""
     while page_ids := dirty.first(limit, held):
         async with reading.connect() as connection:
             chosen, given = among(connection.dialect.name, _page.id, page_ids)

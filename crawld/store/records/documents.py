@@ -16,9 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.errors import InputError
 from crawld.interfaces.store import PendingCopy
 from crawld.model.page import NOT_LISTED, Document, PageState
+from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.in_values import among
 from crawld.store.records.bodies import compress, decompress, decompress_to
+from crawld.store.records.versions import allows
 from crawld.store.reports.reader import page_stats
 from crawld.store.writing.batch import storable
 from crawld.store.writing.upserts import replacing
@@ -280,26 +282,43 @@ def parse_terms(given: str) -> SearchTerms:
 
 
 async def search_documents(
-    connection: AsyncConnection, terms: SearchTerms, limit: int, host: str | None
+    connection: AsyncConnection, terms: SearchTerms, limit: int, host: str | None, use: PageUse | None = None
 ) -> list[tuple[Any, Document, float]]:
-    """The best documents: the row of the page, its document and its score, higher is better."""
+    """The best documents: the row of the page, its document and its score, higher is better.
+
+    Ever more of the best are looked at until enough of them are of the host and allow the use.
+    """
     if not await _is_indexed(connection):
         raise InputError("searching is off: set `search: true` in the settings and start the daemon again")
-    found = await _ranked(connection, terms, 4 * limit + 20 if host is None else 20 * limit + 200)
-    if not found:
-        return []
-    chosen, parameters = among(connection.dialect.name, _document.page_id, list(found))
-    query: Select[Any] = (
-        select(_document.page_id, _document.version, _page.url, _host.name.label("host"))
-        .join_from(tables.documents, tables.pages, _page.id == _document.page_id)
-        .join(tables.hosts, _host.id == _page.host_id)
-        .where(chosen, _listed(), *([] if host is None else [_host.name == host.lower()]))
-    )  # fmt: skip
-    rows = list(await connection.execute(query, parameters))
+    size = 4 * limit + 20
+    while True:
+        found = await _ranked(connection, terms, size)
+        rows = await _passing(connection, list(found), host, use)
+        if len(rows) >= limit or len(found) < size:
+            break
+        size *= 8
     rows.sort(key=lambda row: (-found[row.page_id], row.url))
     rows = rows[:limit]
     documents = await read_documents(connection, [row.version for row in rows])
     return [(row, documents[row.version], found[row.page_id]) for row in rows if row.version in documents]
+
+
+async def _passing(
+    connection: AsyncConnection, pages: Sequence[int], host: str | None, use: PageUse | None
+) -> list[Any]:
+    """Those of the pages that are kept, of the host, and allow the use."""
+    chosen, parameters = among(connection.dialect.name, _document.page_id, pages)
+    query: Select[Any] = (
+        select(_document.page_id, _document.version, _page.url, _host.name.label("host"))
+        .join_from(tables.documents, tables.pages, _page.id == _document.page_id)
+        .join(tables.hosts, _host.id == _page.host_id)
+        .where(chosen, _listed())
+    )  # fmt: skip
+    if host is not None:
+        query = query.where(_host.name == host.lower())
+    if use is not None:
+        query = query.join(tables.versions, tables.versions.c.page_id == _page.id, isouter=True).where(allows(use))
+    return list(await connection.execute(query, parameters))
 
 
 async def stored_freshness(connection: AsyncConnection, urls: Sequence[str]) -> dict[str, float]:

@@ -30,13 +30,12 @@ from crawld.interfaces import Histories, Ints
 from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import Estimate
-from crawld.model.fleet import shard_of_id
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import choice, chosen
+from crawld.store.records.numbering import WriteScope
 from crawld.store.tables import by_source
 from crawld.store.writing.batch import CHANGES, known
 from crawld.store.writing.bulk import fetch, run
@@ -105,14 +104,15 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: in
         at=rows[:, 1].copy(),
         tau=rows[:, 2].copy(),
         changed=rows[:, 3] != 0,
-        signals=rows[:, 4:].astype(np.int64),
+        magnitude=np.where(rows[:, 4] < 0, np.nan, rows[:, 4]),
+        signals=rows[:, 5:].astype(np.int64),
         hosts=[page[1] for page in found],
         first_success=np.array([page[2] for page in found], dtype=np.float64),
         signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
     )
 
 
-_WIDTH = 4 + len(SOURCES)
+_WIDTH = 5 + len(SOURCES)
 
 
 async def _read_pages(connection: AsyncConnection, page_ids: list[int]) -> dict[int, tuple[Any, ...]]:
@@ -132,7 +132,7 @@ def _pages(dialect: str) -> Select[Any]:
 
 
 async def _read_observations(connection: AsyncConnection, page_ids: list[int], most: int) -> np.ndarray[Any, Any]:
-    """Rows (page, at, tau, changed, signals…) of each page's latest crawls, by page and oldest first."""
+    """Rows (page, at, tau, changed, magnitude, signals…) of each page's latest crawls, by page and oldest first."""
     dialect = connection.dialect.name
     rows = await fetch(connection, _observations(dialect), choice(dialect, page_ids) | {"skipped": most})
     return np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * _WIDTH).reshape(-1, _WIDTH)
@@ -156,8 +156,9 @@ def _observations(dialect: str) -> Select[Any]:
         known_of = and_(_crawl.page_id == _page.id, _crawl.id > func.coalesce(before, 0))
         query, crawl = select(_page.id).join_from(tables.pages, tables.crawls, known_of), _crawl
     changed = case((or_(*(crawl.verdict == verdict.value for verdict in CHANGES)), 1), else_=0)
+    magnitude = func.coalesce(crawl.magnitude, -1.0)
     return (
-        query.add_columns(crawl.at, crawl.tau, changed, *(crawl[name] for name in by_source("signals")))
+        query.add_columns(crawl.at, crawl.tau, changed, magnitude, *(crawl[name] for name in by_source("signals")))
         .where(chosen(dialect, _page.id), crawl.tau.is_not(None), crawl.verdict != Verdict.FAILED.value)
         .order_by(_page.id, crawl.id)
     )
@@ -211,18 +212,24 @@ def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
 
 
 async def write_estimates(
-    connection: AsyncConnection, scope: Scope | None, estimates: Sequence[Estimate], now: float
+    connection: AsyncConnection, scope: WriteScope | None, estimates: Sequence[Estimate], now: float
 ) -> dict[int, float]:
     """Write estimates over the old ones; on PostgreSQL, pages that were crawled since and stay dirty."""
     if scope is not None:
-        estimates = await scope.ours(connection, estimates, lambda one: shard_of_id(one.page_id))
+        estimates = await scope.ours(connection, estimates, lambda one: scope.of_page(one.page_id))
     rows = sorted(map(estimate_row, estimates), key=itemgetter(0))
     await _PUT_ESTIMATES.run(connection, rows)
     told = await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
     return {page: since for page, since in told if since is not None}
 
 
-_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust)
+def _heard_since(new: Any) -> dict[str, Any]:
+    """A source that was heard before has been heard since then."""
+    old = tables.signal_trust.c
+    return {"heard_since": case((and_(old.heard, new.heard), old.heard_since), else_=new.heard_since)}
+
+
+_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust, _heard_since)
 _host, _curve = tables.hosts.c, tables.age_curves.c
 _FORGET_AGE_CURVE = delete(tables.age_curves).where(
     tables.age_curves.c.host_id
@@ -247,7 +254,7 @@ async def read_age_curves(reading: AsyncEngine, ranges: Ranges | None = None) ->
 
 
 async def write_age_curves(
-    connection: AsyncConnection, scope: Scope | None, curves: Mapping[str, AgeCurve | None]
+    connection: AsyncConnection, scope: WriteScope | None, curves: Mapping[str, AgeCurve | None]
 ) -> None:
     """Write age curves over the old ones; a host without one goes by plain time."""
     if scope is not None:
@@ -257,9 +264,11 @@ async def write_age_curves(
     await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
 
 
-async def write_signal_trust(connection: AsyncConnection, scope: Scope | None, trust: Sequence[SignalTrust]) -> None:
+async def write_signal_trust(
+    connection: AsyncConnection, scope: WriteScope | None, trust: Sequence[SignalTrust], now: float
+) -> None:
     """Write which sources are heard over what was known of the same hosts and sources."""
     if scope is not None:
         trust = await scope.ours(connection, trust, lambda one: scope.of_host(one.host))
-    fields = [asdict(one) for one in trust]
+    fields = [asdict(one) | {"heard_since": now if one.heard else None} for one in trust]
     await _PUT_TRUST.run(connection, [tuple(row[name] for name in _PUT_TRUST.columns) for row in fields])

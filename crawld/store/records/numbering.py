@@ -1,15 +1,20 @@
-"""Ids for new pages and hosts, and who is told of pages that came or went: one writer, or several."""
+"""Several writers of one database: ids for new pages and hosts, the rows that each may write, and who is told."""
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
+from crawld.store.id_ranges import Ranges
 from crawld.store.in_values import among
 from crawld.store.writing.bulk import run
 from crawld.store.writing.upserts import named_once
+
+T = TypeVar("T")
+Sums = dict[tuple[int, int], list[float]]
+"""Counts of calibration, by day and bin."""
 
 
 class Numbering(Protocol):
@@ -29,6 +34,41 @@ class Numbering(Protocol):
 
     async def first_change(self, connection: AsyncConnection, count: int) -> int:
         """The first of so many numbers of changes, at the end of the transaction."""
+
+
+class WriteScope(Protocol):
+    """The part of a database that this process may write, where other processes write the rest."""
+
+    @property
+    def numbering(self) -> Numbering:
+        """Numbers of new rows."""
+
+    def of_page(self, page_id: int) -> int:
+        """The shard of a page."""
+
+    def of_host(self, name: str) -> int:
+        """The shard of a host."""
+
+    def holds(self, page_id: int) -> bool:
+        """Whether a page is ours."""
+
+    def ranges(self) -> Ranges:
+        """The ids of our pages and hosts."""
+
+    async def ranges_held(self, connection: AsyncConnection) -> Ranges:
+        """Those of them that stay ours for the rest of the transaction."""
+
+    async def ours(self, connection: AsyncConnection, rows: Sequence[T], shard: Callable[[T], int]) -> list[T]:
+        """Those of the rows whose shards stay ours for the rest of the transaction."""
+
+    async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
+        """Refuse the transaction where one of these shards has another owner."""
+
+    def due_calibration(self, news: Sums, now: float) -> Sums:
+        """Counts to write with a batch that brings these."""
+
+    def settle_calibration(self) -> None:
+        """The batch was committed."""
 
 
 class OneWriter:

@@ -8,10 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.interfaces import SourceFile
 from crawld.model.signal import Source
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.id_ranges import Ranges, fetch_within, within
 from crawld.store.in_values import among, choice
 from crawld.store.records.bodies import decompress
+from crawld.store.records.numbering import WriteScope
 from crawld.store.writing.bulk import fetch
 
 _source, _host = tables.sources.c, tables.hosts.c
@@ -22,10 +22,20 @@ _OF_HOSTS = _ALL.join_from(tables.hosts, tables.sources, _source.host == _host.n
 async def read_sources(connection: AsyncConnection, ranges: Ranges | None = None) -> Sequence[SourceFile]:
     """Every source file, or those of hosts with these ids: whoever writes a file's row writes its host's, too."""
     rows = await fetch(connection, _ALL) if ranges is None else await fetch_within(connection, _OF_HOSTS, ranges)
-    return [SourceFile(url, Source(kind), host, at, decompress(state)) for url, kind, host, at, state in rows]
+    return [_file(*row) for row in rows]
 
 
-async def forget_sources(connection: AsyncConnection, scope: Scope | None, urls: Sequence[str]) -> None:
+async def read_source(connection: AsyncConnection, url: str) -> SourceFile | None:
+    """One source file."""
+    row = (await connection.execute(_ALL.where(_source.url == url))).first()
+    return None if row is None else _file(*row)
+
+
+def _file(url: str, kind: str, host: str, at: float, state: bytes) -> SourceFile:
+    return SourceFile(url, Source(kind), host, at, decompress(state))
+
+
+async def forget_sources(connection: AsyncConnection, scope: WriteScope | None, urls: Sequence[str]) -> None:
     """Forget source files; a worker forgets those of its own hosts alone."""
     chosen, parameters = among(connection.dialect.name, _source.url, urls)
     if scope is not None:

@@ -4,18 +4,21 @@ import asyncio
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Row, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Digest, Memory, Place
-from crawld.model.usage import SaidIn, Statement, usage_of
+from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
-from crawld.store.in_values import among
+from crawld.store.in_values import choice, chosen
 from crawld.store.writing.batch import storable
+from crawld.store.writing.bulk import fetch, fetch_on_sqlite
 
 HEAVIEST_CACHE = 1_000_000  # block hashes: some 40 MB
 
@@ -106,6 +109,12 @@ def usage_document(packed: str | None) -> dict[str, object] | None:
     return None if packed is None else usage_of(unpack_said(packed)).document()
 
 
+def allows(use: PageUse) -> ColumnElement[bool]:
+    """Whether the page of a row of `versions` may be put to that use."""
+    denies = tables.versions.c.denies
+    return denies.is_(None) | ~denies.contains(f" {use.value} ")
+
+
 def pack_denied(said: tuple[Statement, ...]) -> str | None:
     """The uses that are denied, each between spaces."""
     denied = usage_of(said).denied
@@ -141,7 +150,7 @@ def version_row(memory: Memory) -> tuple[Any, ...]:
     )
 
 
-def memory_of(row: Row[Any]) -> Memory:
+def memory_of(row: Any) -> Memory:
     """What a row of `versions` says."""
     in_main, *title = unpack_hashes(row.title) if row.title else (0,)
     blocks, times = unpack_hashes(row.blocks), unpack_times(row.times)
@@ -242,13 +251,16 @@ def _weight(memory: Memory) -> int:
 class VersionReader:
     """Reads memories from the database: whatever is asked while one query runs is answered by the next.
 
-    A query that takes longer than `seconds` is given up with a TimeoutError, and the next one is sent.
+    On SQLite a connection is kept for it, and the statement goes to the driver as it is: to lend a connection and to
+    build a result of SQLAlchemy's costs four times as much. A query that takes longer than `seconds` is given up with a
+    TimeoutError, and the next one is sent.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
         self._asked: dict[int, asyncio.Future[Memory | None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._kept: AsyncConnection | None = None
 
     async def read(self, reading: AsyncEngine, page_id: int) -> Memory | None:
         """What the database remembers of a page."""
@@ -263,6 +275,7 @@ class VersionReader:
         """Return once no query runs."""
         if self._task is not None:
             await self._task
+        await self._drop()
 
     async def _answer(self, reading: AsyncEngine) -> None:
         try:
@@ -270,8 +283,10 @@ class VersionReader:
                 asked, self._asked = self._asked, {}
                 try:
                     async with asyncio.timeout(self._seconds):
-                        found = await _read_memories(reading, list(asked))
+                        rows = await self._rows(reading, list(asked))
+                    found = {row[0]: memory_of(SimpleNamespace(**dict(zip(_COLUMNS, row)))) for row in rows}
                 except Exception as error:  # noqa: BLE001  whoever asked raises it
+                    await self._drop()
                     for answer in asked.values():
                         answer.set_exception(error)
                         answer.exception()  # seen, even where nobody waits any longer
@@ -281,9 +296,27 @@ class VersionReader:
         finally:
             self._task = None
 
+    async def _rows(self, reading: AsyncEngine, page_ids: list[int]) -> Iterable[Sequence[Any]]:
+        if reading.dialect.name != "sqlite":
+            async with reading.connect() as connection:
+                return await fetch(connection, _of_pages("postgresql"), choice("postgresql", page_ids))
+        if self._kept is None:
+            self._kept = await reading.connect()
+        if len(page_ids) == 1:
+            return await fetch_on_sqlite(self._kept, _OF_PAGE, page_ids)
+        return await fetch_on_sqlite(self._kept, _OF_PAGES, list(choice("sqlite", page_ids).values()))
 
-async def _read_memories(reading: AsyncEngine, page_ids: list[int]) -> dict[int, Memory]:
-    async with reading.connect() as connection:
-        chosen, parameters = among(connection.dialect.name, tables.versions.c.page_id, page_ids)
-        rows = (await connection.execute(select(tables.versions).where(chosen), parameters)).all()
-    return {row.page_id: memory_of(row) for row in rows}
+    async def _drop(self) -> None:
+        if self._kept is not None:
+            connection, self._kept = self._kept, None
+            await connection.close()
+
+
+@lru_cache
+def _of_pages(dialect: str) -> Select[Any]:
+    return select(tables.versions).where(chosen(dialect, tables.versions.c.page_id))
+
+
+_COLUMNS = tables.versions.columns.keys()
+_OF_PAGE = f"SELECT {', '.join(_COLUMNS)} FROM versions WHERE page_id = ?"  # noqa: S608 - columns of our own
+_OF_PAGES = _OF_PAGE.replace("= ?", "IN (SELECT value FROM json_each(?))")

@@ -50,8 +50,8 @@ HOST_COLUMNS = (
     "crawl_delay_seconds",
 )  # fmt: skip
 SIGNAL_COLUMNS = (
-    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "weight", "score",
-    "why", "confirmed", "in_vain", "saved", "freshness_gain",
+    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "heard_since",
+    "weight", "score", "why", "confirmed", "in_vain", "saved", "freshness_gain",
 )  # fmt: skip
 CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
 

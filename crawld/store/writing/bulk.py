@@ -4,7 +4,8 @@ SQLAlchemy's own way with parameters and results costs more than the database do
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -34,8 +35,23 @@ async def run(connection: AsyncConnection, statement: Executable, rows: Sequence
 async def run_on_sqlite(connection: AsyncConnection, sql: str, values: list[Any]) -> None:
     """Run a statement for each row: one errand to the driver's thread instead of one each for cursor, rows and end."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
-    try:
+    with _as_sqlalchemy(sql):
         await driver.executemany(sql, values)
+
+
+async def fetch_on_sqlite(connection: AsyncConnection, sql: str, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """The rows of a query, in one errand to the driver's thread."""
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    with _as_sqlalchemy(sql):
+        rows: Iterable[Sequence[Any]] = await driver.execute_fetchall(sql, values)
+    return rows
+
+
+@contextmanager
+def _as_sqlalchemy(sql: str) -> Iterator[None]:
+    """Raise errors of the driver as SQLAlchemy does."""
+    try:
+        yield
     except sqlite3.Error as error:
         kind = getattr(sqlalchemy.exc, type(error).__name__, sqlalchemy.exc.DBAPIError)
         raise kind(sql, None, error) from error

@@ -14,9 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.in_values import among
-from crawld.store.records.numbering import OneWriter
+from crawld.store.records.numbering import OneWriter, WriteScope
 from crawld.store.writing.batch import Batch
 from crawld.store.writing.for_rows import inserting
 
@@ -51,7 +50,7 @@ async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
     return _told(batch.changes, await _gone_among(connection, changed))
 
 
-async def write_changes(connection: AsyncConnection, told: Rows, scope: Scope | None) -> int:
+async def write_changes(connection: AsyncConnection, told: Rows, scope: WriteScope | None) -> int:
     """Write changes at the end of a transaction; the number of the first."""
     first = await (OneWriter() if scope is None else scope.numbering).first_change(connection, len(told))
     rows = [(first + at, *(row[name] for name in _FIELDS)) for at, row in enumerate(told)]

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from crawld.interfaces import Record
-from crawld.model.fleet import Lease
 from crawld.model.robots import RobotsState
 from crawld.model.signal import Signal
 from crawld.store.writing.batch import Item
@@ -22,11 +21,11 @@ HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays 
 
 
 class Queued(NamedTuple):
-    """An item, its number in the order in which items came, and the lease under which a worker may write it."""
+    """An item, its number in the order in which items came, and the shard and epoch under which it may be written."""
 
     number: int
     item: Item
-    lease: Lease | None = None
+    lease: tuple[int, int] | None = None
 
 
 class CommitQueue:
@@ -57,7 +56,7 @@ class CommitQueue:
         """Whether an item with this number or a smaller one is not settled yet."""
         return bool(self._unsettled) and next(iter(self._unsettled)) <= number
 
-    def put(self, item: Item, lease: Lease | None = None) -> None:
+    def put(self, item: Item, lease: tuple[int, int] | None = None) -> None:
         """Add an item."""
         self._last += 1
         queued = Queued(self._last, item, lease)

@@ -11,15 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.host import HostState
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
-from crawld.store.records.numbering import know_hosts
+from crawld.store.records.numbering import WriteScope, know_hosts
 from crawld.store.writing.bulk import run
 from crawld.store.writing.for_rows import ForRows, Given
 
 _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
 
 
-async def put_hosts(connection: AsyncConnection, scope: Scope | None, hosts: Sequence[HostState]) -> None:
+async def put_hosts(connection: AsyncConnection, scope: WriteScope | None, hosts: Sequence[HostState]) -> None:
     """Insert hosts, or overwrite what is known of them."""
     if not hosts:
         return

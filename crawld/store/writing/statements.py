@@ -10,9 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.interfaces import FreshnessPoint, Poll
 from crawld.store import tables
-from crawld.store.fleet.scope import Scope
 from crawld.store.records.bodies import compress
-from crawld.store.records.numbering import OneWriter, know_hosts
+from crawld.store.records.numbering import OneWriter, WriteScope, know_hosts
 from crawld.store.records.robots import robots_row
 from crawld.store.records.slot_history import TICK
 from crawld.store.records.versions import version_row
@@ -53,7 +52,7 @@ async def write_new(connection: AsyncConnection, batch: Batch) -> None:
 
 
 async def write(
-    connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool, scope: Scope | None = None
+    connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool, scope: WriteScope | None = None
 ) -> None:
     """Run the rest of a batch inside the connection's transaction; `bodies` are its bodies, compressed.
 
@@ -125,7 +124,7 @@ async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessP
     await run(connection, replacing(dialect, tables.slot_history), spent)
 
 
-async def _write_polls(connection: AsyncConnection, scope: Scope | None, polls: Sequence[Poll]) -> None:
+async def _write_polls(connection: AsyncConnection, scope: WriteScope | None, polls: Sequence[Poll]) -> None:
     """Keep each file's latest state, and count its polls for its host, which may have no page and so no row."""
     dialect = connection.dialect.name
     files = {poll.file.url: poll.file for poll in polls}

@@ -1,5 +1,6 @@
 """INSERTs that know what to do with a row that is there already, in the database's own dialect."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -108,8 +109,11 @@ def put_of_host(dialect: str, table: Table) -> Insert:
     return finished
 
 
-def rows_of_host(table: Table) -> ForRows:
-    """The same for many rows at once; `host` is the host's name, and no two rows have the same key."""
+def rows_of_host(table: Table, changed: Callable[[Any], dict[str, Any]] = lambda _: {}) -> ForRows:
+    """The same for many rows at once; `host` is the host's name, and no two rows have the same key.
+
+    `changed` says what becomes of columns that the new row does not simply overwrite.
+    """
     keys, fields = _split(table)
     names = [*(key for key in keys if key != "host_id"), *fields]
 
@@ -117,7 +121,7 @@ def rows_of_host(table: Table) -> ForRows:
         origin = select(tables.hosts.c.id, *(given[name] for name in names))
         origin = origin.where(tables.hosts.c.name == given["host"]).order_by(tables.hosts.c.id)
         statement: Any = _insert(given.dialect, table).from_select(["host_id", *names], origin)
-        changes = {name: statement.excluded[name] for name in fields}
+        changes = {name: statement.excluded[name] for name in fields} | changed(statement.excluded)
         finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
         return finished
 

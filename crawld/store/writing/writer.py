@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from crawld.errors import DamagedError, StoreError
 from crawld.interfaces import Clock, Record
-from crawld.model.fleet import Lease
 from crawld.model.signal import Signal
 from crawld.store.engine import is_damage, is_passing
 from crawld.store.writing.batch import Item
@@ -88,7 +87,7 @@ class Writer:
         """Begin to commit."""
         self._task = asyncio.create_task(self._run(), name="store writer")
 
-    def put(self, item: Item, lease: Lease | None = None) -> bool:
+    def put(self, item: Item, lease: tuple[int, int] | None = None) -> bool:
         """Queue an item; False where a queue twice full had to refuse it, which is counted and logged.
 
         Where the database is damaged items are still queued, so that the end can say how many were not written.

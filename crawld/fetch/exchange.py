@@ -1,0 +1,130 @@
+"""One request and its answer over a connection of the connector.
+
+This is what the client's session does for a request, without cookies, redirects, retries, proxies, middleware and
+traces, of which crawld uses none: they take a third of the processor time of a 304. What it relies on beside what
+`connection.py` does: `_get` lends an idle connection, `ResponseHandler.read` returns a parsed head with its body, and
+`_serialize_headers` refuses line breaks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import aiohttp
+from aiohttp import hdrs
+from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.http_writer import _serialize_headers
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.model.url import normalise
+
+ORIGINS = 4096
+"""Size of the cache of origins that can be asked."""
+READING: dict[str, Any] = {
+    "read_until_eof": True,
+    "auto_decompress": False,  # see content/encodings.py
+    "max_line_size": 32_768,
+    "max_field_size": 32_768,
+    "max_headers": 256,
+    "read_bufsize": RECEIVED_AT_ONCE,
+}
+"""How the client's parser reads answers."""
+ACCEPT_ENCODING = {hdrs.ACCEPT_ENCODING: ClientRequest.DEFAULT_HEADERS[hdrs.ACCEPT_ENCODING]}
+
+
+class Target(NamedTuple):
+    """Where a request goes: the origin, as the client names it, and the path with its query."""
+
+    origin: URL
+    key: ConnectionKey
+    host: str
+    path: str
+
+
+def target_of(url: str) -> Target:
+    """Where a URL is asked; InputError where it cannot be. The path is sent byte for byte, with an empty query too."""
+    scheme, _, host, path = normalise(url).split("/", 3)
+    return Target(*_origin(scheme, host), f"/{path}")
+
+
+@lru_cache(ORIGINS)
+def _origin(scheme: str, host: str) -> tuple[URL, ConnectionKey, str]:
+    origin = URL.build(scheme=scheme.removesuffix(":"), authority=host, path="/", encoded=True)
+    key = ConnectionKey(origin.raw_host or "", origin.port, origin.scheme == "https", True, None, None, None)
+    return origin, key, origin.host_port_subcomponent or ""
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer whose head has come; its connection serves again once its body has come too."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    content: aiohttp.StreamReader
+    _connection: Connection | None
+
+    @property
+    def content_length(self) -> int | None:
+        """The length that the head tells."""
+        length = self.headers.get(hdrs.CONTENT_LENGTH)
+        return None if length is None else int(length)
+
+    def release(self) -> None:
+        """Let others have the connection, which is closed where the body has not come to its end."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.release()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+
+class Exchange:
+    """Sends requests over a connector."""
+
+    def __init__(self, connector: BoundedConnector, headers: Mapping[str, str], connect_seconds: float) -> None:
+        self._connector = connector
+        self._headers = dict(headers) | ACCEPT_ENCODING
+        self._bounds = aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_connect=connect_seconds)
+
+    async def begin(self, target: Target, headers: Mapping[str, str], form: Any = ()) -> Answer:
+        """Send a request, with a form as a POST, and wait for the head of its answer; raises what the client raises."""
+        sent: CIMultiDict[str] = CIMultiDict({hdrs.HOST: target.host} | self._headers)
+        sent.update(headers)
+        body = urlencode(form).encode() if form else b""
+        if form:
+            sent[hdrs.CONTENT_LENGTH], sent[hdrs.CONTENT_TYPE] = str(len(body)), "application/x-www-form-urlencoded"
+        head = _serialize_headers(f"{'POST' if form else 'GET'} {target.path} HTTP/1.1", sent)
+        try:
+            connection = await self._connector.lend(target.key, target.origin, self._bounds)
+        except aiohttp.ClientError:
+            raise
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError(f"Connection timeout to host {target.host}") from error
+        except OSError as error:
+            raise aiohttp.ClientOSError(*error.args) from error
+        try:
+            return await _exchanged(connection, head + body)
+        except BaseException:
+            connection.close()
+            raise
+
+
+async def _exchanged(connection: Connection, request: bytes) -> Answer:
+    protocol = connection.protocol
+    if protocol is None or protocol.transport is None:
+        raise aiohttp.ServerDisconnectedError
+    protocol.set_response_params(**READING)
+    protocol.transport.write(request)
+    message, body = await protocol.read()
+    answer = Answer(message.code, message.headers, body, connection)
+    body.on_eof(answer.release)
+    return answer

@@ -1,0 +1,1 @@
+"""Tests of the project: linters, licences, manifests, documents, monitoring files."""

@@ -1,0 +1,1 @@
+"""Fixtures, servers and values that several test modules share."""

@@ -1,0 +1,1 @@
+"""Worlds, runs and summaries of the comparison with other crawlers."""

@@ -1,0 +1,1 @@
+"""Damaged files and files made to be slow, for every parser of foreign bytes."""

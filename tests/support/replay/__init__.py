@@ -1,0 +1,1 @@
+"""Recorded and drawn sites replayed in simulated time, and who crawls them."""

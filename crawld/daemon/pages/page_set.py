@@ -94,7 +94,7 @@ class PageSet:
         aliases: dict[int, int] = {}
         count, newest = 0, -math.inf
         expected = await self._store.count_pages()
-        self._scheduler.reserve(expected)
+        self._scheduler.reserve(expected + expected // 32)  # and for some more: to grow copies everything
         async with aclosing(self._store.restoring()) as parts:
             async for stored in parts:
                 self._put_back(stored, now)

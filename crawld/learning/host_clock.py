@@ -46,6 +46,10 @@ class HostClocks:
         """Memory of one clock."""
         return BINS * (len(FACTORS) + 1) * self._log.itemsize + 4 * self._width.itemsize
 
+    def reserve(self, clocks: int) -> None:
+        """Make room for that many clocks at once."""
+        self._log, self._factor = grown(self._log, clocks, 0.0), grown(self._factor, clocks, 1.0)
+
     def running(self, hosts: Ints) -> NDArray[np.bool_]:
         """Which hosts have a clock."""
         there = hosts < len(self._row)

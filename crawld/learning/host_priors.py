@@ -169,10 +169,15 @@ class HostPriors:
             (slice(first, last), self.trusted_alike if first else self.alike) for first, last in pairwise(self._parts)
         ]
 
+    def reserve(self, pages: int) -> None:
+        """Make room for that many pages at once."""
+        self._host, self._evidence = grown(self._host, pages, -1), grown(self._evidence, pages, 0)
+
     def make_room(self, hosts: Ints) -> None:
         """A new host starts from the prior above."""
         new = int(hosts.max(initial=-1)) + 1 - len(self.sizes)
         if new > 0:
+            new = max(new, len(self.sizes) // 8)  # to grow host by host copies everything again and again
             fresh = np.repeat(self._above.astype(np.float32), new, axis=0)
             self._prior, self._told = np.vstack([self._prior, fresh]), np.vstack([self._told, fresh])
             self.sizes = np.append(self.sizes, np.zeros(new, np.int64))

@@ -437,6 +437,7 @@ class Assembly:
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         self._learner = self._learner_of(sink, guess)
+        self._learner.reserve(len(self.scheduler), self.pages.count_hosts())
         await self._learner.run()
 
     def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:
